@@ -16,6 +16,7 @@ from stream_icd.commands.programs.options import (
     First,
     GraphNames,
     Last,
+    Zone,
     naming_by,
     parse_time,
 )
@@ -54,7 +55,7 @@ class ArchivedGraph(OneGraph):
     names: GraphNames = None
 
     def read(
-        self, start: datetime | None = None, end: datetime | None = None
+        self, start: datetime | None = None, end: datetime | None = None, zone: str = "UTC"
     ) -> tuple[Queries, SeriesName]:
         """Return what can be asked of the graph, and its name; see `read_archive`."""
         from stream_icd.core.store.store import open_store
@@ -64,7 +65,7 @@ class ArchivedGraph(OneGraph):
         store = open_store(self.history)
         chosen = Selection("communities", self.graph, start=start, end=end)
         with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
-            read = read_archive(store, chosen, self.model, naming)
+            read = read_archive(store, chosen, self.model, naming, zone)
         given = ", ".join(self.names or ())
         if naming is not None and naming.trouble:
             raise BadSettings(f"{given}: {naming.trouble}")
@@ -90,6 +91,7 @@ class Report(ArchivedGraph):
     )
     first: First = None
     last: Last = None
+    zone: Zone = "UTC"
     form: Literal["html", "png", "svg"] = option(
         "html",
         "html: the page as one file, which opens without a network; png, svg: the pictures flow, "
@@ -100,7 +102,8 @@ class Report(ArchivedGraph):
     def run(self) -> None:
         from stream_icd.interfaces.view.report import left_out, write_html, write_pictures
 
-        queries, name = self.read(parse_time("--from", self.first), parse_time("--to", self.last))
+        start, end = parse_time("--from", self.first), parse_time("--to", self.last)
+        queries, name = self.read(start, end, self.zone)
         if self.form == "html":
             written = [write_html(queries, name, self.out)]
         else:
@@ -166,8 +169,10 @@ class Explain(ArchivedGraph):
                     f"no window up to {found.at} has node {self.node!r}; nodes of that window are, "
                     f"for example, {some}"
                 )
-            say(*found.sentences(called))
+            sentences = found.sentences(called)
+            say(next(sentences))
             _say_numbers(found)
+            say("", *sentences)
 
 
 def _say_numbers_of_community(explanation: CommunityExplanation) -> None:
@@ -209,18 +214,20 @@ def _column(title: str, nodes: Sequence[str]) -> list[str]:
 
 
 def _say_numbers(explanation: Explanation) -> None:
+    if explanation.edges:
+        say("", f"{'community':>9} {'probability':>11} {'edges':>8}")
+    for choice in explanation.choices:
+        say(f"{choice.community:>9} {choice.probability:>11.4f} {choice.edges:>8.2f}")
+    for title, own in (("edges for its community:", True), ("edges for others:", False)):
+        edges = [edge for edge in explanation.edges if (edge.community == explanation.now) == own]
+        if edges:
+            head, *names = _column("edge to", [edge.to for edge in edges])
+            say("", title, f"{head} {'community':>9} {'weight':>7} {'bits':>7}")
+            for to, edge in zip(names, edges, strict=True):
+                say(f"{to} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")
     if explanation.companions:
         some = ", ".join(
             printable(shortened(companion, 30)) for companion in explanation.companions
         )
         more = ", …" if explanation.n_companions > len(explanation.companions) else ""
         say("", f"moved with it: {some}{more}")
-    if explanation.edges:
-        say("", f"{'community':>9} {'probability':>11} {'edges':>8}")
-    for choice in explanation.choices:
-        say(f"{choice.community:>9} {choice.probability:>11.4f} {choice.edges:>8.2f}")
-    if explanation.edges:
-        title, *names = _column("edge to", [edge.to for edge in explanation.edges])
-        say("", f"{title} {'community':>9} {'weight':>7} {'bits':>7}")
-        for to, edge in zip(names, explanation.edges, strict=True):
-            say(f"{to} {edge.community:>9} {edge.weight:>7.2f} {edge.bits:>7.2f}")

@@ -7,6 +7,7 @@ from stream_icd.commands.programs.options import (
     BrokerOptions,
     GraphNames,
     OnlyGraph,
+    Zone,
     naming_by,
     parse_time,
 )
@@ -53,6 +54,7 @@ class ViewPage(BrokerOptions):
     communities_topic: str = option("icd.communities.v1", "Topic of the results.")
     events_topic: str = option("icd.events.v1", "Topic of the events.")
     names: GraphNames = None
+    zone: Zone = "UTC"
 
     def run(self) -> None:
         from urllib.parse import urlencode
@@ -95,7 +97,7 @@ class ViewPage(BrokerOptions):
                 settings = self.kafka()
                 with connect(settings).admin():  # later, a broker that goes away is waited for
                     sources = Live(settings, topics, seen, self.graph, since)
-            page = View(Queries(seen, sources), access)
+            page = View(Queries(seen, sources, self.zone), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):
                 shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"

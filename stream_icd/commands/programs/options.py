@@ -132,6 +132,29 @@ GraphNames = Annotated[
     ),
 ]
 
+
+def checked_zone(name: str) -> str:
+    """Return the name of a time zone; raise `BadSettings` if there is no such zone."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:  # the last one: it is not found
+        raise BadSettings(
+            f"--zone {name!r}: there is no such time zone; give one such as Europe/Paris or UTC"
+        ) from error
+    return name
+
+
+Zone = Annotated[
+    str,
+    Option(
+        "--zone",
+        help="Time zone of the times that are shown, such as Europe/Paris.",
+        callback=checked_zone,
+    ),
+]
+
 Delivery = Annotated[
     Literal["auto", "exactly-once", "at-least-once"],
     Option(

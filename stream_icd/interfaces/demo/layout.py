@@ -19,7 +19,7 @@ MOST_BY_FORCE = 150
 
 def radii_of(sizes: NDArray[np.int64]) -> Points:
     """Return the radius of each disc: its area is proportional to its number of members."""
-    return np.sqrt(sizes) * 1.15 + 1.0
+    return np.sqrt(sizes) * 1.15
 
 
 def place_discs(

@@ -59,6 +59,7 @@ def read_archive(
     chosen: Selection = Selection("communities"),
     model: str | None = None,
     naming: Naming | None = None,
+    zone: str = "UTC",
 ) -> tuple[Queries, SeriesName]:
     """Return what is chosen of an archive, of a model with its version or without; and the series.
 
@@ -80,7 +81,7 @@ def read_archive(
     if len(graphs) > 1:
         some = listed([shortened(name) for name in graphs])
         raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    return Queries(seen, archives), names[0]
+    return Queries(seen, archives, zone), names[0]
 
 
 def left_out(queries: Queries, name: SeriesName) -> list[str]:
@@ -181,11 +182,31 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "map": drawn,
         "places": queries.places(asked) if drawn["placed"] else None,
         "members": all_members(queries, asked),
+        "values": _values(queries, asked, drawn),
+        "legend": _legends(queries, asked),
         "nodes": node_spans(windows),
         "compare": None,
         "explain": None,
         "explain_community": None,
     }
+
+
+def _legends(queries: Queries, asked: Mapping[str, str]) -> Answers:
+    """Return the legend of each attribute."""
+    naming = queries.seen.naming
+    names = () if naming is None else naming.attributes.names
+    return {name: queries.legend({**asked, "by": name}) for name in names}
+
+
+def _values(queries: Queries, asked: Mapping[str, str], drawn: Answers) -> Answers:
+    """Return the value of each node of the map, by attribute: of members, and of places."""
+    found: Answers = {"members": {}, "places": {}}
+    for name in _legends(queries, asked):
+        members = all_members(queries, {**asked, "by": name})
+        found["members"][name] = None if members is None else members["values"]
+        if drawn["placed"]:
+            found["places"][name] = queries.places({**asked, "by": name})["values"]
+    return found
 
 
 def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:

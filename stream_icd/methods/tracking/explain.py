@@ -55,7 +55,7 @@ class Explanation:
         before, left: its last other community, and the end of the last window in which it was
             there; None if there is none.
         choices: the most probable communities, best first.
-        edges: those that say most, most bits first.
+        edges: those that say most: first for its own community, then for others; most bits first.
         companions, n_companions: nodes that were in `before` then and are in `now`.
         reach: start of the oldest window whose edges count.
         horizon: how many windows the edges are worth.
@@ -97,11 +97,17 @@ class Explanation:
             if choice.probability >= LEAST_SAID
         ]
         yield f"Probability, given where all others are: {'; '.join(probabilities)}."
-        strongest = self.edges[0]
-        yield (
-            f"The edge that says most is to {printable(shortened(strongest.to))}: "
-            f"{strongest.bits:.1f} bits for {called(strongest.community)}."
-        )
+        weights = {choice.community: choice.edges for choice in self.choices}
+        others = [choice for choice in self.choices if choice.community != self.now]
+        own = f"Its edges to {called(self.now)} weigh {weights.get(self.now, 0.0):,.1f}"
+        if others and (most := max(others, key=lambda choice: choice.edges)).edges:
+            own += f", those to {called(most.community)} {most.edges:,.1f}"
+        yield f"{own}."
+        if (strongest := self.edges[0]).community == self.now:
+            yield (
+                f"The edge that says most for {called(self.now)} is to "
+                f"{printable(shortened(strongest.to))}: {strongest.bits:.1f} bits."
+            )
         yield how_far_back(self.reach, self.horizon)
 
 
@@ -222,10 +228,13 @@ def _choices_and_edges(
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))
     shares = np.exp2(bits - bits.max())
     shares /= shares.sum()
-    best = np.argsort(-shares, kind="stable")[:MOST_CHOICES].tolist()
+    best = np.lexsort((-to, -shares))[:MOST_CHOICES].tolist()
     choices = tuple(Choice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
     gains = mine * rates[labels]
-    strongest = np.argsort(-gains, kind="stable")[: min(MOST_EDGES, int((mine > 0).sum()))].tolist()
+    order = np.argsort(-gains, kind="stable")[: int((mine > 0).sum())]
+    own = labels[order] == labels[me]
+    against = order[~own][: MOST_EDGES // 2]
+    strongest = [*order[own][: MOST_EDGES - len(against)], *against]
     names = newest.nodes.take(strongest).to_pylist()
     edges = tuple(
         Edge(str(name), int(ids[labels[at]]), float(mine[at]), float(gains[at]))

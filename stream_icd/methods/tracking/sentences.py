@@ -78,7 +78,9 @@ def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
     if event.bits is not None:
         bits = f"{event.bits:,.0f}"
         parts.append(f"{bits} bit{'' if bits in ('1', '-1') else 's'}")
-    if undone:
+    if undone and event.kind in ("born", "returned"):
+        parts.append(f"there for {span(lasted)}" if lasted else "gone in the next window")
+    elif undone:
         parts.append(f"undone after {span(lasted)}" if lasted else "undone in the next window")
     elif lasted:
         parts.append(f"still {STILL.get(event.kind, 'so')} {span(lasted)} later")

@@ -37,7 +37,11 @@ def test_a_move_is_told_in_words_and_then_in_numbers(history: str, tmp_path: Pat
     done = run_here("explain", "--history", history, "--node", "9", "--names", str(classes))
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Node 9 is in community 1 (MP, 13 of 13) in the window of 2020")
-    assert lines[1] == "It was in community 0 (PC, 7 of 7) until 2020-01-01 01:00."
+    assert lines[2].split() == ["community", "probability", "edges"]
+    assert [line.split()[0] for line in lines[3:5]] == ["1", "0"]
+    told = [lines.index(f"edges for {whose}:") for whose in ("its community", "others")]
+    said = lines.index("It was in community 0 (PC, 7 of 7) until 2020-01-01 01:00.")
+    assert 4 < told[0] < told[1] < said
     assert "moved with it: 7, 8" in lines
     assert "edge to community" in " ".join(done.stdout.split())
     assert "no community has a name" not in done.stderr
@@ -61,7 +65,7 @@ def test_ids_as_long_as_a_uuid_are_shown_whole(capsys: pytest.CaptureFixture[str
     found, to = explain("9", TRACKED, GRAPHS[:1]), str(UUID(int=2**127))
     first, *others = found.edges
     _say_numbers(replace(found, edges=(replace(first, to=to), *others)))
-    lines = capsys.readouterr().out.split("edge to")[1].splitlines()
+    lines = capsys.readouterr().out.split("edge to")[1].split("\n\n")[0].splitlines()
     assert lines[1].startswith(f"{to} ")
     assert {len(line) for line in lines[1:]} == {len(to) + len(lines[0])}
 

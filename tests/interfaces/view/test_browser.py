@@ -114,6 +114,11 @@ def is_error(message: Any) -> bool:
     return message.type == "error" and "net::ERR_" not in message.text
 
 
+def at(hour: int) -> str:
+    """The start of a window, as the address has it."""
+    return f"{START + hour * HOUR:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def number(tab: Any, name: str) -> str:
     return str(tab.locator(f"[data-number={name}]").inner_text())
 
@@ -272,8 +277,8 @@ def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
     with page_of(everything) as (view, address):
         for query, said in (
             ("?span=6000", "All 301 windows."),
-            ("?span=6000&until=102", "All 100 windows."),
-            ("?span=60&until=102", "60 of 100 windows"),
+            (f"?span=6000&at={at(102)}", "All 301 windows."),
+            (f"?span=60&at={at(102)}", "60 of 301 windows"),
         ):
             tab = opened(address, query)
             tab.wait_for_selector("svg.flow")
@@ -330,6 +335,40 @@ def test_a_search_shows_the_past_of_a_node(opened: Opened, six: str) -> None:
     tab.get_by_role("button", name="clear").click()
     sync_api.expect(tab.locator("#details")).to_be_hidden()
     assert tab.locator("#node").input_value() == ""
+
+
+def test_where_a_label_stands_is_its_band_and_none_lies_on_another(opened: Opened) -> None:
+    everything = AllSeries()
+    rng = np.random.default_rng(1)
+    for hour in range(20):
+        sizes = [1, 2, 3, 5, 8, 200 if hour < 10 else 2, 60, 90, 1, 1, 2]
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        moved = rng.integers(0, len(labels), 3)
+        labels[moved] = rng.integers(5, 8, 3)
+        everything.add(renamed(window(hour, labels, np.arange(len(labels))), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, viewport={"width": 1400, "height": 800})
+        tab.wait_for_selector("svg.flow .label")
+        labels, bands = tab.evaluate(
+            "['.label', '.band'].map((kind) => [...document.querySelectorAll(`svg.flow ${kind}`)]"
+            ".map((one) => ({ id: one.dataset.id, column: one.dataset.column, box: one.getBoundingClientRect().toJSON(),"
+            " text: one.lastChild.data, leads: document.querySelector("
+            "`svg.flow .leader[data-id='${one.dataset.id}']`) !== null })))"
+        )
+        boxes = [one["box"] for one in labels]
+        for at, one in enumerate(boxes):
+            assert one["y"] > 0
+            for other in boxes[at + 1 :]:
+                apart = (
+                    one["x"] + one["width"] <= other["x"] + 1
+                    or other["x"] + other["width"] <= one["x"] + 1
+                )
+                below = abs(one["y"] - other["y"]) >= 0.8 * one["height"]
+                assert apart or below
+        assert all((one["column"] is None) == one["leads"] for one in labels)
+        large = next(one for one in labels if "(20" in one["text"])
+        assert int(large["column"]) < 10, "it is named where it is widest, not at the end"
+        assert {band["id"] for band in bands} >= {one["id"] for one in labels}
 
 
 def test_a_search_finds_the_names_that_a_field_alters(opened: Opened) -> None:
@@ -403,10 +442,11 @@ def test_hostile_names_are_text(opened: Opened) -> None:
 def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
     tab = opened(six)
     tab.wait_for_selector("svg.flow")
+    wait_until(lambda: tab.locator("#slider").input_value() == "5")
     tab.locator("body").press("ArrowLeft")
-    tab.wait_for_selector("svg.flow[data-newest='4']")
+    tab.wait_for_selector("svg.flow[data-newest='5'][data-here='4']")  # the future stays
     tab.locator("body").press("Escape")
-    tab.wait_for_selector("svg.flow[data-newest='5']")
+    tab.wait_for_selector("svg.flow:not([data-here])")
     tab.locator("body").press("3")
     tab.wait_for_selector("#life canvas")
 
@@ -438,14 +478,14 @@ def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
     """As after a restart of the server, which reads them one after the other."""
     everything = seen(2)
     with page_of(everything) as (view, address):
-        tab = opened(address, "?until=4")
-        tab.wait_for_selector("svg.flow[data-newest='1']")
+        tab = opened(address, f"?at={at(4)}")
+        sync_api.expect(tab.locator("#flow")).to_contain_text("no longer in memory")
         wait_until(lambda: len(view.fan_out) == 1)
         for hour, labels in list(enumerate(drifting(6)))[2:]:
             news = everything.add(renamed(window(hour, labels), "g"), ORIGIN)
             assert news is not None
             view.publish(news)
-        tab.wait_for_selector("svg.flow[data-newest='4']")
+        tab.wait_for_selector("svg.flow[data-here='4']")
 
 
 def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
@@ -456,11 +496,12 @@ def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> 
         tab = opened(address)
         wait_until(lambda: len(view.fan_out) == 1)
         tab.wait_for_selector("svg.flow[data-newest='3']")
+        wait_until(lambda: tab.locator("#slider").get_attribute("max") == "2")
         for _ in range(3):
             tab.locator("body").press("ArrowLeft")
-        tab.wait_for_selector("svg.flow[data-newest='1']")
-        assert tab.locator("#status").inner_text() == "an old window is shown"
-        assert "until=1" in tab.url
+        tab.wait_for_selector("svg.flow[data-here='1'][data-newest='3']")
+        assert tab.locator("#status").inner_text() == "looking at 2026-01-01 01:00:00"
+        assert tab.url.endswith("at=2026-01-01T01%3A00%3A00Z")
         tab.locator("body").press("Escape")
         for hour in (4, 5):
             news = everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
@@ -468,7 +509,10 @@ def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> 
             view.publish(news)
         tab.wait_for_selector("svg.flow[data-newest='5']")
         tab.locator("body").press("ArrowLeft")
-        tab.wait_for_selector("svg.flow[data-newest='4']")
+        tab.wait_for_selector("svg.flow[data-here='4']")
+        tab.get_by_role("button", name="back to live").click()
+        tab.wait_for_selector("svg.flow:not([data-here])")
+        assert tab.locator("#status").inner_text().startswith("live")
 
 
 def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: Opened) -> None:
@@ -494,7 +538,7 @@ def test_names_of_nodes_are_those_of_the_window_that_is_shown(opened: Opened) ->
     for hour, nodes in enumerate((["early", "all"], ["late", "all"])):
         everything.add(renamed(window(hour, [0, 0], nodes), "g"), ORIGIN)
     with page_of(everything) as (_, address):
-        tab = opened(address, "?until=0")
+        tab = opened(address, f"?at={at(0)}")
         tab.wait_for_selector("svg.flow")
         tab.locator("#node").press_sequentially("e")
         tab.wait_for_selector("#names option[value=early]", state="attached")
@@ -559,8 +603,10 @@ def test_a_graph_that_the_address_names_is_waited_for(opened: Opened) -> None:
         assert "community=0" in tab.url
         read = True
         tab = opened(address, "?graph=c")
+        sync_api.expect(tab.locator("#flow")).to_contain_text("No results of graph c were seen")
+        assert tab.locator("svg.flow").count() == 0
+        tab.select_option("#graph", "a")
         tab.wait_for_selector("svg.flow")
-        assert tab.locator("#graph").input_value() == "a"
 
 
 def test_a_view_that_there_is_not_is_the_first_one(opened: Opened, six: str) -> None:
@@ -581,7 +627,7 @@ def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> N
         news = everything.add(renamed(window(60, labels), "g"), ORIGIN)
         assert news is not None
         view.publish(news)
-        tab.wait_for_selector("#event-table td:has-text('2026-01-03 13:00:00') >> nth=0")
+        tab.wait_for_selector("#event-table td:has-text('2026-01-03 12:00:00') >> nth=0")
         assert tab.evaluate("document.querySelector('#events .scroll').scrollTop") == 200
         assert tab.evaluate("document.activeElement.parentElement.textContent") == " merged"
         tab.keyboard.press("1")
@@ -713,6 +759,7 @@ class OnlyNewest(Cliques):
 def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> None:
     with page_of(seen(6), snapshots=OnlyNewest()) as (_, address):
         tab.goto(f"{address}?node=7&community=0")
+        wait_until(lambda: tab.locator("#slider").input_value() == "5")
         tab.wait_for_selector("#why")
         tab.wait_for_selector("#held")
         tab.locator("body").press("ArrowLeft")
@@ -725,6 +772,7 @@ def test_members_follow_the_map_of_their_window(tab: Any, six: str) -> None:
     tab.route("**/api/map*", lambda route: route.continue_() if held else held.append(route))
     tab.goto(f"{six}?view=map&all=1")
     tab.wait_for_selector("#status[data-state=live]")
+    wait_until(lambda: tab.locator("#slider").input_value() == "5")
     tab.locator("body").press("ArrowLeft")
     held[0].fulfill(status=409, body="too late\n")
     tab.wait_for_selector("#map .plot[data-number='4'][data-nodes='60']")
@@ -861,11 +909,9 @@ def test_a_window_that_is_not_there_is_said(opened: Opened) -> None:
     for hour, labels in enumerate(drifting(6)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (_, address):
-        tab = opened(address, "?until=1")
+        tab = opened(address, f"?at={at(1)}")
         said = "This window is no longer in memory, or was never seen."
-        sync_api.expect(tab.locator("#flow")).to_have_text(said)
-        tab.locator("body").press("3")
-        sync_api.expect(tab.locator("#life")).to_have_text(said)
+        sync_api.expect(tab.locator("#flow")).to_contain_text(said)
 
 
 def test_no_more_windows_are_offered_than_can_be_chosen(opened: Opened) -> None:
@@ -883,27 +929,37 @@ def test_no_more_windows_are_offered_than_can_be_chosen(opened: Opened) -> None:
         sync_api.expect(note).to_contain_text("6,000 of 6,101 windows. +")
 
 
-def test_bands_that_touch_have_different_colours_which_stay(opened: Opened) -> None:
-    """Communities 0 and 9 would have one colour by their ids; in the second window they touch."""
-    everything = AllSeries()
-    first = np.repeat(np.arange(10), 6)
-    everything.add(window(0, first), ORIGIN)
-    left = np.flatnonzero(np.isin(first, (0, 9)))
-    everything.add(window(1, np.repeat([0, 1], 6), left), ORIGIN)
+def fills(tab: Any) -> dict[str, str]:
+    """The colour of each band."""
+    found: dict[str, str] = tab.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('svg.flow .band')]"
+        ".map((band) => [band.dataset.id, band.getAttribute('fill')]))"
+    )
+    return found
+
+
+def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
+    opened: Opened,
+) -> None:
+    everything = AllSeries(Budget(windows=12))
+    for hour, labels in enumerate(drifting(12, k=6)):
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (_, address):
         tab = opened(address)
         tab.wait_for_selector("svg.flow .band")
-        colours = tab.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('svg.flow .band')]"
-            ".map((band) => [band.dataset.id, band.getAttribute('fill')]))"
+        wait_until(lambda: tab.locator("#slider").input_value() == "11")
+        for _ in range(3):
+            tab.locator("body").press("ArrowLeft")
+        tab.wait_for_selector("svg.flow[data-here='8']")
+        link, colours, shown = tab.url, fills(tab), number(tab, "start")
+        for hour in range(12, 16):  # the oldest are dropped, and the numbers go on
+            everything.add(renamed(window(hour, [0] * 30 + [1] * 30), "g"), ORIGIN)
+        other = opened(address, f"?{link.partition('?')[2]}")
+        other.wait_for_selector("svg.flow[data-here='8']")
+        assert number(other, "start") == shown == "2026-01-01 08:00:00"
+        assert {one: fills(other)[one] for one in colours if one in fills(other)}.items() <= (
+            colours.items()
         )
-        ids = sorted(colours, key=int)
-        assert ids == [str(one) for one in range(10)]
-        assert all(colours[one] != colours[other] for one, other in pairwise(ids))
-        assert colours["0"] != colours["9"]
-        tab.locator("svg.flow .label").first.click()
-        again = tab.locator("svg.flow .band[data-id='9']").get_attribute("fill")
-        assert again == colours["9"]
 
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
@@ -917,21 +973,23 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
     with page_of(everything) as (_, address):
         tab = opened(address, "?graph=g&community=1&node=45")
         tab.wait_for_selector("#why p")
-        assert tab.locator("#why p").inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
+        assert tab.locator("#why p").first.inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
         tab.wait_for_selector("#held p")
         assert tab.locator("#held p").inner_text().startswith("Community 1 (MP, 30 of 30) has 30")
         assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
         assert tab.locator(".composition td.over").first.inner_text() == "MP"
         tab.select_option("#by", "class")
         tab.wait_for_function("location.search.includes('by=class')")
-        fills = {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
-        assert len(fills) == 2
+        sync_api.expect(tab.locator("#legend")).to_have_text("MP (30)PC (30)")
+        wait_until(lambda: "#b8bdc2" not in fills(tab).values())
+        coloured = fills(tab)
+        assert len(set(coloured.values())) == 2
         tab.select_option("#graph", "no classes")
         tab.wait_for_selector("svg.flow .band[data-id='2']:not([fill='#b8bdc2'])")
         sync_api.expect(tab.locator("#by-label")).to_be_hidden()
         tab.select_option("#graph", "g")
         wait_until(lambda: tab.locator("svg.flow .band").count() == 2)
-        assert fills == {band.get_attribute("fill") for band in tab.locator("svg.flow .band").all()}
+        wait_until(lambda: fills(tab) == coloured)
 
 
 def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:

@@ -60,6 +60,19 @@ def test_the_edges_speak_for_the_communities_of_their_other_ends() -> None:
         assert edge.bits == pytest.approx(rate)
 
 
+def test_edges_for_its_own_community_come_first_however_much_others_say() -> None:
+    """An edge to a small community says more bits than one to a large one."""
+    labels = np.repeat([0, 1], [40, 4])
+    spread = ((39, 40), (39, 41))
+    (tracked,) = unbroken([window("g", 0, labels)])
+    found = explain("39", [tracked], [graph(0, labels, spread)])
+    assert [edge.community for edge in found.edges] == [0] * 18 + [1] * 2
+    assert found.edges[-1].bits > found.edges[0].bits
+    said = " ".join(found.sentences())
+    assert "Its edges to community 0 weigh" in said
+    assert "The edge that says most for community 0 is to" in said
+
+
 def test_graphs_that_do_not_count_are_not_said_to() -> None:
     assert explain("9", TRACKED, GRAPHS) == explain("9", TRACKED, GRAPHS[:1])
     both = explain_community(1, TRACKED, GRAPHS)

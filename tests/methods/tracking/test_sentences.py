@@ -45,7 +45,8 @@ def test_it_is_said_how_strong_an_event_is_and_how_long_it_lasted() -> None:
     assert certainty(SPLIT, month, undone=False) == "16 bits; still apart 31 days later"
     assert certainty(SPLIT, month, undone=True) == "16 bits; undone after 31 days"
     assert certainty(OTHER, nothing, undone=False) == ""
-    assert certainty(OTHER, nothing, undone=True) == "undone in the next window"
+    assert certainty(OTHER, nothing, undone=True) == "gone in the next window"
+    assert certainty(OTHER, month, undone=True) == "there for 31 days"
 
 
 def test_a_split_and_the_birth_that_it_causes_are_one_event() -> None:

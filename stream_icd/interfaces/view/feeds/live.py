@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
@@ -117,6 +117,7 @@ class Live(Sources):
     graph: str | None = None
     since: datetime | None = None
     reader: MessageReader = field(default_factory=MessageReader)
+    _latest_ms: int = 0  # when the newest result was sent
     _lag: Lag = field(default_factory=Lag)
     _publish_news: Publish = lambda _: None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -153,6 +154,9 @@ class Live(Sources):
 
     def lag(self) -> int | None:
         return self._lag.waiting
+
+    def latest(self) -> datetime | None:
+        return datetime.fromtimestamp(self._latest_ms / 1000, UTC) if self._latest_ms else None
 
     def caught_up(self) -> bool:
         return all(topic.caught_up.is_set() for topic in self._followed)
@@ -204,6 +208,7 @@ class Live(Sources):
             return
         communities = self.reader.decoded(record, decode_communities)
         self._results.add(result)
+        self._latest_ms = max(self._latest_ms, record.timestamp_ms)
         self._lag.detected(communities.snapshot_place)
         self._publish(self.seen.add(communities, self.topics.communities))
 

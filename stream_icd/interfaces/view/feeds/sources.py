@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from stream_icd.core.errors import StreamIcdError
 from stream_icd.core.snapshot import Snapshot
@@ -65,6 +66,10 @@ class Sources:
 
     def lag(self) -> int | None:
         """Return how many snapshots have no result yet; None: not known."""
+        return None
+
+    def latest(self) -> datetime | None:
+        """Return when the newest result was sent; None: not known, or of the past."""
         return None
 
     def caught_up(self) -> bool:

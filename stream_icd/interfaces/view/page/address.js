@@ -1,11 +1,11 @@
 // What is shown, as the address of the page: a link shows the same to whoever opens it.
 
 const DEFAULTS = {
-  graph: "", model: "", origin: "", view: "flow", span: "", until: "", community: "", node: "",
-  kinds: "", sure: "", bits: "", by: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
+  graph: "", model: "", origin: "", view: "flow", span: "", at: "", community: "", node: "",
+  kinds: "", sure: "", bits: "", by: "", zone: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
 };
 
-/** The state that the address describes. */
+/** The state that the address describes. `at`: the start of the window that is looked at; "": the newest. */
 export function read() {
   const given = new URLSearchParams(location.search);
   return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, given.get(name) ?? value]));

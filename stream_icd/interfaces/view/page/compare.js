@@ -38,7 +38,7 @@ export function drawCompare(into, others, chosen, compared, { onOther, onWindow 
     legend: { textStyle: { color: common.axisLabel.color } },
     tooltip: { ...base().tooltip, trigger: "axis" },
     grid: { left: 48, right: 48, top: 36, bottom: 28 },
-    xAxis: { type: "category", data: windows.map(({ end }) => time(end)), ...common },
+    xAxis: { type: "category", data: windows.map(({ start }) => time(start)), ...common },
     yAxis: [{ type: "value", max: 1, scale: true, name: "agreement (NMI)", ...common }, { type: "value", name: "communities", min: 0, ...common, splitLine: { show: false } }],
     series: [
       { name: "agreement (NMI)", type: "line", data: windows.map(({ nmi }) => nmi), color: LINES.blue },
@@ -55,7 +55,7 @@ function pairs(newest) {
   const rows = newest.pairs.map(({ ids, sizes, shared, match }) => [
     cell(community(ids[0], still)), figure(sizes[0]), cell(community(ids[1], still)), figure(sizes[1]),
     figure(shared), cell(match ? "match" : "disagree")]);
-  return table(["here", "members", "there", "members", "in common", ""], rows, "pairs");
+  return table(["here", ["members", "number"], "there", ["members", "number"], ["in common", "number"], ""], rows, "pairs");
 }
 
 function nodes(newest) {

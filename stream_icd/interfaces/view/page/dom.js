@@ -104,10 +104,23 @@ export function number(value, digits = 0) {
   return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 }
 
-/** A time in UTC, to the second; the date alone at midnight. */
+let clock = null;
+
+/** Say all times in this zone from now on, such as Europe/Paris; UTC if the browser knows no such zone. */
+export function timesIn(zone) {
+  const parts = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+  try {
+    clock = new Intl.DateTimeFormat("sv", { ...parts, timeZone: zone });
+  } catch {
+    clock = new Intl.DateTimeFormat("sv", { ...parts, timeZone: "UTC" });
+  }
+}
+
+/** A time in the chosen zone, to the second; the date alone at midnight. */
 export function time(iso) {
-  const text = new Date(iso).toISOString();
-  return text.slice(11, 19) === "00:00:00" ? text.slice(0, 10) : `${text.slice(0, 10)} ${text.slice(11, 19)}`;
+  if (clock === null) timesIn("UTC");
+  const text = clock.format(new Date(iso)).replace(",", "");
+  return text.endsWith("00:00:00") ? text.slice(0, -9) : text;
 }
 
 /** A number of seconds for people. */

@@ -77,9 +77,9 @@ function models(life, onWindow) {
   if (starts.length < 2) return null;
   const rows = starts.map((at, nth) => [
     cell(shown(columns.model[at])),
-    cell(el("button", { type: "button", onclick: () => onWindow(columns.number[at]) }, time(columns.end[at]))),
+    cell(el("button", { type: "button", onclick: () => onWindow(columns.number[at]) }, time(columns.start[at]))),
     figure((starts[nth + 1] ?? columns.model.length) - at)]);
-  return titled("Models", "models", ["model", "first window ends", "windows"], rows.reverse());
+  return titled("Models", "models", ["model", "first window", ["windows", "number"]], rows.reverse());
 }
 
 function decisions(overview) {
@@ -92,4 +92,12 @@ function decisions(overview) {
 
 function titled(title, id, columns, rows) {
   return el("div", { id }, el("h2", {}, title), scroll(table(columns, rows)));
+}
+
+/** The newest events as sentences; a click goes to the window. */
+export function headlines(listed, first, onHeadline) {
+  const rows = (listed?.events ?? []).filter(({ number, kind }) => kind !== "born" || number > first).slice(0, 4); // at first, all are new
+  if (rows.length === 0) return null;
+  return el("ul", { id: "headlines", "aria-label": "what happened lately" }, rows.map((event) => el("li", {},
+    el("button", { type: "button", onclick: () => onHeadline(event) }, `${time(event.start)}: ${shown(event.sentence, 200)}${event.sure === "" ? "" : `; ${event.sure}`}`))));
 }

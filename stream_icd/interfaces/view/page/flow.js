@@ -1,7 +1,7 @@
 // The flow of communities: a column for each window, a band for each community, and between columns
 // the nodes that move. Each community is one shape, so that thousands of bands stay fluent.
 
-import { colour, keepApart } from "./colours.js";
+import { colour } from "./colours.js";
 import { fill, note, number, shown, svg, time } from "./dom.js";
 import { briefly, called } from "./names.js";
 import { kept } from "./source.js";
@@ -12,12 +12,12 @@ const LEFT = 8, TOP = 20, BOTTOM = 42, GAP = 3;
 const LEAST_MOVE = 0.4; // pixels
 export const MOST_WINDOWS = 6000; // that can be chosen
 const LETTER = 6.6; // pixels of a letter of the labels, at most on average
-const STACKED = 1e6; // bands that lie on each other weigh more than any nodes that move
+const LINE = 14; // pixels of a line of text
 
 /** Where everything is drawn; pure. */
 function layout(flow, width, height) {
   const columns = flow.columns;
-  const right = Object.keys(flow.names ?? {}).length > 0 ? Math.min(250, width * 0.34) : Math.min(190, width * 0.26);
+  const right = Math.min(190, width * 0.2);
   const step = columns.length > 1 ? (width - LEFT - right) / (columns.length - 1 + 0.2) : 0;
   const bar = Math.min(22, Math.max(2, step * 0.2));
   const stacks = columns.map((column) => [...(column.others > 0 ? [[OTHERS, column.others]] : []), ...column.sizes]);
@@ -78,15 +78,6 @@ function ribbon(x0, y0, x1, y1, h) {
 
 const round = (value) => Math.round(value * 10) / 10;
 
-/** The pairs of communities whose shapes touch, `[id, id, weight]`; pure. */
-function touching(drawn, moves) {
-  const stacked = drawn.places.flatMap((places) => {
-    const ids = [...places.keys()];
-    return ids.slice(1).map((id, at) => [ids[at], id, STACKED]);
-  });
-  return [...stacked, ...moves.flat()];
-}
-
 /** Draw the flow into an element. */
 export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, onWindow }) {
   const width = Math.max(280, into.clientWidth);
@@ -96,7 +87,6 @@ export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, on
     return;
   }
   const drawn = layout(flow, width, height);
-  keepApart(touching(drawn, flow.moves));
   const { bands, away } = shapes(drawn, flow.moves);
   const following = chosen !== null && bands.has(chosen);
   const parts = [...bands].map(([id, d]) => shape("band", id, d, chosen, onCommunity));
@@ -104,8 +94,8 @@ export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, on
   const picture = svg("svg", {
     class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
     role: "img", "aria-label": description(flow), tabindex: 0,
-    "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number,
-  }, hereBand(drawn, here), moving, parts, gaps(drawn), swaps(drawn), marks(drawn, sure), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
+    "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number, "data-here": here,
+  }, moving, parts, hereBand(drawn, here), gaps(drawn), swaps(drawn), marks(drawn, sure), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
   fill(into, picture, legend(flow, sure));
 }
@@ -119,7 +109,7 @@ function shape(kind, id, d, chosen, onCommunity) {
 
 function description(flow) {
   const last = flow.columns.at(-1);
-  return `${flow.columns.length} windows; the newest, ${shown(last.snapshot)}, has ${last.nodes} nodes in ${last.k} communities`;
+  return `${flow.columns.length} windows; the last, ${time(last.start)}, has ${last.nodes} nodes in ${last.k} communities`;
 }
 
 function columnAt(drawn, picture, event) {
@@ -130,7 +120,7 @@ function columnAt(drawn, picture, event) {
 }
 
 function hereBand(drawn, here) {
-  const at = drawn.columns.findIndex((column) => column.number === here);
+  const at = here === null ? -1 : drawn.columns.findLastIndex((column) => column.number <= here); // not each window has a column
   return at < 0 ? null : svg("rect", { class: "here", x: drawn.x(at) - 4, y: 0, width: drawn.bar + 8, height: drawn.height - BOTTOM + 4 });
 }
 
@@ -181,17 +171,69 @@ function nodePath(drawn, path) {
   return svg("polyline", { class: "path", points: points.join(" ") });
 }
 
+/** Names of communities: in the band where it is widest; of thin bands at the right, with a line, if there is room. */
 function labels(drawn, chosen, onCommunity) {
-  const x = drawn.x(drawn.columns.length - 1) + drawn.bar + 8;
-  let last = drawn.height - BOTTOM + 14;
-  return [...drawn.places.at(-1)].flatMap(([id, { y, h, size }]) => {
-    const at = Math.min(y + h / 2 + 4, last - 14);
-    if (at < 12) return [];
-    last = at;
-    const text = id === OTHERS ? `others (${number(size)})` : label(id, size, Math.floor((drawn.right - 12) / LETTER));
-    return [svg("text", { class: "label", x, y: at, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) }, svg("title", {}, `${called(id)}, ${number(size)} members`), text)];
+  const taken = [];
+  const free = (box) => taken.every((one) => box.right < one.left || one.right < box.left || box.bottom <= one.top || one.bottom <= box.top);
+  const all = [...new Set(drawn.places.flatMap((places) => [...places.keys()]))].map((id) => ({ id, ways: widest(drawn, id) }));
+  all.sort((one, other) => other.ways[0].h - one.ways[0].h);
+  const within = all.filter((one) => {
+    const fit = one.ways.map((way) => fitting(drawn, one.id, way)).filter((way) => way.h >= LINE && free(way.box));
+    const found = fit.find(({ whole }) => whole) ?? fit[0];
+    if (found === undefined) return false;
+    taken.push(found.box);
+    one.shown = labelled(one.id, found, { x: found.x, y: found.y, "text-anchor": "middle", "data-column": found.at }, chosen, onCommunity);
+    return true;
   });
+  const thin = all.filter(({ shown, ways }) => shown === undefined && drawn.places.at(-1).has(ways[0].id));
+  return [...within.map(({ shown }) => shown), ...beside(drawn, thin, chosen, onCommunity)];
 }
+
+/** The places of a band, the widest one first. */
+function widest(drawn, id) {
+  const there = drawn.places.flatMap((places, at) => (places.has(id) ? [{ id, at, ...places.get(id) }] : []));
+  return there.map((way) => ({ ...way, middle: way.y + way.h / 2 })).sort((one, other) => other.h - one.h || other.at - one.at).slice(0, 40);
+}
+
+/** The text of a label in a band, the room that it takes, and whether all of it lies in the band. */
+function fitting(drawn, id, way) {
+  const text = named(id, way.size, 28);
+  const half = text.length * LETTER / 2;
+  const last = drawn.columns.length - 1;
+  const x = Math.max(Math.min(drawn.x(way.at) + drawn.bar / 2, drawn.x(last) + drawn.bar - half), LEFT + half);
+  const column = (where) => Math.min(last, Math.max(0, Math.round((where - LEFT - drawn.bar / 2) / (drawn.step || 1))));
+  const at = column(x);
+  const place = drawn.places[at].get(id);
+  if (place === undefined) return { h: 0 };
+  const middle = place.y + place.h / 2;
+  const whole = [x - half, x + half].every((end) => {
+    const there = drawn.places[column(end)].get(id);
+    return there !== undefined && there.y <= middle - LINE / 2 && middle + LINE / 2 <= there.y + there.h;
+  });
+  return { id, at, whole, h: place.h, size: place.size, text, x, y: middle + 4, box: { left: x - half - 3, right: x + half + 3, top: middle - LINE / 2, bottom: middle + LINE / 2 } };
+}
+
+/** Labels of thin bands beside the last column, as many as have room, the largest of them. */
+function beside(drawn, thin, chosen, onCommunity) {
+  const room = Math.floor((drawn.height - TOP - BOTTOM) / LINE);
+  const last = drawn.places.at(-1);
+  const rows = thin.slice(0, room).map(({ id }) => ({ id, ...last.get(id) })).map((one) => ({ ...one, middle: one.y + one.h / 2 })).sort((one, other) => one.middle - other.middle);
+  let lowest = TOP;
+  for (const row of rows) { row.at = Math.max(row.middle, lowest); lowest = row.at + LINE; }
+  let highest = drawn.height - BOTTOM;
+  for (const row of [...rows].reverse()) { row.at = Math.min(row.at, highest); highest = row.at - LINE; }
+  const x = drawn.x(drawn.columns.length - 1) + drawn.bar;
+  return rows.flatMap((row) => [
+    svg("path", { class: "leader", d: `M${round(x)} ${round(row.middle)}L${round(x + 14)} ${round(row.at)}`, "data-id": row.id }),
+    labelled(row.id, { text: named(row.id, row.size, Math.floor((drawn.right - 20) / LETTER)), size: row.size }, { x: x + 18, y: row.at + 4 }, chosen, onCommunity)]);
+}
+
+function labelled(id, { text, size }, where, chosen, onCommunity) {
+  return svg("text", { class: "label", ...where, "data-id": id, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) },
+    svg("title", {}, id === OTHERS ? "all other communities" : `${called(id)}, ${number(size)} members`), text);
+}
+
+const named = (id, size, most) => (id === OTHERS ? `others (${number(size)})` : label(id, size, most));
 
 /** A community in at most so many letters. */
 function label(id, size, most) {
@@ -202,12 +244,12 @@ function label(id, size, most) {
   return `${shown(name.length > room ? name.replace(/^(mostly|partly) /, "") : name, room)}${members}`;
 }
 
-/** Times below the columns: the last one, the first, and between them as many as have room. */
+/** Windows below the columns: the last one, the first, and between them as many as have room. */
 function axis(drawn) {
   const last = drawn.columns.length - 1;
   const chosen = new Map();
   for (const at of [last, 0, ...Array.from({ length: Math.max(0, last - 1) }, (_, before) => before + 1)]) {
-    const text = time(drawn.columns[at].end);
+    const text = time(drawn.columns[at].start);
     const wide = text.length * LETTER;
     const left = Math.min(Math.max(drawn.x(at) - wide / 2, 0), drawn.width - wide);
     const overlaps = [...chosen.values()].some((one) => left < one.left + one.wide + 14 && one.left < left + wide + 14);
@@ -226,6 +268,6 @@ function legend(flow, sure) {
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return note(windows, kinds,
     `Height: number of nodes. Click a community to follow it${kept === null ? "; double-click a window to open it" : ""}. `,
-    unsure > 0 ? `${number(unsure)} marks are hidden: the events did not last, are too weak, or the edges speak against them (choose in Events). ` : "",
+    unsure > 0 ? `${unsure === 1 ? "1 mark is" : `${number(unsure)} marks are`} hidden: the events did not last, are too weak, or the edges speak against them (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

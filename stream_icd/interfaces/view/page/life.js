@@ -32,7 +32,7 @@ function remembers(columns) {
 }
 
 /** Draw the life into an element. */
-export function drawLife(into, life, { overview, graph, onWindow }) {
+export function drawLife(into, life, { overview, graph, here, onWindow }) {
   const columns = life.columns;
   if (columns.number === undefined || columns.number.length === 0) {
     fill(into, note("This window is no longer in memory, or was never seen."));
@@ -49,13 +49,14 @@ export function drawLife(into, life, { overview, graph, onWindow }) {
   into.querySelector(".note").textContent = notes(columns, life.stages);
   const happened = marks(columns, overview, graph);
   plot.dataset.marks = happened.map(([, { short }]) => short.join(", ")).join("; ");
-  const drawn = options(life, happened, plot.clientWidth < 640, plot.clientHeight);
+  const drawn = options(life, happened, here, plot.clientWidth < 640, plot.clientHeight);
   const told = ({ data }) => data.some(([, value]) => value !== null);
+  plot.dataset.times = drawn.series[0].data.map(([at, value]) => `${new Date(at).toISOString()} ${value}`).join(", ");
   plot.dataset.lines = drawn.series.filter(told).map(({ name }) => name).join(", ");
   chart(plot).setOption(drawn, true);
 }
 
-function options(life, happened, narrow, height) {
+function options(life, happened, here, narrow, height) {
   const columns = life.columns;
   const named = (name, column, colour) => line(name, points(columns, columns[column]), colour);
   const evidence = { name: "bits an edge", series: [named("saved (evidence)", "bits_saved", LINES.pink)], least: 0 };
@@ -86,28 +87,45 @@ function options(life, happened, narrow, height) {
   const every = (100 - FIRST - 1) / panels.length;
   const common = axisStyle();
   for (const line of panels.flatMap(({ series }) => series)) line.endLabel.show = !narrow && line.data.length > 0;
+  for (const panel of panels) if (!panel.series.some(({ stack }) => stack)) Object.assign(panel, fitted(panel));
   for (const panel of panels) spreadLabels(panel, (every - BETWEEN) / 100 * height);
-  panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, at === 0); });
+  panels.forEach(({ series }, at) => { if (series.length > 0) series[0].markLine = markLines(columns, happened, here, at === 0); });
   evidence.series[0].markArea = unsure(columns);
   return {
     ...base(),
+    useUTC: true,
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: { ...base().tooltip, trigger: "axis", formatter: (hovered) => tip(columns, happened, hovered) },
     legend: { show: false },
     grid: panels.map((_, at) => ({ left: 64, right: narrow ? 16 : 150, top: `${FIRST + at * every}%`, height: `${every - BETWEEN}%` })),
-    xAxis: panels.map((_, at) => ({ type: "value", gridIndex: at, min: columns.number[0], max: Math.max(columns.number[0] + 1, columns.number.at(-1)), minInterval: 1, ...common, splitLine: { show: false }, axisLabel: { ...common.axisLabel, show: at === panels.length - 1, formatter: (value) => label(columns, value), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } })),
+    xAxis: panels.map((_, at) => ({ type: "time", gridIndex: at, min: start(columns, 0), max: Math.max(start(columns, 0) + 1, start(columns, columns.number.length - 1)), ...common, splitLine: { show: false }, axisLabel: { ...common.axisLabel, show: at === panels.length - 1, formatter: (value) => time(value), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } })),
     yAxis: panels.map((panel, at) => ({ type: "value", gridIndex: at, name: panel.name, nameGap: 8, min: panel.least, max: panel.most, scale: panel.least === undefined, splitNumber: 3, interval: panel.interval, ...common })),
     dataZoom: [{ type: "inside", xAxisIndex: panels.map((_, at) => at), filterMode: "none" }],
     series: panels.flatMap((panel) => panel.series),
   };
 }
 
-/** [number, value, number] for each window; an empty point where windows are missing. */
+const start = (columns, at) => Date.parse(columns.start[at]);
+
+/** Whether windows are missing before this one: it begins after the end of the one before. */
+function isAfterGap(columns, at) {
+  return at > 0 && (columns.missed[at] > 0 || start(columns, at) > Date.parse(columns.end[at - 1]));
+}
+
+/** [start, value, number] for each window; an empty point where windows are missing. */
 function points(columns, values) {
   return columns.number.flatMap((number, at) => {
-    const point = [number, values[at], number];
-    return columns.missed[at] > 0 && at > 0 ? [[number - 0.5, null, number], point] : [point];
+    const point = [start(columns, at), values[at], number];
+    return isAfterGap(columns, at) ? [[(start(columns, at) + start(columns, at - 1)) / 2, null, number], point] : [point];
   });
+}
+
+/** The least and the greatest value of a panel's lines, between round numbers, so that no line leaves its axis. */
+function fitted({ series, least, most }) {
+  const values = series.flatMap(({ data }) => data.map(([, value]) => value)).filter((value) => value !== null && value !== undefined);
+  const low = values.reduce((a, b) => Math.min(a, b), least ?? 0), high = values.reduce((a, b) => Math.max(a, b), most ?? -Infinity);
+  const down = (value) => Math.floor(value * 10) / 10;
+  return { least: low < 0 ? down(low) : least ?? 0, most: most === undefined ? undefined : Math.max(most, high) };
 }
 
 function line(name, data, colour) {
@@ -135,23 +153,20 @@ function area(name, data, colour) {
   return { ...line(name, data, colour), stack: "stages", areaStyle: { opacity: 0.6 }, lineStyle: { width: 0.5 } };
 }
 
-function markLines(columns, happened, named) {
-  const data = happened.map(([at, { short }]) => ({ xAxis: columns.number[at], name: short.join(", ") }));
+function markLines(columns, happened, here, named) {
+  const data = happened.map(([at, { short }]) => ({ xAxis: start(columns, at), name: short.join(", ") }));
+  const place = here === null ? -1 : columns.number.indexOf(here);
+  if (place >= 0) data.push({ xAxis: start(columns, place), name: "", lineStyle: { type: "solid", width: 2 } });
   return { symbol: "none", silent: true, data, label: { show: named, formatter: (mark) => plain(mark.name), color: css("--quiet"), position: "insideEndTop" }, lineStyle: { color: css("--ink"), type: "dashed" } };
 }
 
 function unsure(columns) {
   const shade = { weak: css("--weak"), none: css("--none") };
-  const data = columns.number.flatMap((number, at) => {
+  const data = columns.number.flatMap((_, at) => {
     const strength = columns.evidence[at];
-    return shade[strength] ? [[{ xAxis: number - 0.5, itemStyle: { color: shade[strength], opacity: 1 } }, { xAxis: number + 0.5 }]] : [];
+    return shade[strength] ? [[{ xAxis: start(columns, at), itemStyle: { color: shade[strength], opacity: 1 } }, { xAxis: Date.parse(columns.end[at]) }]] : [];
   });
   return { silent: true, data };
-}
-
-function label(columns, number) {
-  const at = columns.number.indexOf(Math.round(number));
-  return at < 0 ? "" : time(columns.end[at]);
 }
 
 function tip(columns, happened, hovered) {
@@ -159,7 +174,7 @@ function tip(columns, happened, hovered) {
   const at = columns.number.indexOf(chosen);
   if (at < 0) return "";
   return [
-    plain(shown(columns.snapshot[at], 40)), time(columns.end[at]),
+    time(columns.start[at]), plain(shown(columns.snapshot[at], 40)),
     `communities ${number(columns.k[at])}${columns.k_given[at] === null ? "" : " (given)"}, nodes ${number(columns.nodes[at])}, edges ${number(columns.edges[at])}`,
     `modularity ${number(columns.modularity[at], 4)}, NMI ${number(columns.nmi[at], 4)}`,
     `evidence ${columns.evidence[at] ?? "–"}, ${number(columns.bits_saved[at], 4)} bits an edge`,

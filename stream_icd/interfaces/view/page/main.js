@@ -2,11 +2,11 @@
 
 import { read, write } from "./address.js";
 import { chartsLoaded, loadCharts } from "./charts.js";
-import { chooseTheme, colourBy, forgetColours, theme } from "./colours.js";
+import { chooseTheme, colourBy, colourOf, css, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
-import { duration, el, fill, note, number, select, shown, tell, time } from "./dom.js";
-import { CONFIRMED, drawEvents } from "./events.js";
+import { duration, el, fill, note, number, refill, select, shown, tell, time, timesIn } from "./dom.js";
+import { CONFIRMED, drawEvents, headlines } from "./events.js";
 import { drawFlow, MOST_WINDOWS } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
@@ -16,11 +16,11 @@ import { ask, kept, listen } from "./source.js";
 const VIEWS = ["flow", "map", "life", "events", ...(kept === null ? ["compare"] : [])];
 const WITH_CHARTS = ["life", "map", "compare"];
 const SERIES = ["graph", "model", "origin"];
-const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500, SLOW_MS = 10_000;
+const SOON_MS = 120, OVERVIEW_MS = 4000, MAP_MS = 1500, SLOW_MS = 10_000, PLAY_MS = 700, STILL_MS = 30_000;
 
 const at = (id) => document.getElementById(id);
 const state = read();
-const nothing = () => ({ flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null });
+const nothing = () => ({ flow: null, life: null, events: null, map: null, opened: null, places: null, past: null, compare: null, composition: null, explain: null, held: null, legend: null, headlines: null });
 const known = { overview: null, ...nothing() }; // the last answers
 const open = new Set(); // communities that are open on the map
 let news = null;
@@ -38,7 +38,7 @@ function change(changes, { step = true } = {}) {
   Object.assign(state, changes);
   if ("node" in changes) at("node").value = state.node;
   write(state, step);
-  if (series) start(); else refresh();
+  if (series) start(); else refresh(Object.keys(changes).every((name) => name === "at"));
 }
 
 /** Begin with the series that the address names, or with the first one. */
@@ -49,12 +49,17 @@ async function start() {
   open.clear();
   Object.assign(known, nothing());
   forgetNames();
-  forgetColours();
   if (!(await overview())) return;
   const one = current();
   if (one === null || isToCome(one)) {
     say("waiting", "no results yet");
-    for (const view of VIEWS) fill(at(view), note("No results were seen yet. This page shows them as soon as they arrive."));
+    for (const view of VIEWS) fill(at(view), note(...missing()));
+    later("start", 1000, start);
+    return;
+  }
+  if (isUnknown(one)) {
+    say("waiting", "not there");
+    for (const view of VIEWS) fill(at(view), note(`No results of graph ${shown(state.graph, 60)}${state.model ? ` and model ${shown(state.model, 40)}` : ""} were seen. Choose another graph above.`));
     later("start", 1000, start);
     return;
   }
@@ -65,12 +70,29 @@ async function start() {
   refresh();
 }
 
+/** What is missing before there are results, and what to run. */
+function missing() {
+  const { troubles, lag, archive } = known.overview;
+  const seen = "This page shows results as soon as they arrive.";
+  const of = (what) => Object.keys(troubles).some((topic) => topic.includes(what));
+  const run = (said, command) => [`${said}: run `, el("code", {}, command), `. ${seen}`];
+  if (archive) return [`No results were seen yet. ${seen}`];
+  if (lag > 0) return run(`${number(lag)} snapshots wait, and no detector is at work`, "stream-icd consume detect");
+  if (Object.values(troubles).some((why) => why.includes("no broker"))) return run("No broker answers", "stream-icd broker");
+  if (of("snapshots")) return run("No results were seen yet. The topics are missing", "stream-icd topics create");
+  return run("No results were seen yet. No snapshot is there", "stream-icd produce gn");
+}
+
 const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
-const shownWindow = () => ({ ...series(), number: state.until });
+const shownWindow = () => ({ ...series(), at: state.at });
 const needsFlow = () => state.view === "flow" || state.community !== "";
 const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
-const here = () => (/^\d+$/.test(state.until) ? Number(state.until) : null);
+const startOf = (iso) => new Date(iso).toISOString().replace(".000Z", "Z");
+/** The place of the window that is looked at among those of the life, which are all; -1 if it is not there. */
+const placeOf = (at) => (known.life?.columns.start ?? []).findLastIndex((start) => startOf(start) === at);
+/** The number of the window that is looked at; null: the newest, or one that is not there. */
+const here = () => (state.at === "" ? null : known.life?.columns.number?.[placeOf(state.at)] ?? null);
 const archived = () => known.overview?.archive === true;
 const strength = () => (/^(any|\d{1,6})$/.test(state.bits) ? state.bits : "0"); // at 0, what the edges speak against is hidden
 const least = () => (strength() === "any" ? -Infinity : Number(strength()));
@@ -88,6 +110,8 @@ function attributes() {
 }
 const by = () => (attributes().includes(state.by) ? state.by : "");
 
+/** Whether the address names a graph or model that is not there; not if what is shown was dropped. */
+const isUnknown = (one) => kept === null && (!fits(one, ["graph"]) || (state.model !== "" && !fits(one, ["graph", "model"])));
 const isShown = (one) => SERIES.every((name) => one[name] === state[name]);
 const fits = (one, names = SERIES) => names.every((name) => state[name] === "" || one[name] === state[name]);
 const isToCome = (instead) => !fits(instead) && !known.overview.caught_up; // whether what the address names may still be read
@@ -98,28 +122,36 @@ function current() {
   return all.find(isShown) ?? all.find((one) => fits(one)) ?? all.find((one) => fits(one, ["graph"])) ?? all[0] ?? null;
 }
 
-/** Ask for everything that the view needs. */
-function refresh() {
+/** Ask for everything that the view needs; if only another window is looked at, for what is said of that one. */
+function refresh(elsewhere = false) {
   troubles.clear(); // each question that still fails says so again
   wanted.clear();
   drawTabs();
-  question("life", { ...series(), last: MOST_WINDOWS, until: state.until });
-  askFlowAndEvents();
+  if (!elsewhere || known.life === null) question("life", { ...series(), last: MOST_WINDOWS });
+  if (by() !== "") question("legend", { ...shownWindow(), by: by() }); else known.legend = null;
+  if (!elsewhere || !isInFlow(here())) askFlowAndEvents();
   if (state.view === "map") askMap();
-  if (state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()), until: state.until });
-  askDetails();
+  if (!elsewhere && state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()) });
+  askDetails(elsewhere);
   draw();
 }
 
+/** Whether the flow that is drawn holds this window. */
+function isInFlow(number) {
+  const columns = known.flow?.columns ?? [];
+  return columns.length > 0 && (number === null || (columns[0].number <= number && number <= columns.at(-1).number));
+}
+
 function askFlowAndEvents() {
-  if (needsFlow()) question("flow", { ...series(), last: span(), until: state.until, columns: columnsFor(), follow: state.community });
-  if (state.view === "events") question("events", { ...series(), ...chosenEvents(), until: state.until });
+  if (needsFlow()) question("flow", { ...series(), last: span(), around: state.at, columns: columnsFor(), follow: state.community });
+  if (state.view === "flow") question("events", { ...series(), ...chosenEvents(), kinds: "", community: "", limit: 20 }, "headlines");
+  if (state.view === "events") question("events", { ...series(), ...chosenEvents() });
 }
 
 /** Ask what is said of the node and the community that are selected. */
-function askDetails() {
+function askDetails(elsewhere = false) {
   const { node, community } = state;
-  if (node) question("node", { ...series(), node, until: state.until }, "past"); else known.past = null;
+  if (node === "") known.past = null; else if (!elsewhere || known.past?.node !== node) question("node", { ...series(), node }, "past"); else wanted.add("node");
   if (node && kept === null) question("explain", { ...shownWindow(), node }); else known.explain = null;
   if (community && known.overview?.attributes?.length) question("composition", { ...shownWindow(), community }); else known.composition = null;
   if (community && kept === null) question("explain_community", { ...shownWindow(), community }, "held"); else known.held = null;
@@ -128,10 +160,10 @@ function askDetails() {
 async function askMap() {
   await question("map", shownWindow());
   if (state.view !== "map") return;
-  if (placed()) { await question("places", shownWindow()); return; }
+  if (placed()) { await question("places", { ...shownWindow(), by: by() }); return; }
   const community = state.all ? "all" : [...open].join(",");
   if (community === "" || known.map === null) { known.opened = null; draw(); return; }
-  await question("members", { ...shownWindow(), community }, "opened");
+  await question("members", { ...shownWindow(), community, by: by() }, "opened");
 }
 
 /** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */
@@ -179,7 +211,6 @@ async function patiently(name, parameters, signal) {
 function arrived(row) {
   const one = current();
   if (one !== null) one.number = Math.max(one.number, row.number);
-  if (here() !== null && row.number > here()) return; // an older window is shown
   if (running.has("life")) since.push(row);
   if (known.life !== null) grow(known.life, row, MOST_WINDOWS);
   later("news", SOON_MS, () => {
@@ -187,8 +218,8 @@ function arrived(row) {
     draw();
     askFlowAndEvents();
   });
-  if (state.view === "map") later("map", MAP_MS, askMap);
-  if (state.node || state.community) later("details", MAP_MS, askDetails);
+  if (state.view === "map" && state.at === "") later("map", MAP_MS, askMap);
+  if (state.node || state.community) later("details", MAP_MS, () => askDetails());
   if (state.view === "compare" && state.other_graph) later("compare", MAP_MS, refresh);
 }
 
@@ -219,7 +250,7 @@ async function look() {
   const before = listed();
   if (!(await overview())) return;
   const one = current();
-  if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, until: "", community: "", node: "" }, { step: false });
+  if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, at: "", community: "", node: "" }, { step: false });
   else if (listed() !== before) draw();
 }
 
@@ -234,12 +265,28 @@ function trouble(name, message) {
 
 let said = null;
 function say(kind, message = "") {
-  const reading = known.overview?.caught_up === false ? ": reading what is there" : "";
-  const words = { live: `live${reading}`, archive: `archive${reading}`, waiting: "connecting again", report: "report" };
-  const what = kind === "live" && archived() ? "archive" : kind;
   said = { kind, message };
+  const { state: what, text } = status(kind);
   at("status").dataset.state = what;
-  tell(at("status"), message || (here() !== null && what in { live: 1, archive: 1 } ? "an old window is shown" : words[what]));
+  tell(at("status"), message || text);
+  at("back").hidden = state.at === "" || kept !== null || message !== "";
+  tell(at("back"), archived() ? "to the newest window" : "back to live");
+}
+
+/** What the page shows at the moment, in words: live; why nothing new comes; or which old window. */
+function status(kind) {
+  if (kind === "report") return { state: "report", text: "report" };
+  if (kind === "waiting") return { state: "waiting", text: "the page's server does not answer; connecting again" };
+  if (state.at !== "") return { state: "old", text: `looking at ${time(state.at)}` };
+  const reading = known.overview?.caught_up === false ? ": reading what is there" : "";
+  if (archived()) return { state: "archive", text: `archive${reading}` };
+  const { troubles = {}, lag = null, latest = null } = known.overview ?? {};
+  const since = latest === null ? "nothing new" : `nothing new since ${time(latest)}`;
+  const broken = Object.values(troubles).some((why) => why.includes("broker"));
+  if (broken) return { state: "still", text: `${since}: the broker does not answer` };
+  const still = latest !== null && Date.now() - Date.parse(latest) > STILL_MS;
+  if (still && lag > 0) return { state: "still", text: `${since}: ${number(lag)} snapshots wait, and no detector is at work` };
+  return { state: "live", text: still && reading === "" ? `live; ${since}` : `live${reading}` };
 }
 
 /** Fill the choices of graph and model; names are text. */
@@ -247,15 +294,24 @@ function choices() {
   const all = known.overview?.series ?? [];
   const one = current();
   const graphs = [...new Set(all.map(({ graph }) => graph))];
-  select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one !== null && isToCome(one) ? state.graph : one?.graph);
+  select(at("graph"), graphs.map((graph) => ({ value: graph, text: shown(graph, 60) })), one !== null && (isToCome(one) || isUnknown(one)) ? state.graph : one?.graph);
   const ofGraph = all.filter(({ graph }) => graph === one?.graph);
   const several = new Set(ofGraph.map(({ origin }) => origin)).size > 1;
   const value = ({ model, origin }) => JSON.stringify([model, origin]);
   select(at("model"), ofGraph.map((its) => ({ value: value(its), text: shown(several ? `${modelsOf(its)} · ${its.origin}` : modelsOf(its), 60) })), one && value(one));
   at("span").value = span();
+  zones();
   at("by-label").hidden = attributes().length === 0;
   select(at("by"), [{ value: "", text: "community" }, ...attributes().map((name) => ({ value: name, text: shown(name, 40) }))], by());
   leftOut(one);
+}
+
+/** The zones of the times: that of the command, that of this browser, and UTC. */
+function zones() {
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const all = [...new Set([state.zone, known.overview?.zone ?? "UTC", own, "UTC"].filter((zone) => zone))];
+  select(at("zone"), all.map((zone) => ({ value: zone, text: shown(zone, 30) })), state.zone || known.overview?.zone);
+  timesIn(at("zone").value);
 }
 
 /** Say what is not shown. */
@@ -280,23 +336,72 @@ function drawTabs() {
 function drawNumbers() {
   if (said !== null) say(said.kind, said.message);
   const columns = known.life?.columns;
-  const last = columns?.number?.length ? columns.number.length - 1 : -1;
+  const newest = columns?.number?.length ? columns.number.length - 1 : -1;
+  const last = state.at === "" ? newest : placeOf(state.at);
+  drawTime(newest, last);
   if (last < 0) { fill(at("numbers")); return; }
   const ms = columns.ms[last].reduce((sum, one) => sum + (one ?? 0), 0);
   const pairs = [
-    [`${here() === null ? "newest window" : "window"} ends, UTC`, time(columns.end[last]), "end"], ["communities", number(columns.k[last]), "k"],
+    [state.at === "" ? "newest window" : "window", time(columns.start[last]), "start"], ["communities", number(columns.k[last]), "k"],
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
-    ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence"],
-    ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon"]]),
+    ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence", "how sure it is that this graph has communities at all"],
+    ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon", "how many windows the detector's memory is worth"]]),
     ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
     ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"],
     ...(archived() ? [] : [
       ["result after", delay(columns.delay_s[last]) === null ? "past data" : duration(columns.delay_s[last]), "delay"],
-      ["waiting", number(known.overview?.lag), "lag"], ["dead letters", number(known.overview?.dead_letters), "dead"],
+      ["waiting", number(known.overview?.lag), "lag", "snapshots without a result, of all graphs"], ["dead letters", number(known.overview?.dead_letters), "dead"],
     ]),
     ["model", shown(columns.model[last], 40), "model"],
   ];
-  fill(at("numbers"), pairs.map(([name, value, key]) => el("div", {}, el("dt", {}, name), el("dd", { "data-number": key }, value))));
+  fill(at("numbers"), pairs.map(([name, value, key, title]) => el("div", { title }, el("dt", {}, name), el("dd", { "data-number": key }, value))));
+}
+
+/** The slider over all windows. */
+function drawTime(newest, place) {
+  at("time").hidden = newest < 1 || kept !== null;
+  Object.assign(at("slider"), { max: Math.max(0, newest), value: place < 0 ? newest : place });
+  const shownAt = known.life?.columns.start?.[place];
+  at("slider").setAttribute("aria-valuetext", shownAt ? time(shownAt) : "");
+  tell(at("when"), shownAt ? time(shownAt) : "");
+}
+
+/** Look at the window at this place of all; at the newest, whatever comes, with the last one. */
+function goTo(place, step = false) {
+  const starts = known.life?.columns.start ?? [];
+  if (place < 0 || starts.length === 0) return;
+  change({ at: place >= starts.length - 1 ? "" : startOf(starts[place]) }, { step });
+}
+
+let playing = null;
+/** Go through the windows one after the other, or stop. */
+function play() {
+  const stop = () => { clearInterval(playing); playing = null; drawPlay(); };
+  if (playing !== null) { stop(); return; }
+  if (state.at === "") goTo(0);
+  playing = setInterval(() => { if (state.at === "") stop(); else moveWindow(1); }, PLAY_MS);
+  drawPlay();
+}
+
+function drawPlay() {
+  tell(at("play"), playing === null ? "▶" : "❚❚");
+  at("play").setAttribute("aria-label", playing === null ? "play" : "pause");
+}
+
+/** The colours of the values of an attribute. */
+function drawLegend() {
+  const legend = by() !== "" && known.legend?.by === by() ? known.legend : null;
+  at("legend").hidden = legend === null;
+  if (legend === null) return;
+  const entry = (name, count, paint) => {
+    const square = el("span", { class: "swatch" });
+    square.style.background = paint;
+    return el("span", {}, square, `${name} (${number(count)})`);
+  };
+  refill(at("legend"), [legend, theme()], () => [
+    ...legend.values.map(({ value, nodes }) => entry(shown(value, 40), nodes, colourOf(value))),
+    legend.others > 0 ? entry("other values", legend.others, css("--grey")) : null,
+    legend.unknown > 0 ? entry("not known", legend.unknown, css("--grey")) : null]);
 }
 
 /** Draw soon, once for all answers that come before the next frame. */
@@ -307,16 +412,20 @@ function draw() {
 /** Draw the view that is shown, from what is known. */
 function drawNow() {
   const community = chosenCommunity();
-  colourBy(by());
+  colourBy(by(), known.legend);
   drawNumbers();
+  drawLegend();
+  drawSelection(community);
   if (WITH_CHARTS.includes(state.view) && !chartsLoaded()) {
     loadCharts().then(draw, (error) => trouble("charts", error.message));
     return;
   }
   if (state.view === "flow" && known.flow) {
     drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
+    const lately = headlines(known.headlines, known.life?.columns.number?.[0] ?? 0, ({ number: of, id }) => { openWindow(of); change({ community: String(id) }); });
+    if (lately !== null) at("flow").prepend(lately);
   }
-  if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, onWindow: openWindow });
+  if (state.view === "life" && known.life) drawLife(at("life"), known.life, { overview: known.overview, graph: state.graph, here: here(), onWindow: openWindow });
   if (state.view === "map" && known.map && (known.places || !placed())) {
     drawMap(at("map"), known.map, known.opened, placed() ? known.places : null, {
       chosen: community, all: state.all !== "", node: state.node, onCommunity: placed() ? follow : openCommunity,
@@ -336,7 +445,31 @@ function drawNow() {
       onWindow: openWindow,
     });
   }
-  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, held: known.held, onCommunity: follow, onWindow: openWindow, onClear: clear });
+}
+
+let selected = "";
+/** Draw what is selected beside the view; on a narrow page it is below, and scrolls into sight. */
+function drawSelection(community) {
+  const csv = kept === null && community !== null ? () => saveMembers(community) : null;
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, held: known.held, csv, onCommunity: follow, onWindow: openWindow, onClear: clear });
+  at("both").classList.toggle("open", !at("details").hidden);
+  const now = at("details").hidden ? "" : `${state.node} ${state.community}`;
+  if (now !== selected && now !== "" && at("details").getBoundingClientRect().top > innerHeight) at("details").scrollIntoView({ block: "start" });
+  selected = now;
+}
+
+/** Save the members of a community in the window that is shown. */
+async function saveMembers(community) {
+  try {
+    const { nodes } = await ask("members", { ...shownWindow(), community });
+    const safe = (name) => (/^[=+\-@＝＋－＠]/.test(name) ? `'${name}` : name);
+    const rows = nodes.map((name) => `"${safe(name).replaceAll('"', '""')}"`);
+    const link = el("a", { href: URL.createObjectURL(new Blob([["node", ...rows, ""].join("\n")], { type: "text/csv" })), download: `community-${community}.csv` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  } catch (error) {
+    trouble("members", error.message);
+  }
 }
 
 function follow(id) {
@@ -351,22 +484,24 @@ function openCommunity(id) {
 
 function openWindow(wanted) {
   if (wanted === undefined || wanted === null || kept !== null) return;
-  const newest = current()?.number;
-  change({ until: wanted === newest ? "" : String(wanted), view: state.view === "life" || state.view === "compare" ? "flow" : state.view });
+  const place = (known.life?.columns.number ?? []).indexOf(wanted);
+  if (place < 0) return;
+  if (state.view === "life" || state.view === "compare") state.view = "flow";
+  goTo(place, true);
+  drawTabs();
 }
 
 function clear() {
   open.clear();
   known.past = null;
-  change({ community: "", node: "", until: "", all: "" });
+  change({ community: "", node: "", at: "", all: "" });
 }
 
-/** The next or previous window, or the newest after the last one. */
+/** The next or previous window. */
 function moveWindow(by) {
   if (kept !== null) return;
-  const newest = current()?.number ?? 0;
-  const wanted = (here() ?? newest) + by;
-  if (wanted >= (current()?.dropped ?? 0)) change({ until: wanted >= newest ? "" : String(wanted) }, { step: false });
+  const newest = (known.life?.columns.number?.length ?? 0) - 1;
+  goTo((state.at === "" ? newest : placeOf(state.at)) + by);
 }
 
 /** The next or previous community among those that have a band. */
@@ -401,6 +536,17 @@ function switchTheme() {
   draw();
 }
 
+async function copyLink() {
+  write(state, false);
+  try {
+    await navigator.clipboard.writeText(location.href);
+    tell(at("copy"), "copied");
+    setTimeout(() => tell(at("copy"), "copy link"), 1500);
+  } catch {
+    trouble("copy", "the browser does not let this page copy: copy the address above");
+  }
+}
+
 async function suggest() {
   const beginning = at("node").value;
   if (beginning === "") { fill(at("names")); return; }
@@ -420,19 +566,25 @@ function sought() {
 function wire() {
   chooseTheme(null);
   if (kept !== null) {
-    Object.assign(state, { until: "", graph: "", model: "", origin: "" });
+    Object.assign(state, { at: "", graph: "", model: "", origin: "" });
+    at("copy").hidden = true;
     at("span").parentElement.hidden = true; // a report holds one span
     at("tab-compare").hidden = true;
     tell(at("keys"), "Keys: 1 to 4 choose a view, / searches, ↑ ↓ move the community, Esc clears, d changes the colours.");
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { chooseTheme(null); draw(); });
-  at("graph").addEventListener("change", (event) => change({ graph: event.target.value, model: "", origin: "", until: "", community: "", node: "" }));
+  at("graph").addEventListener("change", (event) => change({ graph: event.target.value, model: "", origin: "", at: "", community: "", node: "" }));
   at("model").addEventListener("change", (event) => {
     const [model, origin] = JSON.parse(event.target.value);
-    change({ model, origin, until: "", community: "" });
+    change({ model, origin, at: "", community: "" });
   });
   at("span").addEventListener("change", (event) => change({ span: event.target.value }));
   at("by").addEventListener("change", (event) => change({ by: event.target.value }));
+  at("zone").addEventListener("change", (event) => { timesIn(event.target.value); change({ zone: event.target.value }); });
+  at("back").addEventListener("click", () => change({ at: "" }));
+  at("copy").addEventListener("click", copyLink);
+  at("play").addEventListener("click", play);
+  at("slider").addEventListener("input", (event) => goTo(Number(event.target.value)));
   at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: sought() }); });
   at("node").addEventListener("input", () => later("suggest", 150, suggest));
   at("node").value = state.node;
@@ -440,8 +592,8 @@ function wire() {
   for (const view of VIEWS) at(`tab-${view}`).addEventListener("click", () => change({ view }));
   document.addEventListener("keydown", onKey);
   window.addEventListener("popstate", () => { Object.assign(state, read()); at("node").value = state.node; start(); });
-  window.addEventListener("resize", () => later("resize", 200, refresh));
-  if (kept === null) setInterval(() => { if (!document.hidden && current() !== null) look(); }, OVERVIEW_MS);
+  window.addEventListener("resize", () => later("resize", 200, () => refresh()));
+  if (kept === null) setInterval(() => { if (!document.hidden && current() !== null && news !== null) look(); }, OVERVIEW_MS);
 }
 
 wire();

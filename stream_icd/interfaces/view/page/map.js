@@ -2,11 +2,10 @@
 // or its nodes where their source says they are.
 
 import { axisStyle, base, chart, plain, zoom } from "./charts.js";
-import { colour, css, keepApart } from "./colours.js";
-import { el, fill, note, number, refill, shown } from "./dom.js";
+import { colour, colourOfNode, css } from "./colours.js";
+import { el, fill, note, number, refill, shown, time } from "./dom.js";
 import { briefly, called } from "./names.js";
 
-const MOST_APART = 200;
 const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 28; // of the axes of places, pixels
 
 /** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
@@ -24,10 +23,10 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
   if (plot.dataset.kind !== kind) chart(plot).clear();
   Object.assign(plot.dataset, { kind, discs: 0, nodes: 0, edges: 0, placed: 0, number: map.number });
   const box = (name, checked, disabled, then) => el("label", {}, el("input", { type: "checkbox", checked, disabled, onchange: (event) => then(event.target.checked) }), ` ${name}`);
-  refill(into.querySelector(".bar"), [map.placed > 0, map.whole, map.snapshot, kind, all], () => [
+  refill(into.querySelector(".bar"), [map.placed > 0, map.whole, map.start, kind, all, time(map.start)], () => [
     map.placed ? box("positions", places !== null, false, onPlaces) : null,
     places === null ? box("all members", all, !map.whole, onAll) : null,
-    el("span", { class: "note" }, shown(map.snapshot))]);
+    el("span", { class: "note", title: shown(map.snapshot) }, time(map.start))]);
   const below = into.querySelector(":scope > .note");
   if (places !== null) {
     below.textContent = `${counts(map)} ${placesNote(places)} Click a node to follow its community; scroll to zoom, drag to move, double-click to see all.`;
@@ -38,7 +37,6 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
   plot.dataset.discs = map.communities.length;
   plot.dataset.nodes = opened?.nodes.length ?? 0;
   plot.dataset.edges = (opened?.edges.length ?? 0) / 2;
-  keepApart(touching(map.communities), true);
   const [x, y] = extent(map, plot);
   chart(plot).setOption({
     ...base(),
@@ -46,16 +44,8 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     xAxis: { type: "value", show: false, min: x[0], max: x[1] },
     yAxis: { type: "value", show: false, min: y[0], max: y[1] },
     dataZoom: zoom(),
-    series: [links(map, opened), discs(map, chosen, opened), ...inside(map, opened, chosen, node)],
+    series: [links(map, opened), discs(map, chosen, opened), titles(map, opened), ...inside(map, opened, chosen, node)],
   }, { replaceMerge: ["series"] });
-}
-
-/** Discs that are near each other, the largest ones, with the size of the smaller one. */
-function touching(discs) {
-  const large = [...discs].sort((a, b) => b.r - a.r).slice(0, MOST_APART);
-  return large.flatMap((one, at) => large.slice(at + 1)
-    .filter((other) => Math.hypot(one.x - other.x, one.y - other.y) < 1.15 * (one.r + other.r))
-    .map((other) => [one.id, other.id, other.r]));
 }
 
 /** Ranges of both axes, with the same scale, so that discs are round. */
@@ -91,20 +81,30 @@ function discs(map, chosen, opened) {
       const [x, y] = api.coord([disc.x, disc.y]);
       const r = api.size([disc.r, 0])[0];
       const open = shownInside.has(disc.id);
-      return {
-        type: "group",
-        children: [
-          { type: "circle", shape: { cx: x, cy: y, r: Math.max(r, 1) }, style: { fill: colour(disc.id), opacity: open ? 0.12 : chosen === null || chosen === disc.id ? 0.85 : 0.35, stroke: chosen === disc.id ? css("--ink") : null, lineWidth: 2 } },
-          ...(r > 14 && !open ? [{ type: "text", silent: true, style: { x, y, text: title(disc.id, r), align: "center", verticalAlign: "middle", fill: css("--ink"), stroke: css("--paper"), lineWidth: 3, font: "12px system-ui" } }] : []),
-        ],
-      };
+      return { type: "circle", shape: { cx: x, cy: y, r }, style: { fill: colour(disc.id), opacity: open ? 0.12 : chosen === null || chosen === disc.id ? 0.85 : 0.35, stroke: chosen === disc.id ? css("--ink") : null, lineWidth: 2 } };
+    },
+  };
+}
+
+/** What stands in the discs, above their members; a disc that was opened alone shows its members instead. */
+function titles(map, opened) {
+  const shownInside = new Set(opened?.everything ? [] : opened?.ids ?? []);
+  return {
+    type: "custom", coordinateSystem: "cartesian2d", silent: true, z: 6,
+    data: map.communities.map(({ id, x, y }) => ({ id, value: [x, y] })),
+    renderItem: (parameters, api) => {
+      const disc = map.communities[parameters.dataIndex];
+      const [x, y] = api.coord([disc.x, disc.y]);
+      const r = api.size([disc.r, 0])[0];
+      if (r <= 14 || shownInside.has(disc.id)) return null;
+      return { type: "text", silent: true, style: { x, y, text: title(disc.id, r), align: "center", verticalAlign: "middle", fill: css("--ink"), stroke: css("--paper"), lineWidth: 3, font: "12px system-ui" } };
     },
   };
 }
 
 function inside(map, opened, chosen, node) {
   if (!opened) return [];
-  const { nodes, ids, x, y, edges } = opened;
+  const { nodes, ids, values, x, y, edges } = opened;
   const groups = new Map();
   for (let at = 0; at < edges.length; at += 2) {
     const [a, b] = [edges[at], edges[at + 1]];
@@ -121,7 +121,7 @@ function inside(map, opened, chosen, node) {
     type: "scatter", z: 4, symbolSize: nodes.length > 1500 ? 4 : 6,
     data: nodes.map((name, at) => ({
       value: [x[at], y[at]], id: ids[at], name,
-      itemStyle: { color: colour(ids[at]), opacity: chosen === null || chosen === ids[at] ? 1 : 0.3, borderColor: css("--ink"), borderWidth: name === node ? 2 : 0 },
+      itemStyle: { color: colourOfNode(ids[at], values?.[at]), opacity: chosen === null || chosen === ids[at] ? 1 : 0.3, borderColor: css("--ink"), borderWidth: name === node ? 2 : 0 },
       symbolSize: name === node ? 14 : undefined,
     })),
     tooltip: { formatter: ({ data }) => `${plain(shown(data.name, 60))}\n${plain(called(data.id))}` },
@@ -176,8 +176,9 @@ function scatters(places, chosen, node) {
   const groups = new Map();
   places.ids.forEach((id, at) => {
     const quiet = chosen !== null && chosen !== id;
-    const key = `${colour(id)} ${quiet}`;
-    if (!groups.has(key)) groups.set(key, { paint: colour(id), quiet, data: [] });
+    const paint = colourOfNode(id, places.values?.[at]);
+    const key = `${paint} ${quiet}`;
+    if (!groups.has(key)) groups.set(key, { paint, quiet, data: [] });
     groups.get(key).data.push({ value: [places.x[at], places.y[at]], id, name: places.nodes[at] });
   });
   const size = places.nodes.length > 3000 ? 4 : 6;
@@ -185,7 +186,7 @@ function scatters(places, chosen, node) {
   const at = node === "" ? -1 : places.nodes.indexOf(node);
   if (at < 0) return all;
   const searched = { value: [places.x[at], places.y[at]], id: places.ids[at], name: node };
-  const mark = series([searched], colour(searched.id), 16, 1, 3);
+  const mark = series([searched], colourOfNode(searched.id, places.values?.[at]), 16, 1, 3);
   return [...all, { ...mark, itemStyle: { ...mark.itemStyle, borderColor: css("--ink"), borderWidth: 2 } }];
 }
 

@@ -17,18 +17,20 @@ export async function ask(question, parameters, signal) {
 }
 
 function recalled(question, parameters) {
-  if (question === "members") return opened(parameters.community);
+  if (question === "members") return opened(parameters);
   if (question === "node" || question === "nodes") return searched(question, parameters);
   if (question === "events") return chosen(parameters);
+  if (question === "legend") return kept.legend[parameters.by] ?? null;
+  if (question === "places") return { ...kept.places, values: kept.values.places[parameters.by] ?? null };
   if (question === "composition") return kept.composition[parameters.community] ?? null;
   const answer = kept[question];
   if (answer === undefined || answer === null) throw new Error("the report does not hold this");
   return answer;
 }
 
-function opened(community) {
-  const all = kept.members;
-  if (all === null) throw new Error("the report does not hold the graph");
+function opened({ community, by }) {
+  if (kept.members === null) throw new Error("the report does not hold the graph");
+  const all = { ...kept.members, values: kept.values.members[by] ?? null };
   if (community === "all") return all;
   const wanted = new Set(community.split(",").map(Number));
   const places = new Map();
@@ -39,7 +41,7 @@ function opened(community) {
     const [a, b] = [places.get(all.edges[at]), places.get(all.edges[at + 1])];
     if (a !== undefined && b !== undefined) edges.push(a, b);
   }
-  return { ...all, nodes: chosen(all.nodes), ids: chosen(all.ids), x: chosen(all.x), y: chosen(all.y), edges, nodes_left_out: 0, edges_left_out: 0 };
+  return { ...all, nodes: chosen(all.nodes), ids: chosen(all.ids), values: all.values && chosen(all.values), x: chosen(all.x), y: chosen(all.y), edges, nodes_left_out: 0, edges_left_out: 0 };
 }
 
 function searched(question, parameters) {
@@ -52,7 +54,7 @@ function searched(question, parameters) {
   const place = new Map(columns.number.map((number, at) => [number, at]));
   const known = Object.hasOwn(kept.nodes, parameters.node) ? kept.nodes[parameters.node] : [];
   const spans = known.map(([id, from, to]) => ({
-    id, from, to, start: columns.start[place.get(from)], end: columns.end[place.get(to)],
+    id, from, to, start: columns.start[place.get(from)], last: columns.start[place.get(to)],
   }));
   const seen = spans.reduce((sum, { id, from, to }) => sum + (id === null ? 0 : to - from + 1), 0);
   return { node: parameters.node, seen, of: columns.number.length, spans };

@@ -47,6 +47,7 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
     return {
         "number": window.number,
         "snapshot": window.result.snapshot_id,
+        "start": window.result.window.start.isoformat(),
         "nodes": window.n_nodes,
         "edges": window.result.n_edges,
         "whole": window.n_nodes <= MOST_NODES and window.result.n_edges <= MOST_EDGES,
@@ -73,7 +74,8 @@ def opened(
 ) -> dict[str, Any]:
     """Return members and edges of some communities, or of all, around the centres of their discs.
 
-    At most `MOST_NODES` nodes, those with the most links first, and `MOST_EDGES` edges.
+    At most `MOST_NODES` nodes, those with the most links first, and `MOST_EDGES` edges. `at`:
+    positions of the nodes in the snapshot.
     """
     of_node = ids_of_nodes(window, snapshot)
     wanted = np.isin(of_node, window.ids if communities is None else list(communities))
@@ -90,6 +92,7 @@ def opened(
         places[here] = place_members(degrees[nodes[here]]) + centres.get(community, (0.0, 0.0))
     return {
         "number": window.number,
+        "at": nodes.tolist(),
         "nodes": [str(name) for name in snapshot.nodes.take(nodes).to_pylist()],
         "ids": of_node[nodes].tolist(),
         "x": places[:, 0].round(2).tolist(),
@@ -135,7 +138,8 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
     """Return where the nodes of a window are; at most `MOST_PLACES`, spread over all ids.
 
     Returns:
-        `x`, `y`, `nodes` and `ids` (stable community ids) of the nodes; `frame`; `aspect`, the
+        `x`, `y`, `nodes`, `ids` (stable community ids) and `at` (positions in the snapshot) of the
+        nodes; `frame`; `aspect`, the
         length of one unit of x in units of y; `km`, the width of the frame in kilometres, or None
         on a plane; `unplaced`, nodes whose place is not known; `nodes_left_out`.
     """
@@ -153,6 +157,7 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
         "degrees": degrees,
         "frame": list(frame),
         "aspect": aspect,
+        "at": chosen.tolist(),
         "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
         "ids": ids_of_nodes(window, snapshot)[chosen].tolist(),

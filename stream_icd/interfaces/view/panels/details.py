@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -16,6 +17,8 @@ from stream_icd.methods.tracking.explain import Explanation, explain, window_wei
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
 from stream_icd.methods.tracking.packed import unpacked
 
+MOST_COLOURS = 9
+"""Values with a colour of their own."""
 MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""
 LOOKED_BACK = 400
@@ -37,7 +40,7 @@ def names_like(window: SeenWindow, beginning: str, limit: int) -> list[str]:
 def node_past(windows: Sequence[SeenWindow], node: str, known: Past) -> dict[str, Any]:
     """Return where a node was: a span for each time that its community stayed the same.
 
-    A span has the numbers and times of its first and last window, and the community, or None for
+    A span has the numbers and starts of its first and last window, and the community, or None for
     windows in which the node is missing. Before its first appearance there is no span.
 
     `known`: of this node; windows that are not in it are unpacked, and added.
@@ -49,7 +52,7 @@ def node_past(windows: Sequence[SeenWindow], node: str, known: Past) -> dict[str
             known[window] = window.community_of(node)
         community, number, time = known[window], window.number, window.result.window
         seen += community is not None
-        last = {"to": number, "end": time.end.isoformat()}
+        last = {"to": number, "last": time.start.isoformat()}
         if spans and spans[-1]["id"] == community:
             spans[-1] |= last
         elif spans or community is not None:
@@ -72,6 +75,38 @@ def composition(window: SeenWindow, community: int, naming: Naming | None) -> di
             for attribute, values in parts.items()
         },
     }
+
+
+def legend(window: SeenWindow, attribute: str, naming: Naming | None) -> dict[str, Any]:
+    """Return the values of an attribute that have a colour, and how many nodes have each.
+
+    They are the most frequent ones of the table, whatever the window: so a value has the same
+    colour in all windows. `others`: nodes of the window with another value; `unknown`: with none.
+    """
+    graph, (nodes, _) = window.result.graph, unpacked(window.members)
+    known = None if naming is None else naming.frequent(graph, nodes, attribute, MOST_COLOURS)
+    values = values_of(graph, nodes, attribute, naming)
+    counted = Counter(values or [])
+    unknown = counted.pop(None, 0)
+    shown = [{"value": value, "nodes": counted.pop(value, 0)} for value in known or ()]
+    return {
+        "number": window.number,
+        "by": attribute,
+        "values": shown,
+        "others": counted.total(),
+        "unknown": unknown,
+    }
+
+
+def values_of(
+    graph: str, nodes: pa.Array, attribute: str, naming: Naming | None
+) -> list[str | None] | None:
+    """Return the value of an attribute of each node; None if the graph has no such attribute."""
+    found = None if naming is None else naming.attribute(graph, nodes, attribute)
+    if found is None:
+        return None
+    names = (*found.values, None)  # a code of -1 is unknown
+    return [names[code] for code in found.codes.tolist()]
 
 
 def explained(

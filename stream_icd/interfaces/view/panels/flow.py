@@ -95,7 +95,7 @@ def column(window: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
     return {
         "number": window.number,
         "snapshot": window.result.snapshot_id,
-        "end": window.result.window.end.isoformat(),
+        "start": window.result.window.start.isoformat(),
         "model": window.result.model,
         "k": window.n_communities,
         "nodes": window.n_nodes,

@@ -78,7 +78,7 @@ def comparison(
     rows = [
         {
             "number": a.number,
-            "end": a.result.window.end.isoformat(),
+            "start": a.result.window.start.isoformat(),
             "nmi": finite(_agreement(a, b)),
             "k": [a.n_communities, b.n_communities],
         }

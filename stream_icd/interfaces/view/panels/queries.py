@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from typing import Any
@@ -13,6 +14,8 @@ from weakref import WeakKeyDictionary
 from stream_icd.core.errors import BadSettings, StreamIcdError
 from stream_icd.core.events import CHANGES, KINDS
 from stream_icd.core.printable import shortened
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.times import parse_utc
 from stream_icd.interfaces.view.data.all_series import AllSeries, Summary
 from stream_icd.interfaces.view.data.kept import Kept
 from stream_icd.interfaces.view.data.series import SeriesName
@@ -33,8 +36,10 @@ from stream_icd.interfaces.view.panels.details import (
     composition,
     explained,
     explained_community,
+    legend,
     names_like,
     node_past,
+    values_of,
 )
 from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
 from stream_icd.interfaces.view.panels.life import comparison, life
@@ -91,6 +96,7 @@ class Queries:
 
     seen: AllSeries
     sources: Sources
+    zone: str = "UTC"  # of the times on the page
     _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
     _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
 
@@ -107,6 +113,8 @@ class Queries:
             troubles["the table of names"] = naming.trouble
         return {
             "archive": self.sources.archive,
+            "zone": self.zone,
+            "latest": None if (latest := self.sources.latest()) is None else latest.isoformat(),
             "caught_up": self.sources.caught_up(),
             "series": [_in_short(summary) for summary in summaries],
             "series_left_out": max(0, len(self.seen.index) - len(summaries)),
@@ -126,10 +134,13 @@ class Queries:
         }
 
     def flow(self, asked: Parameters) -> Answer:
-        """Bands and streams of `last` windows up to number `until`, of all that are kept."""
+        """Bands and streams of `last` windows up to number `until`, of all that are kept.
+
+        `around`: the start of a window that they hold: the newest ones, unless it is older.
+        """
         last = whole(asked, "last", 60, 1, MOST_WINDOWS)
         all_kept = self.seen.windows(self.name(asked), sys.maxsize, number(asked, "until"))
-        windows = all_kept[-last:]
+        windows = _last_with(all_kept, last, moment(asked, "around"))
         bands = whole(asked, "bands", 20, 1, MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", MOST_BANDS)
@@ -185,6 +196,11 @@ class Queries:
         _, window = self._window(asked)
         return composition(window, one_id(asked), self.seen.naming)
 
+    def legend(self, asked: Parameters) -> Answer:
+        """The values of an attribute, and how many nodes of a window have each."""
+        _, window = self._window(asked)
+        return legend(window, text(asked, "by"), self.seen.naming)
+
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
         name, window = self._window(asked)
@@ -193,7 +209,8 @@ class Queries:
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshot(name, window)
-        return opened(window, snapshot, chosen, self._drawn(name).centres)
+        drawn = opened(window, snapshot, chosen, self._drawn(name).centres)
+        return {**drawn, "values": self._values(name, snapshot, drawn["at"], asked)}
 
     def places(self, asked: Parameters) -> Answer:
         """Nodes of a window where their source says they are."""
@@ -203,7 +220,8 @@ class Queries:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn(name)
         drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
-        return places(window, snapshot, drawn.frame)
+        placed = places(window, snapshot, drawn.frame)
+        return {**placed, "values": self._values(name, snapshot, placed["at"], asked)}
 
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
@@ -234,13 +252,21 @@ class Queries:
             raise NothingSeen(f"no window up to {at} has community {community}")
         return as_answer(*explained_community(windows, community, read, after))
 
+    def _values(
+        self, name: SeriesName, snapshot: Snapshot, at: list[int], asked: Parameters
+    ) -> list[str | None] | None:
+        """Return the value of the attribute `by` of some nodes of a snapshot; None without one."""
+        if not asked.get("by"):
+            return None
+        return values_of(name.graph, snapshot.nodes.take(at), asked["by"], self.seen.naming)
+
     def _drawn(self, name: SeriesName) -> Drawn:
         return self._maps.get(name) or self._maps.put(name, Drawn())
 
     def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
         """Return a series, and its windows up to the one that is asked for."""
         name = self.name(asked)
-        windows = self.seen.windows(name, LOOKED_BACK, number(asked, "number"))
+        windows = self.seen.windows(name, LOOKED_BACK, self._number(name, asked))
         if not windows:
             raise NothingSeen(NO_WINDOW)
         return name, windows
@@ -276,10 +302,20 @@ class Queries:
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
         """Return a series and the window that is asked for, by default the newest."""
         name = self.name(asked)
-        window = self.seen.window(name, number(asked, "number"))
+        window = self.seen.window(name, self._number(name, asked))
         if window is None:
             raise NothingSeen(NO_WINDOW)
         return name, window
+
+    def _number(self, name: SeriesName, asked: Parameters) -> int | None:
+        """Return the number of the window that is asked for, by its start or its number."""
+        at = moment(asked, "at")
+        if at is None:
+            return number(asked, "number")
+        for window in reversed(self.seen.windows(name, sys.maxsize)):
+            if starts_at(window, at):
+                return window.number
+        raise NothingSeen(NO_WINDOW)
 
 
 def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
@@ -295,6 +331,36 @@ def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> 
 def number(asked: Parameters, name: str) -> int | None:
     """Return the number of a window; None if none is given."""
     return whole(asked, name, 0, 0, 10**9 - 1) if asked.get(name) else None
+
+
+def moment(asked: Parameters, name: str) -> datetime | None:
+    """Return the start of a window; None if none is given."""
+    given = asked.get(name)
+    if not given:
+        return None
+    try:
+        return parse_utc(given)
+    except ValueError as error:
+        said = f"{name}: {given!r:.40} is not a time, such as 2026-01-31T12:00:00Z"
+        raise BadQuestion(said) from error
+
+
+def starts_at(window: SeenWindow, at: datetime) -> bool:
+    """Whether a window starts in this millisecond: a browser knows none shorter."""
+    return timedelta(0) <= window.result.window.start - at < timedelta(milliseconds=1)
+
+
+def _last_with(
+    windows: Sequence[SeenWindow], last: int, around: datetime | None
+) -> Sequence[SeenWindow]:
+    """Return the last windows, or those in whose middle one that starts then is; else none."""
+    if around is None:
+        return windows[-last:]
+    place = next((at for at, one in enumerate(windows) if starts_at(one, around)), None)
+    if place is None:
+        return []
+    end = len(windows) if place >= len(windows) - last else place + last // 2 + 1
+    return windows[max(0, end - last) : end]
 
 
 def ids(asked: Parameters, name: str, most: int) -> list[int]:

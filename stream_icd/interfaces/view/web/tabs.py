@@ -37,7 +37,7 @@ Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
 
 SERIES = frozenset(SeriesName._fields)
 SPAN = SERIES | {"last", "until"}
-WINDOW = SERIES | {"number"}
+WINDOW = SERIES | {"number", "at"}
 EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
 OTHER = {f"other_{name}" for name in SERIES}
 
@@ -45,13 +45,14 @@ Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
 QUESTIONS: dict[str, tuple[Compute, frozenset[str]]] = {
     "overview": (Queries.overview, SERIES),
-    "flow": (Queries.flow, SPAN | {"bands", "columns", "follow"}),
+    "flow": (Queries.flow, SPAN | {"bands", "columns", "follow", "around"}),
     "life": (Queries.life, SPAN),
     "events": (Queries.events, SPAN | EVENTS),
     "map": (Queries.map, WINDOW),
     "composition": (Queries.composition, WINDOW | {"community"}),
-    "members": (Queries.members, WINDOW | {"community"}),
-    "places": (Queries.places, WINDOW),
+    "members": (Queries.members, WINDOW | {"community", "by"}),
+    "legend": (Queries.legend, WINDOW | {"by"}),
+    "places": (Queries.places, WINDOW | {"by"}),
     "nodes": (Queries.nodes, WINDOW | {"beginning"}),
     "explain": (Queries.explain, WINDOW | {"node"}),
     "explain_community": (Queries.explain_community, WINDOW | {"community"}),
