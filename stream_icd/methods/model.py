@@ -33,6 +33,10 @@ class Model:
         """The method to detect with."""
         return self.method if choice == "auto" else choice
 
+    def remembers(self, choice: MethodChoice = "auto") -> bool:
+        """Whether memory of earlier windows changes what is found: bp learned whether it does."""
+        return self.method_for(choice) == "icd" or self.bp.stay > 0
+
     @cached_property
     def weights(self) -> Weights:
         """The encoder's parameters, float32, by name; bp never asks for them.

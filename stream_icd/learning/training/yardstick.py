@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isnan, log
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from stream_icd.core.arrays import Floats, Labels
-from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by, prepare
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by_labels, prepare
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_remembering
@@ -59,36 +61,73 @@ def judge(
 ) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
-    Windows of a stream are found with the candidate's memory of the windows before, so those of a
-    stream come in time order; graphs of no stream (without a moment) are found alone.
+    Windows of a stream come in time order. They are found with the candidate's memory of the
+    windows before, if the candidate has one (`Model.remembers`). Graphs of no stream (without a
+    moment) are found alone.
     """
     before: dict[str, Prepared] = {}
-    memories: dict[tuple[str, int], Memory] = {}
-    finds = [finding(method, model, seed=seed, threads=1) for model in candidates]
+    followers = [_Follower(model, method, seed, clock) for model in candidates]
     for graph in graphs:
         moment = graph.moment
         if moment is None:
-            yield tuple(_alone(graph, candidate, seed, clock, method) for candidate in candidates)
+            yield tuple(follower.alone(graph) for follower in followers)
             continue
         window = before[moment.graph] = prepare(graph, before.get(moment.graph))
-        snapshot, judged = graph.snapshot(), []
-        for number, (model, find) in enumerate(zip(candidates, finds, strict=True)):
-            memory = memories.get((moment.graph, number))
-            found = detect_remembering(
-                snapshot,
-                model,
-                memory,
-                moment.n_communities,
-                find=find,
-                seed=seed,
-                adjacency=graph.adjacency,
-                clock=clock,
-            )
-            nats, weight = (0.0, 0.0) if memory is None else nats_saved_by(memory, window)
-            bits, seconds = nats / weight / log(2) if weight else None, found.milliseconds / 1000
-            judged.append(_judged(graph, found.communities, seconds, bits))
-            memories[moment.graph, number] = found.memory
-        yield tuple(judged)
+        snapshot = graph.snapshot()
+        yield tuple(follower.next(graph, snapshot, window) for follower in followers)
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Finds communities with a model as a detector does, and keeps what it knows of each graph."""
+
+    model: Model
+    method: MethodChoice
+    seed: int
+    clock: Callable[[], float]
+    memories: dict[str, Memory] = field(default_factory=dict)
+    last: dict[str, tuple[pa.Array, Labels]] = field(default_factory=dict)
+
+    def alone(self, graph: LabelledGraph) -> Judged:
+        """Judge the communities of a graph of no stream."""
+        found, seconds = self._found_alone(graph)
+        bits = -description_length(comparable(graph.adjacency), found)
+        return _judged(graph, found, seconds, bits)
+
+    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: Prepared) -> Judged:
+        """Judge the communities of the next window of its graph."""
+        name, known = snapshot.graph, self.last.get(snapshot.graph)
+        memory = self.memories.get(name)
+        if memory is not None:
+            known = memory.nodes, memory.present.known.likeliest
+        nats, weight = (0.0, 0.0) if known is None else nats_saved_by_labels(*known, window)
+        if self.model.remembers(self.method):
+            found, seconds = self._found_remembering(graph, snapshot)
+        else:
+            found, seconds = self._found_alone(graph)
+        self.last[name] = snapshot.nodes, found
+        return _judged(graph, found, seconds, nats / weight / log(2) if weight else None)
+
+    def _found_alone(self, graph: LabelledGraph) -> tuple[Labels, float]:
+        k = None if graph.moment is None else graph.moment.n_communities
+        given = dict[str, Any](method=self.method, seed=self.seed, threads=1)
+        started = self.clock()
+        found = detect(graph.adjacency, self.model, k, **given).communities
+        return found, self.clock() - started
+
+    def _found_remembering(self, graph: LabelledGraph, snapshot: Snapshot) -> tuple[Labels, float]:
+        remembered = detect_remembering(
+            snapshot,
+            self.model,
+            self.memories.get(snapshot.graph),
+            snapshot.n_communities,
+            find=finding(self.method, self.model, seed=self.seed, threads=1),
+            seed=self.seed,
+            adjacency=graph.adjacency,
+            clock=self.clock,
+        )
+        self.memories[snapshot.graph] = remembered.memory
+        return remembered.communities, remembered.milliseconds / 1000
 
 
 def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
@@ -214,19 +253,6 @@ def verdict(compared: Sequence[Comparison]) -> str:
     if first.is_gain:
         return f"better than the model {DEFAULT}: {gain} ({where})"
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
-
-
-def _alone(
-    graph: LabelledGraph,
-    model: Model,
-    seed: int,
-    clock: Callable[[], float],
-    method: MethodChoice,
-) -> Judged:
-    started = clock()
-    found = detect(graph.adjacency, model, method=method, seed=seed, threads=1).communities
-    seconds = clock() - started
-    return _judged(graph, found, seconds, -description_length(comparable(graph.adjacency), found))
 
 
 def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:

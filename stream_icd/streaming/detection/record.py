@@ -67,9 +67,8 @@ class Detection:
     @property
     def remembers(self) -> bool:
         """Whether windows are detected with the memory of earlier ones."""
-        settings, model = self.settings, self.model.model
-        keeps = model.method_for(settings.method) == "icd" or model.bp.stay > 0
-        return settings.memory == "auto" and keeps
+        settings = self.settings
+        return settings.memory == "auto" and self.model.model.remembers(settings.method)
 
     def detected(
         self,

@@ -35,7 +35,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.registry import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
-from stream_icd.methods.model import Method, Model
+from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.lfr import LfrSettings
@@ -156,17 +156,18 @@ def _published(windows: Sequence[Snapshot], model: Model, method: str = "auto") 
 
 
 @pytest.mark.parametrize("states_k", [True, False])
-@pytest.mark.parametrize("method", ["bp", "icd"])
+@pytest.mark.parametrize("method", ["bp", "bp without memory", "icd"])
 def test_the_gate_judges_what_detectors_publish(
     windows: list[tuple[Snapshot, Labels]],
     learned: Learned,
     tmp_path: Path,
-    method: Method,
+    method: str,
     *,
     states_k: bool,
 ) -> None:
     """By the model's own method, with trained weights, memory, and K where the window states it."""
-    model = replace(learned.model, method=method)
+    bp = replace(BP, stay=0.0) if method == "bp without memory" else BP
+    model = replace(learned.model, bp=bp, method=method.split()[0])
     lessons = [lesson(*window) for window in windows] if states_k else labelled(windows)
     plain = open_model("gn").model
     paired = compare_models(lessons[3:], plain, model, warm_up=lessons[:3])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY
+from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.core.node_ids import common_type, places
 from stream_icd.core.times import missed_windows
 from stream_icd.methods.bp.level_graph import LevelGraph, finest_level
@@ -125,8 +126,13 @@ def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_arra
 
 def nats_saved_by(memory: Memory, window: Prepared) -> tuple[float, float]:
     """Nats that the communities remembered save on a window's unseen edges, and their weight."""
-    place = places(window.moment.nodes, memory.nodes)
-    before = np.append(memory.present.known.likeliest, NOBODY)[place]  # [-1] for new nodes
+    return nats_saved_by_labels(memory.nodes, memory.present.known.likeliest, window)
+
+
+def nats_saved_by_labels(nodes: pa.Array, labels: Labels, window: Prepared) -> tuple[float, float]:
+    """The same by known communities of nodes, such as those of the window before."""
+    place = places(window.moment.nodes, nodes)
+    before = np.append(labels, NOBODY)[place]  # [-1] for new nodes
     return nats_saved(window.graph, before.astype(np.int32), window.unseen)
 
 
