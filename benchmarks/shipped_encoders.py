@@ -1,4 +1,4 @@
-"""Make the shipped models whose encoder `edges` is trained, and measure them on graphs of their own.
+"""Make the shipped models whose encoder `edges` is trained, and measure them on their test graphs.
 
     python -m benchmarks.shipped_encoders lfr gn --out FOLDER
 

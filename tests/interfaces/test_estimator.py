@@ -278,6 +278,28 @@ def test_without_a_recipe_icd_learns_from_labels_which_edges_join(taught: ICD) -
     assert taught.history_ == ()
 
 
+def test_what_icd_learned_serves_both_methods_with_k_and_without(taught: ICD) -> None:
+    new, by_bp = mixed(8), ICD("bp")
+    by_bp.model_ = taught.model_
+    for icd in (taught, by_bp):
+        for k in (None, new.n_communities):
+            found = icd.predict(new, n_communities=k)
+            assert nmi(new.communities, found) > 0.55
+            assert k in (None, found.max() + 1)
+    plain = ICD("bp")
+    plain.model_ = Model(taught.model_.recipe)
+    assert not np.array_equal(by_bp.predict(new), plain.predict(new))
+
+
+def test_a_loaded_model_is_used_by_its_own_method(taught: ICD, tmp_path: Path) -> None:
+    taught.save(tmp_path / "model")
+    new = mixed(8)
+    by_itself = ICD.load(tmp_path / "model").predict(new, 20)
+    assert by_itself.tolist() == taught.predict(new, 20).tolist()
+    by_bp = ICD.load(tmp_path / "model", method="bp").predict(new, 20)
+    assert by_bp.tolist() != by_itself.tolist()
+
+
 def test_what_icd_learned_from_labels_can_be_saved_and_loaded(taught: ICD, tmp_path: Path) -> None:
     taught.save(tmp_path / "model")
     assert (tmp_path / "model" / "model.safetensors").stat().st_size <= 30_000
