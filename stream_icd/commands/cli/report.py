@@ -50,7 +50,7 @@ class ArchivedGraph(OneGraph):
 
     model: str | None = option(
         None,
-        "Only results of this model, such as gn or gn@77e9c245. Default: all, one after the other.",
+        "Only results of this model, such as gn or gn@cabbaec5. Default: all, one after the other.",
     )
     names: GraphNames = None
 
