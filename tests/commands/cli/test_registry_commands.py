@@ -167,10 +167,10 @@ def test_models_are_compared_setting_by_setting() -> None:
 def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
     tmp_path: Path, registry: Store, line: str
 ) -> None:
-    models("export", "lfr", str(tmp_path / "bad"))
+    models("export", "as", str(tmp_path / "bad"))
     recipe = tmp_path / "bad" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("format = 3", line))
-    for command in (("diff", "lfr", str(recipe.parent)), ("import", str(recipe.parent))):
+    for command in (("diff", "as", str(recipe.parent)), ("import", str(recipe.parent))):
         with pytest.raises(ModelDamaged, match=r"recipe.toml has (format -5|tables more than 10)"):
             models(*command)
     assert versions(registry) == []

@@ -153,14 +153,14 @@ def learn_edges(
     if clock() - begun < seconds:
         judges = (tests or taught)[-MOST_JUDGED:]
         candidates = (UNWEIGHTED, *product(POWERS, RESOLUTIONS))
-        best = max(candidates, key=lambda one: _agreement(judges, *one, recipe.seed))
+        best = max(candidates, key=lambda one: _agreement(judges, one, recipe.seed))
         weights["power"][0], weights["resolution"][0] = best
     return LearnedEdges(weights, tuple(rounds), n_examples)
 
 
-def _agreement(graphs: Sequence[_Prepared], power: float, resolution: float, seed: int) -> float:
-    """Mean AMI with the labels of what bp finds, K unknown."""
-    scores = []
+def _agreement(graphs: Sequence[_Prepared], how: tuple[float, float], seed: int) -> float:
+    """Mean AMI with the labels of what bp finds with a power and a resolution, K unknown."""
+    (power, resolution), scores = how, []
     for one in graphs:
         known = one.labels >= 0
         graph = weighted(one.graph, one.log_odds, power)

@@ -297,16 +297,15 @@ def _unit_product(
     matrix: SparsePlusRankOne, hidden: Floats32, following: Floats32, threads: int
 ) -> None:
     """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
-    sparse, n_nodes, width = matrix.sparse, matrix.shape[0], hidden.shape[1]
-    shift, constant = np.zeros(n_nodes, np.float32), np.zeros(width, np.float32)
-    if matrix.outer is not None:
-        with single_threaded_blas():
-            shift, constant = matrix.outer[0], matrix.outer[1] @ hidden
+    sparse, n_nodes = matrix.sparse, matrix.shape[0]
+    left, right = matrix.outer or (np.zeros(n_nodes, np.float32), np.zeros(len(hidden), np.float32))
+    with single_threaded_blas():
+        constant = right @ hidden
     indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
 
     def fill(rows: slice) -> None:
         end = min(rows.stop, n_nodes)  # compiled loops do not check it
-        hop(indptr, indices, sparse.data, hidden, shift, constant, rows.start, end, following)
+        hop(indptr, indices, sparse.data, hidden, left, constant, rows.start, end, following)
 
     if threads == 1:
         fill(slice(0, n_nodes))
