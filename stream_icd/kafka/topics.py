@@ -93,6 +93,16 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
     return existing, known
 
 
+def unsuitable(existing: ExistingTopic, spec: TopicSpec) -> list[str]:
+    """Return what is set for a topic in another way than it is needed, each with its setting."""
+    found = []
+    if existing.is_compacted != (spec.cleanup_policy == "compact"):
+        found.append(f"cleanup.policy should be {spec.cleanup_policy}")
+    if (limit := existing.max_message_bytes) is not None and limit < spec.max_message_bytes:
+        found.append(f"max.message.bytes is {limit}, should be {spec.max_message_bytes}")
+    return found
+
+
 def topic_names(settings: KafkaSettings) -> list[str]:
     """All topics that we may see, sorted by name."""
     with connect(settings).admin() as admin:

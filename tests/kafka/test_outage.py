@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, BrokerUnavailable, DeliveryFailed, NameTaken
+from stream_icd.core.errors import (
+    BadSettings,
+    BrokerError,
+    BrokerUnavailable,
+    DeliveryFailed,
+    NameTaken,
+)
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.outage import LONGEST_PAUSE_S, Outage, insist, wait_for_broker
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from stream_icd.kafka.waiting import Clock
 from stream_icd.kafka.waiting_publisher import WaitingPublisher
-from tests.kafka.echo import values
-from tests.testbed.brokers import Broker
+from tests.kafka.echo import Echo, values
+from tests.testbed.brokers import (
+    Broker,
+    NoKafka,
+    apache_kafka,
+    free_ports,
+    kafka_is_required,
+    wait_until,
+)
 
 AWAY = BrokerUnavailable("nobody listens")
 
@@ -140,3 +159,113 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again_in_order(
             publisher.send(OutgoingRecord(topic, b"%d" % number, b"graph"))
     assert values(broker.settings(), topic) == [0, 1, 2, 3, 4, 5]
     assert len(stop.waited) == 3
+
+
+# With Apache Kafka itself, which is killed and started again, and has a listener that tells clients
+# a name that nobody knows.
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[tuple[Broker, str]]:
+    """A Kafka of our own, and the address of its listener that is advertised wrongly."""
+    right, wrong, controller = free_ports(3)
+    listeners = f"PLAINTEXT://127.0.0.1:{right},OUTSIDE://127.0.0.1:{wrong}"
+    advertised = f"PLAINTEXT://127.0.0.1:{right},OUTSIDE://kafka.invalid:9092"
+    control = f",CONTROLLER://127.0.0.1:{controller}"
+    properties = {
+        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
+        "listeners": listeners + control,
+        "advertised_listeners": advertised + control,
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+    }
+    try:
+        with apache_kafka(**properties) as running:
+            yield running, f"127.0.0.1:{wrong}"
+    except NoKafka as error:
+        if kafka_is_required():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.mark.kafka
+def test_nothing_is_lost_when_kafka_is_killed_and_comes_back(
+    mortal: tuple[Broker, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, _ = mortal
+    caplog.set_level(logging.INFO, "stream_icd")
+    # So that an outage of a few seconds is longer than a record may wait.
+    settings = broker.settings(delivery_timeout_s=2.0, request_timeout_s=1.0, connect_timeout_s=2.0)
+    create_topics(settings, [TopicSpec("sent"), TopicSpec("copied")])
+    stop, n = threading.Event(), 40
+    ended: list[BaseException | None] = []
+
+    def produce() -> None:
+        try:
+            with WaitingPublisher(settings, Outage(), stop) as publisher:
+                for number in range(n):
+                    publisher.send(OutgoingRecord("sent", b"%d" % number, b"graph"))
+                    time.sleep(0.2)
+            ended.append(None)
+        except BaseException as error:
+            ended.append(error)
+
+    assert broker.node is not None
+    with Echo(settings, "sent", "copied", "outage", "exactly-once") as worker:
+        producing = threading.Thread(target=produce, daemon=True)
+        producing.start()
+        wait_until(lambda: worker.committed >= 5)
+        broker.node.kill()
+        time.sleep(5)
+        broker.node.start()
+        producing.join(90)
+        assert ended == [None]
+        sent = values(broker.settings(), "sent")
+        assert sorted(set(sent)) == list(range(n))
+        assert list(dict.fromkeys(sent)) == list(range(n))  # the first of each in order
+        wait_until(lambda: worker.committed >= len(sent))
+    assert values(broker.settings(), "copied") == sent
+    waits = [line for line in caplog.messages if line.startswith("waiting for the broker")]
+    assert 1 <= len(waits) <= 6  # some are of the producer, some of the worker
+    assert any(line.startswith("the broker answers again") for line in caplog.messages)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_advertises_a_wrong_address_is_told_from_one_that_is_away(
+    mortal: tuple[Broker, str],
+) -> None:
+    _, wrong = mortal
+    settings = KafkaSettings(bootstrap_servers=wrong)
+    says = f"a broker answers at {wrong}, but .*kafka.invalid:9092.*advertised.listeners"
+    with pytest.raises(BrokerUnavailable, match=says):
+        recognise(settings)
+    with pytest.raises(BrokerUnavailable, match=says):
+        describe_topic(settings, SNAPSHOTS)
+
+
+@pytest.mark.kafka
+def test_tls_against_a_plain_port_names_the_setting(mortal: tuple[Broker, str]) -> None:
+    broker, _ = mortal
+    servers = broker.bootstrap_servers
+    with pytest.raises((BadSettings, BrokerUnavailable), match="security_protocol"):
+        recognise(KafkaSettings(bootstrap_servers=servers, security_protocol="SSL"))
+
+
+def test_another_program_at_the_port_is_told_from_kafka() -> None:
+    """A web server answers with text, which begins with the length 1213486160."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        settings = KafkaSettings(
+            bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}", connect_timeout_s=2.0
+        )
+        with pytest.raises(BrokerError, match="security_protocol"):
+            recognise(settings)

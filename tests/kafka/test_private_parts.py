@@ -73,6 +73,7 @@ PARTS: dict[str, list[tuple[type, str]]] = {
         (kafka.KafkaConsumer, "_client"),
         (KafkaNetClient, "_manager"),
         (KafkaConnectionManager, "cluster"),
+        (kafka.KafkaAdminClient, "_manager"),
         (ClusterMetadata, "config"),
         (KafkaConnectionManager, "_connect"),
         (KafkaConnectionManager, "bootstrapped"),

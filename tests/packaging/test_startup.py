@@ -94,7 +94,8 @@ import json, sys
 from stream_icd.commands.cli.main import main
 loaded, before = {{}}, set()
 for arguments in {commands}:
-    sys.argv[1:] = arguments
+    waits = arguments[0] in ("produce", "consume") and "--help" not in arguments
+    sys.argv[1:] = [*arguments, *(["--give-up-after", "0s"] if waits else [])]
     try:
         main()
     except SystemExit:

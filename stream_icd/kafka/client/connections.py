@@ -14,9 +14,11 @@ from kafka import errors as client
 from kafka.serializer import SerializeWrapper
 from pydantic import SecretStr
 
-from stream_icd.kafka.client.translate import not_connected
+from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.kafka.client.translate import not_connected, whose_address, wrongly_advertised
 from stream_icd.kafka.client.workarounds import (
     Network,
+    advertised,
     begin_with_no_offsets,
     forget_old_answers,
     lose_partitions_with_membership,
@@ -24,7 +26,7 @@ from stream_icd.kafka.client.workarounds import (
     send_again_seldom,
 )
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
-from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.settings import KafkaSettings, listens
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
@@ -131,7 +133,14 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """The client that administrates topics and groups."""
     admin = _opened(KafkaAdminClient, settings, client_options(settings))
     try:
+        addresses = advertised(admin)
+        if addresses and not any(map(listens, addresses)):
+            raise wrongly_advertised(settings, addresses)
         yield admin
+    except BrokerUnavailable as error:
+        if set(addresses) <= set(settings.servers) or "advertised.listeners" in str(error):
+            raise
+        raise BrokerUnavailable(f"{error}; {whose_address(addresses)}") from error
     finally:
         admin.close()
 

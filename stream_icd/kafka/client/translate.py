@@ -18,6 +18,7 @@ from stream_icd.core.errors import (
     OffsetGone,
     TopicMissing,
 )
+from stream_icd.core.printable import listed
 from stream_icd.kafka.settings import KafkaSettings, nobody_listens
 
 # The group gave our partitions to another member, or is about to.
@@ -75,6 +76,11 @@ def translate(error: Exception, doing: str) -> Exception:
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
             "what each program needs"
         )
+    if isinstance(error, client.InvalidReceiveError):
+        return BrokerError(
+            f"{doing}: {error}; what answers is not Kafka, or wants another security_protocol: "
+            "check the address, and STREAM_ICD_SECURITY_PROTOCOL"
+        )
     for name, setting in _TIMEOUTS.items():
         if name in str(error):
             return BadSettings(f"{doing}: {error}; change {setting}")
@@ -121,6 +127,22 @@ def not_connected(
             "without a word)"
         )
     return BrokerUnavailable(f"{meant}; at the last try: {failure}{hint}")
+
+
+def wrongly_advertised(settings: KafkaSettings, addresses: list[str]) -> BrokerUnavailable:
+    """What to raise if a broker answers, and none is where it tells clients to connect."""
+    return BrokerUnavailable(
+        f"a broker answers at {settings.bootstrap_servers}, but nobody listens where it tells "
+        f"clients to connect; {whose_address(addresses)}"
+    )
+
+
+def whose_address(addresses: list[str]) -> str:
+    """Return which addresses brokers gave, and what to change if this machine cannot reach them."""
+    return (
+        f"the brokers tell clients to connect to {listed(addresses)}: if this machine cannot reach "
+        "that, change the brokers' advertised.listeners, or give the address of another listener"
+    )
 
 
 def _meaning(failure: Exception, settings: KafkaSettings) -> str:

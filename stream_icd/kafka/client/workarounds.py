@@ -63,6 +63,7 @@ Connections:
 - While a quota throttles a connection, the client refuses to send on it: commands, and programs
   that start, failed for a pause of ten milliseconds. The broker does not read from it meanwhile
   (KIP-219), so what is sent waits there.
+- Where brokers tell clients to connect is known, and not published.
 - A TLS handshake has no time limit: a broker that accepts and never answers held the client
   forever, also at its first connection.
 """
@@ -435,6 +436,12 @@ class Network(KafkaNetClient):  # type: ignore[misc]
 def last_failure(consumer: Any) -> Exception | None:
     network: Network = consumer._client
     return network.failure
+
+
+def advertised(admin: Any) -> list[str]:
+    """HOST:PORT of each broker, as the brokers tell clients to connect."""
+    brokers = admin._manager.cluster.brokers()
+    return sorted(f"{broker.host}:{broker.port}" for broker in brokers)
 
 
 def _hide_logins(record: logging.LogRecord) -> bool:
