@@ -85,6 +85,7 @@ HOMES = {
     "history": "stream_icd.commands.cli.history:app",
     "replay": "stream_icd.commands.cli.replay:app",
     "dlq": "stream_icd.commands.cli.dlq:app",
+    "doctor": "stream_icd.commands.cli.doctor:app",
 }
 """The commands of this package, and where each is."""
 
