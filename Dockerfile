@@ -33,5 +33,15 @@ RUN mkdir history registry
 RUN ["python", "-c", "from stream_icd.streaming.detection.record import DetectSettings, Detection; from stream_icd.registry.find import open_model; Detection(open_model('default'), DetectSettings(memory='auto')).warm_up()"]
 # Says what a worker says on /healthz, if it has --metrics-port 9464; other programs only have to run.
 HEALTHCHECK --interval=20s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "stream_icd.streaming.metrics.probe"]
+# Last, so that a new version uses the layers before it.
+ARG VERSION=dev
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="stream-icd" \
+    org.opencontainers.image.description="Communities of a stream of graphs over Kafka" \
+    org.opencontainers.image.source="$SOURCE" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="$VERSION" \
+    org.opencontainers.image.revision="$REVISION"
 ENTRYPOINT ["stream-icd"]
 CMD ["--help"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -262,6 +264,70 @@ def test_the_image_runs_our_command_as_nobody_special() -> None:
     (user,) = re.findall(r"^USER (\w+)$", last_stage, re.MULTILINE)
     assert user != "root"
     assert f" {user}" in next(line for line in last_stage.splitlines() if "useradd" in line)
+
+
+def test_the_image_says_what_it_is_and_a_release_says_from_where() -> None:
+    label = re.search(r"^LABEL (.*)$", DOCKERFILE, re.MULTILINE)
+    assert label is not None
+    said = dict(one.split("=", 1) for one in shlex.split(label[1]))
+    names = {name.removeprefix("org.opencontainers.image.") for name in said}
+    assert names >= {"title", "description", "source", "licenses", "version", "revision"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert said["org.opencontainers.image.licenses"] == project["license"]
+    by_release = {value.removeprefix("$") for value in said.values() if value.startswith("$")}
+    assert by_release == {"VERSION", "REVISION", "SOURCE"}
+    assert {a[0].split("=")[0] for a in instructions("ARG")} == {"PYTHON", *by_release}
+
+
+def release() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The job that releases the image, and its steps."""
+    path = ROOT / ".github" / "workflows" / "release.yml"
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert set(workflow[True]) == {"push"}  # YAML 1.1 takes `on` for a yes
+    assert set(workflow[True]["push"]) == {"tags"}
+    assert workflow["permissions"] == {"contents": "read"}
+    (job,) = workflow["jobs"].values()
+    return job, job["steps"]
+
+
+def test_a_release_is_for_both_architectures_and_says_what_is_in_it() -> None:
+    job, steps = release()
+    assert job["permissions"] == {"contents": "read", "packages": "write"}
+    used = [step["uses"].split("@")[0] for step in steps if "uses" in step]
+    assert used == [
+        "actions/checkout",
+        "docker/setup-qemu-action",
+        "docker/setup-buildx-action",
+        "docker/login-action",
+        "docker/build-push-action",
+    ]
+    build = steps[-1]["with"]
+    assert build["platforms"].split(",") == ["linux/amd64", "linux/arm64"]
+    assert (build["push"], build["sbom"], build["provenance"]) == (True, True, "mode=max")
+    given = {line.split("=")[0] for line in build["build-args"].splitlines()}
+    assert given == {a[0].split("=")[0] for a in instructions("ARG")} - {"PYTHON"}
+
+
+@pytest.mark.parametrize("tag", ["v{version}", "v9.9.9"])
+def test_a_release_is_of_the_version_that_its_tag_names(tag: str, tmp_path: Path) -> None:
+    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    _, steps = release()
+    (check,) = (step["run"] for step in steps if "run" in step)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GITHUB_REF_NAME": tag.format(version=version[1]),
+        "GITHUB_REPOSITORY": "Owner/Name",
+        "GITHUB_ENV": str(tmp_path / "env"),
+    }
+    command = ["bash", "-e", "-c", check]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    assert (done.returncode == 0) == (tag != "v9.9.9")
+    if not done.returncode:
+        assert (tmp_path / "env").read_text().splitlines() == [
+            f"VERSION={version[1]}",
+            "IMAGE=ghcr.io/owner/name",
+        ]
 
 
 def test_the_image_has_a_python_that_the_project_supports() -> None:
