@@ -354,7 +354,9 @@ class Membership:
         silence_s = self.member.silence_s()
         self._outage.answered(silence_s)
         if silence_s > self._silence_s:
-            self._outage.failed(BrokerUnavailable(f"no answer for {silence_s:.0f} s"))
+            servers = self.settings.bootstrap_servers
+            said = f"{servers} has not answered for {silence_s:.0f} s"
+            self._outage.failed(BrokerUnavailable(said))
         for watcher in self.watchers:
             watcher.polled(settled, silence_s)
         just_now = {p: records[0].offset for p, records in polled.items()}
