@@ -7,9 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from matplotlib.patheffects import withStroke
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvents
+from stream_icd.interfaces.demo.labels import Bands, Label, places_of_labels
 from stream_icd.methods.tracking.confirmation import ids_in
 
 # Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
@@ -18,9 +20,13 @@ COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
 OTHERS = -1
 GREY = "#b8bdc2"
 INK = "#5f6368"
-BAR, GAP, LINE = 0.18, 0.006, 0.045
+DARK = "#222222"
+BAR, GAP = 0.18, 0.006
+FONT, LETTERS_PER_INCH = 10, 13
+HALO = [withStroke(linewidth=3, foreground="white")]
 
 Colours = Mapping[int, str]
+Names = Mapping[int, str]
 Flows = dict[tuple[int, int], int]
 
 
@@ -52,11 +58,12 @@ def draw_bands(
     colours: Colours,
     *,
     others: bool = True,
-    names: Mapping[int, str] | None = None,
+    names: Names | None = None,
 ) -> None:
     """Draw a column for each window and a band for each community that has a colour.
 
-    The others are drawn together, in grey; names stand beside the last column.
+    The others are drawn together, in grey. A name stands in its band, where that is widest; that of
+    a band that is too thin for it stands beside the last column, with a line.
     """
     columns = [heights(window, list(colours), others=others) for window in windows]
     total = max(sum(column.values()) for column in columns)
@@ -69,11 +76,26 @@ def draw_bands(
     for x, (before, after) in enumerate(pairwise(windows)):
         flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
     top *= 1.02
-    last = columns[-1].items()
-    middles = {community: bottoms[-1][community] + size / 2 for community, size in last}
-    label(axes, len(windows) - 0.8, middles, top, names or {})
+    texts = {
+        one: "all others" if one == OTHERS else (names or {}).get(one, f"community {one}")
+        for column in columns
+        for one in column
+    }
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)
+    letters = axes.get_window_extent().width / axes.figure.dpi * LETTERS_PER_INCH
+    for label in places_of_labels(Bands(columns, bottoms, top, letters), texts):
+        _draw_label(axes, label)
+
+
+def _draw_label(axes: Any, label: Label) -> None:
+    align = "center" if label.leads_from is None else "left"
+    axes.text(label.x, label.y, label.text, ha=align, va="center", color=DARK, fontsize=FONT,
+              clip_on=False, parse_math=False, path_effects=HALO)  # fmt: skip
+    if label.leads_from is not None:
+        x, y = label.leads_from
+        ends = [x + BAR / 2, label.x - BAR / 2], [y, label.y]
+        axes.plot(*ends, color=INK, linewidth=0.8, clip_on=False)
 
 
 def heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
@@ -124,17 +146,3 @@ def flow(
         axes.fill_between(place, low, low + n, color=colour, alpha=0.55 if a != b else 0.3, lw=0)
         starts[a] += n
         ends[b] += n
-
-
-def label(
-    axes: Any, x: float, middles: Mapping[int, float], top: float, names: Mapping[int, str]
-) -> None:
-    """Draw the names of communities beside the middles of their bands, without overlaps."""
-    lowest = 0.0
-    for community, middle in middles.items():
-        text = names.get(community, f"community {community}")
-        text = "all others" if community == OTHERS else text
-        height = max(middle, lowest)
-        lowest = height + LINE * top
-        axes.text(x, height, text, va="center", color=INK, fontsize=10, clip_on=False,
-                  parse_math=False)  # fmt: skip

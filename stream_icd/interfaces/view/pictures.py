@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, time, tzinfo
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from matplotlib.patches import Circle
 
 from stream_icd.core.communities import STAGES
 from stream_icd.core.printable import printable, shortened
-from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, draw_bands
+from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, HALO, draw_bands
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.panels.flow import most_members
 
+MIDNIGHT = time()
 COLUMNS = 21
 BANDS = 12
 INK, QUIET = "#222222", "#5f6368"
@@ -33,25 +35,40 @@ def colour(community: int) -> str:
     return COLOURS[community % len(COLOURS)]
 
 
-def flow_picture(windows: Sequence[SeenWindow]) -> Figure:
-    """Draw the largest communities of at most `COLUMNS` windows, and the streams between them."""
+def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
+    """Draw the largest communities of at most `COLUMNS` windows, and the streams between them.
+
+    A community has the last name that it had in any of the windows.
+    """
     places = np.unique(np.linspace(0, len(windows) - 1, COLUMNS).round().astype(int))
     columns = [windows[place] for place in places]
     shown = most_members(columns, BANDS)
     figure, (axes,) = _figure(12, 6, 1)
     colours = {community: colour(community) for community in sorted(shown)}
-    draw_bands(axes, [column.tracked() for column in columns], colours)
+    draw_bands(axes, [column.tracked() for column in columns], colours, names=names_of(windows))
     every = max(1, len(columns) // 7)
-    ends = [f"{column.result.window.end:%Y-%m-%d\n%H:%M}" for column in columns]
-    axes.set_xticks(range(0, len(columns), every), ends[::every])
+    starts = [_told(column.result.window.start, zone, "\n") for column in columns]
+    axes.set_xticks(range(0, len(columns), every), starts[::every])
     axes.set_ylabel("nodes", color=QUIET)
     for at, model in swaps(columns):
         axes.axvline(at - 0.5, **SWAP)
         place = (at - 0.5, axes.get_ylim()[1])
         axes.annotate(f" {model}", place, va="top", parse_math=False, **NAME)
     some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
-    _title(axes, windows, f"communities over time{some}")
+    _title(axes, windows, f"communities over time{some}", zone)
     return figure
+
+
+def names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
+    """Return the last name of each community, in short."""
+    return {one: name.briefly() for window in windows for one, name in window.known.names.items()}
+
+
+def _told(time: datetime, zone: tzinfo, between: str = " ") -> str:
+    """Return a time; the date alone at midnight."""
+    local = time.astimezone(zone)
+    day = f"{local:%Y-%m-%d}"
+    return day if local.time() == MIDNIGHT else f"{day}{between}{local:%H:%M}"
 
 
 def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
@@ -66,8 +83,11 @@ def _shown(name: str) -> str:
     return printable(shortened(name, 40))
 
 
-def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
-    """Draw a map: discs and links, or with `inside` members and edges (`community_map`)."""
+def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzinfo = UTC) -> Figure:
+    """Draw a map: discs and links, or with `inside` members and edges (`community_map`).
+
+    Names that its `names` give stand in the discs, if they have room.
+    """
     figure, (axes,) = _figure(9, 9, 1)
     discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
@@ -90,8 +110,14 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None) -> Figure:
                 LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
             )
         axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
+    for community, disc in discs.items():
+        text = drawn.get("names", {}).get(str(community), {}).get("value", "")
+        if text and len(text) < disc["r"]:
+            axes.text(disc["x"], disc["y"], text, ha="center", va="center", path_effects=HALO,
+                      zorder=4, parse_math=False, **NAME)  # fmt: skip
     axes.set_title(
-        f"{_shown(drawn['snapshot'])}: {drawn['nodes']:,} nodes, {drawn['edges']:,} edges, "
+        f"{_told(datetime.fromisoformat(drawn['start']), zone)}: {drawn['nodes']:,} nodes, "
+        f"{drawn['edges']:,} edges, "
         f"{len(discs)} communities",
         **TITLE,
     )
@@ -121,26 +147,26 @@ def places_picture(placed: dict[str, Any]) -> Figure:
     return figure
 
 
-def life_picture(windows: Sequence[SeenWindow]) -> Figure:
+def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
-    ends = [window.result.window.end for window in windows]
-    count.plot(ends, [window.n_communities for window in windows], color=GREEN)
+    starts = [window.result.window.start for window in windows]
+    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=GREEN)
     count.set_ylim(0)
-    _title(count, windows, "number of communities")
+    _title(count, windows, "number of communities", zone)
     modularity = [window.result.modularity for window in windows]
-    quality.plot(ends, modularity, color=BLUE, label="modularity")
+    quality.plot(*_broken(windows, modularity), color=BLUE, label="modularity")
     known = [np.nan if window.nmi is None else window.nmi for window in windows]
     if not np.isnan(known).all():
-        quality.plot(ends, known, color=ORANGE, label="NMI with the known communities")
-    quality.set_ylim(top=1.02)
+        quality.plot(*_broken(windows, known), color=ORANGE, label="NMI with the known communities")
+    quality.set_ylim(min(0.0, *modularity), 1.02)
     quality.set_title("quality", **TITLE)
     stages = [
         [window.result.milliseconds.get(stage, 0.0) for window in windows] for stage in STAGES
     ]
     used = [at for at, values in enumerate(stages) if any(values)] or [len(STAGES) - 1]
     times.stackplot(
-        ends,
+        starts,
         [stages[at] for at in used],
         labels=[STAGES[at] for at in used],
         colors=[STAGE_COLOURS[at] for at in used],
@@ -148,18 +174,34 @@ def life_picture(windows: Sequence[SeenWindow]) -> Figure:
     times.set_title("milliseconds by stage", **TITLE)
     for at, model in swaps(windows):
         for axes in (count, quality, times):
-            axes.axvline(ends[at], **SWAP)
-        place = (ends[at], 0.02)
+            axes.axvline(starts[at], **SWAP)
+        place = (starts[at], 0.02)
         across = count.get_xaxis_transform()
         count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
     for axes in (count, quality, times):
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
-        axes.xaxis.set_major_formatter(CONCISE(axes.xaxis.get_major_locator()))
+        axes.xaxis.set_major_formatter(CONCISE(axes.xaxis.get_major_locator(), tz=zone))
     for axes in (quality, times):
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=9, loc="upper left", framealpha=0.8, edgecolor="none")
     return figure
+
+
+def _broken(
+    windows: Sequence[SeenWindow], values: Sequence[float]
+) -> tuple[list[datetime], list[float]]:
+    """Return the starts of windows and their values; NaN, which ends a line, where some miss."""
+    times: list[datetime] = []
+    broken: list[float] = []
+    for at, (window, value) in enumerate(zip(windows, values, strict=True)):
+        here = window.result.window
+        if at and here.start > windows[at - 1].result.window.end:
+            times.append(here.start)
+            broken.append(np.nan)
+        times.append(here.start)
+        broken.append(value)
+    return times, broken
 
 
 def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
@@ -170,7 +212,7 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
     return figure, below
 
 
-def _title(axes: Any, windows: Sequence[SeenWindow], subject: str) -> None:
+def _title(axes: Any, windows: Sequence[SeenWindow], subject: str, zone: tzinfo) -> None:
     first, last = windows[0].result, windows[-1].result
-    span = f"{first.window.start:%Y-%m-%d %H:%M} to {last.window.end:%Y-%m-%d %H:%M} UTC"
+    span = f"{_told(first.window.start, zone)} to {_told(last.window.start, zone)} {zone}"
     axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **TITLE)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -141,10 +142,13 @@ def write_pictures(
     placed = queries.places(asked) if drawn["placed"] else None
     # Without the graph there are no members, but the discs are still there.
     inside = all_members(queries, asked) if drawn["whole"] else None
+    zone = ZoneInfo(queries.zone)
     figures = {
-        "flow": pictures.flow_picture(windows),
-        "map": pictures.places_picture(placed) if placed else pictures.map_picture(drawn, inside),
-        "life": pictures.life_picture(windows),
+        "flow": pictures.flow_picture(windows, zone),
+        "map": pictures.places_picture(placed)
+        if placed
+        else pictures.map_picture(drawn, inside, zone),
+        "life": pictures.life_picture(windows, zone),
     }
     paths = {picture: folder / f"{picture}.{form}" for picture in figures}
     with writing(folder):

@@ -351,7 +351,8 @@ def test_where_a_label_stands_is_its_band_and_none_lies_on_another(opened: Opene
         tab.wait_for_selector("svg.flow .label")
         labels, bands = tab.evaluate(
             "['.label', '.band'].map((kind) => [...document.querySelectorAll(`svg.flow ${kind}`)]"
-            ".map((one) => ({ id: one.dataset.id, column: one.dataset.column, box: one.getBoundingClientRect().toJSON(),"
+            ".map((one) => ({ id: one.dataset.id, column: one.dataset.column,"
+            " box: one.getBoundingClientRect().toJSON(),"
             " text: one.lastChild.data, leads: document.querySelector("
             "`svg.flow .leader[data-id='${one.dataset.id}']`) !== null })))"
         )
@@ -973,7 +974,11 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
     with page_of(everything) as (_, address):
         tab = opened(address, "?graph=g&community=1&node=45")
         tab.wait_for_selector("#why p")
-        assert tab.locator("#why p").first.inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
+        assert (
+            tab.locator("#why p")
+            .first.inner_text()
+            .startswith("Node 45 is in community 1 (MP, 30 of")
+        )
         tab.wait_for_selector("#held p")
         assert tab.locator("#held p").inner_text().startswith("Community 1 (MP, 30 of 30) has 30")
         assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.details import node_past
-from stream_icd.interfaces.view.pictures import flow_picture, life_picture
+from stream_icd.interfaces.view.pictures import flow_picture, life_picture, map_picture
 from stream_icd.interfaces.view.report import (
     bundle,
     kept_answers,
@@ -36,6 +37,8 @@ from stream_icd.interfaces.view.report import (
     write_pictures,
 )
 from stream_icd.interfaces.view.web.page_files import page_files
+from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.interfaces.view.windows import (
@@ -241,6 +244,24 @@ def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> Non
         ]
     (flow,) = flow_picture(windows[:15]).axes
     assert "windows" not in flow.get_title(loc="left")
+
+
+def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
+    classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
+    everything = AllSeries(naming=Naming(Tables({None: classes})))
+    for hour in (0, 1, 4, 5):
+        everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
+    windows = everything.windows(name(), 9)
+    figure = flow_picture(windows, ZoneInfo("Europe/Paris"))
+    (axes,) = figure.axes
+    assert {"PC", "MP"} <= {text.get_text() for text in axes.texts}
+    assert axes.get_xticklabels()[0].get_text() == "2026-01-01\n01:00"
+    assert "2026-01-01 01:00 to 2026-01-01 06:00 Europe/Paris" in axes.get_title(loc="left")
+    drawn = queries(everything).map(name()._asdict())
+    (axes,) = map_picture(drawn, None).axes
+    assert {text.get_text() for text in axes.texts} == {"PC", "MP"}
+    count, *_ = life_picture(windows).axes
+    assert np.isnan(count.lines[0].get_ydata()).sum() == 1, "a gap ends the line"
 
 
 def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:
