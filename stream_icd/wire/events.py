@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadEvents
-from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
+from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents, Kind
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -46,7 +46,7 @@ Columns = dict[str, pa.Array]
 BATCH_ROWS = 1 << 12
 OPTIONAL = ("bits", "name")
 NULLABLE = {"label", "overlap", "members", *OPTIONAL}
-TOLD_AS_BORN = "returned"
+TOLD_AS_BORN: Kind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
 WIRE_KINDS = tuple(kind for kind in KINDS if kind != TOLD_AS_BORN)
 COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
@@ -202,7 +202,7 @@ def _events(columns: Columns) -> Iterator[CommunityEvent]:
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
     for kind, community, label, size, before, overlap, parents, children, away, *rest in rows:
-        told = TOLD_AS_BORN if kind == "born" and away else kind
+        told: Kind = TOLD_AS_BORN if kind == "born" and away else kind
         both = tuple(parents), tuple(children)
         yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
 

@@ -68,7 +68,7 @@ class Bands:
     def beside(self, thin: Mapping[int, str]) -> Iterator[Label]:
         """Yield labels of thin bands of the last column: the first, as many as have room."""
         last = len(self.sizes) - 1
-        shown = [one for one in thin if one in self.sizes[last]][: int(1 / LINE) - 1]
+        shown = [one for one in thin if self.sizes[last].get(one, 0) > 0][: int(1 / LINE) - 1]
         shown.sort(key=lambda one: self.middle(last, one))
         heights: list[float] = []
         lowest = self.line / 2

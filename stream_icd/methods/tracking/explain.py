@@ -98,9 +98,9 @@ class Explanation:
         ]
         yield f"Probability, given where all others are: {'; '.join(probabilities)}."
         weights = {choice.community: choice.edges for choice in self.choices}
-        others = [choice for choice in self.choices if choice.community != self.now]
+        apart = [choice for choice in self.choices if choice.community != self.now]
         own = f"Its edges to {called(self.now)} weigh {weights.get(self.now, 0.0):,.1f}"
-        if others and (most := max(others, key=lambda choice: choice.edges)).edges:
+        if apart and (most := max(apart, key=lambda choice: choice.edges)).edges:
             own += f", those to {called(most.community)} {most.edges:,.1f}"
         yield f"{own}."
         if (strongest := self.edges[0]).community == self.now:

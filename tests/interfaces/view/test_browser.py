@@ -997,6 +997,138 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
         wait_until(lambda: fills(tab) == coloured)
 
 
+def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened) -> None:
+    """Twelve classes, of which nine have a colour; node 1 is of another than its community."""
+    classes = [f"class {n // 5:02}" for n in range(60)]
+    classes[1] = "class 11"
+    naming = Naming(Tables({"g": attributes_of(pa.array(range(60)), {"class": classes})}))
+    everything = AllSeries(naming=naming)
+    for hour in range(3):
+        everything.add(renamed(window(hour, np.arange(60) // 5), "g"), ORIGIN)
+        everything.add(renamed(window(hour, np.arange(60) // 5), "school"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?graph=g&by=class&view=map&all=1")
+        tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
+        legend = tab.locator("#legend")
+        sync_api.expect(legend).to_contain_text("class 11 (6)")
+        sync_api.expect(legend).to_contain_text("other values (14)")
+        colours = tab.evaluate(
+            "[...document.querySelectorAll('#legend .swatch')].map((one) => one.style.background)"
+        )
+        assert len(colours) == len(set(colours)) == 10
+        inside = tab.evaluate(
+            "fetch('api/members?graph=g&community=all&by=class').then((found) => found.json())"
+        )
+        assert inside["values"][1] == "class 11"
+        tab.goto(f"{address}?graph=school&by=class")
+        tab.wait_for_selector("svg.flow")
+        sync_api.expect(legend).to_be_hidden()
+
+
+def test_the_status_says_why_nothing_new_comes(opened: Opened) -> None:
+    with page_of(seen(3)) as (view, address):
+
+        class Waiting(Given):
+            def troubles(self) -> dict[str, str]:
+                return trouble
+
+            def lag(self) -> int:
+                return 4
+
+            def latest(self) -> Any:
+                return START
+
+        trouble: dict[str, str] = {}
+        view.queries.sources = Waiting(Cliques(), False)
+        tab = opened(address)
+        status = tab.locator("#status")
+        sync_api.expect(status).to_have_text(
+            "nothing new since 2026-01-01: 4 snapshots wait, and no detector is at work"
+        )
+        assert status.get_attribute("data-state") == "still"
+        trouble["icd.snapshots.v1"] = "no broker listens on 127.0.0.1:9092"
+        sync_api.expect(status).to_have_text(
+            "nothing new since 2026-01-01: the broker does not answer", timeout=10_000
+        )
+
+
+def test_times_are_those_of_the_chosen_zone_and_a_window_has_one_date(opened: Opened) -> None:
+    with page_of(seen(3)) as (view, address):
+        view.queries.zone = "Europe/Paris"
+        tab = opened(address, "?view=events&sure=all&kinds=continued")
+        tab.wait_for_selector("#event-table tbody tr")
+        listed = tab.locator("#event-table tbody tr td").first
+        assert number(tab, "start") == listed.inner_text() == "2026-01-01 03:00:00"
+        assert tab.locator("#when").inner_text() == "2026-01-01 03:00:00"
+        tab.select_option("#zone", "UTC")
+        sync_api.expect(listed).to_have_text("2026-01-01 02:00:00")
+        assert "zone=UTC" in tab.url
+
+
+def test_the_life_has_times_on_its_axis_and_ends_its_lines_where_windows_miss(
+    opened: Opened,
+) -> None:
+    everything = AllSeries()
+    for hour in (0, 1, 5, 6):
+        everything.add(renamed(window(hour, [0, 0, 1, 1]), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        plot = opened(address, "?view=life").wait_for_selector("#life .plot[data-windows='4']")
+        times = plot.get_attribute("data-times").split(", ")
+        assert [time[11:13] + time[24:] for time in times] == [
+            "00 2", "01 2", "03 null", "05 2", "06 2",
+        ]  # fmt: skip
+
+
+def test_the_slider_moves_the_map_and_members_are_saved(opened: Opened, six: str) -> None:
+    tab = opened(six, "?view=map&community=1")
+    tab.wait_for_selector("#map .plot[data-number='5'] canvas")
+    box, main = (tab.locator(one).bounding_box() for one in ("#details", "main"))
+    assert box["x"] >= main["x"] + main["width"], "details stand at the right"
+    tab.locator("#slider").focus()
+    tab.keyboard.press("Home")
+    tab.wait_for_selector("#map .plot[data-number='0'] canvas")
+    assert tab.locator("#when").inner_text() == "2026-01-01"
+    with tab.expect_download() as saved:
+        tab.locator("#csv").click()
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[0] == "node"
+    assert len(lines) == 16
+    tab.get_by_role("button", name="play").click()
+    tab.wait_for_selector("#map .plot[data-number='2'] canvas")
+    tab.get_by_role("button", name="pause").click()
+
+
+def test_the_details_come_into_sight_on_a_phone(opened: Opened, six: str) -> None:
+    tab = opened(six, viewport={"width": 390, "height": 700})
+    tab.wait_for_selector("svg.flow .label")
+    tab.locator("svg.flow .label").first.click()
+    sync_api.expect(tab.locator("#details")).to_be_in_viewport()
+
+
+def test_where_nothing_is_there_the_page_says_what_to_run(opened: Opened) -> None:
+    with page_of(AllSeries()) as (view, address):
+        trouble = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
+
+        class Empty(Given):
+            def troubles(self) -> dict[str, str]:
+                return trouble
+
+            def lag(self) -> int | None:
+                return waiting
+
+        waiting: int | None = None
+        view.queries.sources = Empty(Cliques(), False)
+        tab = opened(address)
+        flow = tab.locator("#flow")
+        sync_api.expect(flow).to_contain_text("No broker answers: run stream-icd broker")
+        trouble.clear()
+        sync_api.expect(flow).to_contain_text("run stream-icd produce gn")
+        waiting = 3
+        sync_api.expect(flow).to_contain_text(
+            "3 snapshots wait, and no detector is at work: run stream-icd consume detect"
+        )
+
+
 def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:
     everything = AllSeries()
     for model in ("a@1", "b\nb@1"):

@@ -126,8 +126,8 @@ def test_a_community_that_comes_back_after_long_has_its_number_again() -> None:
     back = window(9, groups(10, 10), ids=[0, 1])
     last = follow([away, *hours, back], TrackSettings(absence=2))[-1]
     assert names(last, 0, 10) == [0, 1]
-    (back,) = (event for event in last.events if event.community == 1)
-    assert (back.kind, back.size, back.size_before, back.away) == ("returned", 10, 0, 3)
+    (event,) = (event for event in last.events if event.community == 1)
+    assert (event.kind, event.size, event.size_before, event.away) == ("returned", 10, 0, 3)
 
 
 def test_a_revision_of_the_first_window_keeps_ids_from_the_middle_of_a_stream() -> None:
