@@ -59,6 +59,7 @@ class ViewPage(BrokerOptions):
     def run(self) -> None:
         from urllib.parse import urlencode
 
+        from stream_icd.core.errors import BrokerUnavailable
         from stream_icd.core.imports import needs_extra, without_pandas
 
         without_pandas()
@@ -94,9 +95,13 @@ class ViewPage(BrokerOptions):
                 sources = Archives(archived(stores, chosen), seen)
             else:
                 topics = Topics(self.communities_topic, self.events_topic)
-                settings = self.kafka()
-                with connect(settings).admin():  # later, a broker that goes away is waited for
-                    sources = Live(settings, topics, seen, self.graph, since)
+                settings = self.kafka(check=False)
+                try:
+                    with connect(settings).admin():
+                        pass  # whoever refuses us is said now
+                except BrokerUnavailable as error:
+                    say(f"{error}; the page waits for one", err=True)
+                sources = Live(settings, topics, seen, self.graph, since)
             page = View(Queries(seen, sources, self.zone), access)
             server = server_of(page)
             with listening(self.host, self.port) as socket, sources.reading(page.publish):
