@@ -315,14 +315,16 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
     )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
-        for number, graph in enumerate(graphs):
-            opened = get(address, "/api/members", {"community": "all", "number": str(number)})
+        for graph in graphs:
+            at = graph.window.start.isoformat()
+            opened = get(address, "/api/members", {"community": "all", "at": at})
             assert len(opened.json()["nodes"]) == graph.n_nodes
             assert len(opened.json()["edges"]) == 2 * graph.n_edges
-        map_of_wrong = get(address, "/api/map", {"number": "2"}).json()
+        at = wrong.window.start.isoformat()
+        map_of_wrong = get(address, "/api/map", {"at": at}).json()
         assert "another snapshot" in map_of_wrong["trouble"]
         assert len(map_of_wrong["communities"]) == 3
-        refused = get(address, "/api/members", {"community": "all", "number": "2"})
+        refused = get(address, "/api/members", {"community": "all", "at": at})
         assert refused.status == 409
 
 
@@ -358,8 +360,9 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
     publish(broker, [outgoing(topics.communities, encode_communities(one)) for one in found])
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == len(places))
-        for number in range(len(places)):
-            assert get(address, "/api/map", {"number": str(number)}).json()["trouble"]
+        for one in found:
+            at = one.window.start.isoformat()
+            assert get(address, "/api/map", {"at": at}).json()["trouble"]
 
 
 @pytest.mark.parametrize(

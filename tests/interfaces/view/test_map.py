@@ -56,6 +56,11 @@ def test_discs_do_not_overlap_much_whatever_their_number(k: int) -> None:
     assert (deep > 1).mean() < 0.02
 
 
+def test_the_area_of_a_disc_is_its_number_of_members_however_few() -> None:
+    areas = radii_of(np.array([1, 4, 100])) ** 2
+    assert areas[1:] / areas[0] == pytest.approx([4, 100])
+
+
 def test_discs_keep_their_places_from_window_to_window() -> None:
     everything = AllSeries()
     asked = queries(everything)

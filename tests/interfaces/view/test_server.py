@@ -391,7 +391,7 @@ def test_a_query_that_is_too_long_is_refused(page: str) -> None:
 
 def test_what_is_not_there_is_said(page: str) -> None:
     nobody = "explain_community", {"community": "99"}
-    for path, asked in (("flow", {"graph": "other"}), ("map", {"number": "99"}), nobody):
+    for path, asked in (("flow", {"graph": "other"}), ("map", {"at": "2030-01-01"}), nobody):
         answer = get(page, f"/api/{path}", asked)
         assert answer.status == 404
         assert answer.json()["error"]

@@ -152,7 +152,6 @@ def event_list(
     limit: int,
     lasting: int = 0,
     least_bits: float = -inf,
-    later: Sequence[SeenWindow] = (),
 ) -> dict[str, Any]:
     """Return at most `limit` events of these kinds, newest window first.
 
@@ -160,7 +159,6 @@ def event_list(
         community: only events that this community takes part in.
         lasting: only events that have held for so many later windows.
         least_bits: only events of at least this strength; one without a strength counts as 0.
-        later: windows after these, which say for how long an event lasted.
 
     Returns:
         `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
@@ -169,7 +167,7 @@ def event_list(
     rows: list[dict[str, Any]] = []
     hidden = 0
     neighbours = dict(pairwise(reversed(windows)))
-    ends = {window.number: window.result.window.end for window in (*windows, *later)}
+    ends = {window.number: window.result.window.end for window in windows}
     for window in reversed(windows):
         if rows and len(rows) >= limit:
             return {"events": rows[:limit], "hidden": hidden, "until": window.number}

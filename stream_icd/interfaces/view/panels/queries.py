@@ -134,12 +134,12 @@ class Queries:
         }
 
     def flow(self, asked: Parameters) -> Answer:
-        """Bands and streams of `last` windows up to number `until`, of all that are kept.
+        """Bands and streams of the `last` windows of all that are kept.
 
         `around`: the start of a window that they hold: the newest ones, unless it is older.
         """
         last = whole(asked, "last", 60, 1, MOST_WINDOWS)
-        all_kept = self.seen.windows(self.name(asked), sys.maxsize, number(asked, "until"))
+        all_kept = self.seen.windows(self.name(asked), sys.maxsize)
         windows = _last_with(all_kept, last, moment(asked, "around"))
         bands = whole(asked, "bands", 20, 1, MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
@@ -169,8 +169,7 @@ class Queries:
         any_bits = asked.get("least_bits") == "any"
         least_bits = -inf if any_bits else whole(asked, "least_bits", 0, 0, MOST_BITS)
         chosen = community[0] if community else None
-        later = self.seen.windows(name, MOST_WINDOWS) if asked.get("until") else []
-        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits, later)
+        listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
         names = names_in(windows, of_events(listed))
         return {**listed, "of_newest": len(windows) if older else None, "names": names}
 
@@ -274,7 +273,7 @@ class Queries:
     def compare(self, asked: Parameters) -> Answer:
         """Two series side by side, in the last windows that both have."""
         last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
-        ours = self.seen.windows(self.name(asked), MOST_WINDOWS, number(asked, "until"))
+        ours = self.seen.windows(self.name(asked), MOST_WINDOWS)
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
         return comparison(ours, theirs, last)
 
@@ -297,7 +296,7 @@ class Queries:
 
     def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
         last = whole(asked, "last", default, 1, most)
-        return self.seen.windows(self.name(asked), last, number(asked, "until"))
+        return self.seen.windows(self.name(asked), last)
 
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
         """Return a series and the window that is asked for, by default the newest."""
@@ -308,10 +307,10 @@ class Queries:
         return name, window
 
     def _number(self, name: SeriesName, asked: Parameters) -> int | None:
-        """Return the number of the window that is asked for, by its start or its number."""
+        """Return the number of the window that starts `at` a time; None if none is given."""
         at = moment(asked, "at")
         if at is None:
-            return number(asked, "number")
+            return None
         for window in reversed(self.seen.windows(name, sys.maxsize)):
             if starts_at(window, at):
                 return window.number
@@ -326,11 +325,6 @@ def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> 
     if not least <= int(given) <= most:
         raise BadQuestion(f"{name}: {given} must be from {least} to {most}")
     return int(given)
-
-
-def number(asked: Parameters, name: str) -> int | None:
-    """Return the number of a window; None if none is given."""
-    return whole(asked, name, 0, 0, 10**9 - 1) if asked.get(name) else None
 
 
 def moment(asked: Parameters, name: str) -> datetime | None:

@@ -36,8 +36,8 @@ Tab = asyncio.Queue[bytes | None]
 Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
 
 SERIES = frozenset(SeriesName._fields)
-SPAN = SERIES | {"last", "until"}
-WINDOW = SERIES | {"number", "at"}
+SPAN = SERIES | {"last"}
+WINDOW = SERIES | {"at"}
 EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
 OTHER = {f"other_{name}" for name in SERIES}
 
