@@ -21,7 +21,7 @@ app = typer.Typer()
 MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
 
-SIMULATED = 120
+SIMULATED = 90
 """Default number of simulated snapshots."""
 
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
@@ -37,10 +37,11 @@ class Demo(MethodOptions):
     status is not 0 if a result was lost. Keeps everything in an archive, and says how to look at it
     on a page; --view shows it live.
 
-    The communities of the simulated stream change altogether after 40 snapshots, and the model of
-    the detector no longer fits. An archive and a retrainer run as well: the retrainer notices it
-    from the edges alone and learns another model, and the detector changes to it. Streams of less
-    than 100 snapshots do not change.
+    Without --data, the stream is simulated, and the detector uses the paper's method: a frozen
+    encoder, then K-means. An archive keeps snapshots and their known communities. After 30, the
+    retrainer learns an encoder from them, and the running detector changes to it. After 45, the
+    communities become larger, and the retrainer learns again. Streams of less than 75 snapshots are
+    too short for that.
 
       stream-icd demo --data as-733.tar.gz --limit 120
 
@@ -55,7 +56,7 @@ class Demo(MethodOptions):
         "Internet topologies: as-733.tar.gz, its folder, or Parquet. Default: a simulated stream "
         "with drifting communities.",
     )
-    limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 120.", min=1)
+    limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 90.", min=1)
     names: NamesFile = None
     view: bool = option(False, "Serve the live page while the demonstration runs.")
     port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
@@ -95,13 +96,13 @@ class Demo(MethodOptions):
             if not run.arrivals:
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
-            results = results_of(settings, run, partial(_model, story), self.method)
+            results = results_of(settings, run, partial(_model, story), self.method, story)
             windows = results.found.windows
             last_id = windows[-1].snapshot_id
             last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
             keep(settings, kept := folder / "demo-history")
         change_at = None if story is None else story.change_at
-        figure = demo_figure(run, last, results.found, results.alone, change_at)
+        figure = demo_figure(run, last, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
         tell(console, run, results, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
@@ -136,13 +137,13 @@ class Demo(MethodOptions):
         from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
         others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
-        detect = (*DETECT, "--method", self.method, "--horizon", self.horizon)
-        icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
-        count = self.limit or SIMULATED
-        if self.data is None and not icd and count >= LEAST_SNAPSHOTS:
+        count, usual = self.limit or SIMULATED, (self.method, self.horizon) == ("auto", "auto")
+        if self.data is None and usual and count >= LEAST_SNAPSHOTS:
             story = Story(folder, count)
             others |= story.consumers()
-            return Programs(story.producers(), (*detect, *story.detect()), others, story)
+            return Programs(story.producers(), (*DETECT, *story.detect()), others, story)
+        detect = (*DETECT, "--method", self.method, "--horizon", self.horizon)
+        icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
         produce, model = ("lfr", "--mixing", MIXING, "--limit", str(count)), "lfr"
         if self.data is not None:
             at_most = () if self.limit is None else ("--limit", str(self.limit))

@@ -21,7 +21,12 @@ from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.interfaces.demo.layout import community_layout
-from stream_icd.interfaces.demo.results import Found, evidence_in_words, model_changes
+from stream_icd.interfaces.demo.results import (
+    Found,
+    Results,
+    evidence_in_words,
+    model_changes,
+)
 from stream_icd.interfaces.demo.run import DemoRun
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
@@ -38,7 +43,7 @@ MOST_COLUMNS = 20
 MOST_BOLD = 300
 """Number of snapshots up to which lines are bold."""
 INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
-BLUE, ORANGE = "#0072b2", "#d55e00"  # Okabe and Ito
+BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
 UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 TITLE, TEXT = 15, 12
@@ -57,18 +62,21 @@ Told = tuple[int, str]
 
 
 def demo_figure(
-    run: DemoRun, last: Snapshot, found: Found, alone: Found | None, change_at: int | None = None
+    run: DemoRun, last: Snapshot, results: Results, change_at: int | None = None
 ) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
     Args:
         last: the last complete snapshot.
-        alone: the same of each snapshot alone; None if the detector has no memory.
-        change_at: number of snapshots before the law of the stream changes; None: it does not.
+        change_at: number of snapshots before the communities of a story become others; None: there
+            is no story.
     """
+    found, others = results.found, results.others
+    ours = "with memory" if change_at is None else "frozen encoder and K-means"
+    beside = list(others)[-1] if others else None  # with memory, or without
     n = len(found.windows)
     chosen = consecutive(found.windows, MOST_COLUMNS // 2)
-    if alone is None:
+    if beside is None:
         chosen = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
     colours = colours_of([found.windows[place] for place in chosen])
     figure = Figure(figsize=(14, 10.5), layout="constrained")
@@ -78,24 +86,23 @@ def demo_figure(
     figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=INK)
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
-    where = "below" if alone is None else "at the lower right"
+    where = "below" if beside is None else "at the lower right"
     which = "The last snapshot" if n == seen else "The last complete snapshot"
     _draw_communities(left, last, found.windows[-1], colours, which, where)
     # The position of each snapshot in the stream.
     places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
-    _draw_quality(
-        right, run, [places[window.snapshot_id] for window in found.windows], found, alone
-    )
+    complete = [places[window.snapshot_id] for window in found.windows]
+    _draw_quality(right, run, complete, {ours: found, **others})
     _mark(right, run, change_at)
-    if alone is None:
+    if beside is None:
         title = f"{len(colours)} communities over time"
         _draw_lives(below.add_subplot(), found.windows, chosen, places, title)
     else:
         left, right = below.subplots(1, 2)
         first, end = (places[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
         which = f"Snapshots {first} to {end}"
-        _draw_lives(left, alone.windows, chosen, places, f"{which}, each alone")
-        _draw_lives(right, found.windows, chosen, places, f"{which}, with memory")
+        _draw_lives(left, others[beside].windows, chosen, places, f"{which}: {beside}")
+        _draw_lives(right, found.windows, chosen, places, f"{which}: {ours}")
     return figure
 
 
@@ -140,17 +147,14 @@ def _draw_communities(
 
 
 def _draw_quality(
-    axes: Axes, run: DemoRun, places: Sequence[int], found: Found, alone: Found | None
+    axes: Axes, run: DemoRun, places: Sequence[int], lines: Mapping[str, Found]
 ) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
     incomplete = sorted(set(range(len(run.arrivals))) - set(places))
-    lines = {"with memory": (found, BLUE)}
-    if alone is not None:
-        lines["each snapshot alone"] = (alone, ORANGE)
-    for name, (line, colour) in lines.items():
-        if found.agreement:
+    for (name, line), colour in zip(lines.items(), (BLUE, ORANGE, GREEN), strict=False):
+        if line.agreement:
             title, values = "NMI with the planted communities", list(line.agreement)
-        elif alone is not None:
+        elif len(lines) > 1:
             title = "Fraction of the nodes that stay in their community"
             spread = np.full(len(run.arrivals), np.nan)
             spread[list(places)] = staying(line.windows)
@@ -162,7 +166,7 @@ def _draw_quality(
         label = f"{name}: median {np.median(known):.2f}" if known else name
         width = 2.5 if len(values) < MOST_BOLD else 1.0
         axes.plot(range(len(values)), values, color=colour, linewidth=width, label=label)
-    if alone is not None:
+    if len(lines) > 1:
         axes.legend(frameon=False, loc="lower right", fontsize=TEXT)
     axes.set_ylim(0, 1.05)
     evidence = [arrival.result["evidence"] for arrival in run.arrivals]
@@ -182,8 +186,8 @@ def _draw_quality(
 
 
 def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
-    """Mark where the law of the stream changes, and where the model of the detector does."""
-    marks = [] if change_at is None else [(change_at, "the law changes ", "right")]
+    """Mark where the communities of a story become others, and where the detector's model does."""
+    marks = [] if change_at is None else [(change_at, "other communities ", "right")]
     marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
     for at, text, side in marks:
         axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")

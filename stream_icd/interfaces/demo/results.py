@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
@@ -24,9 +24,11 @@ from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.track import remember, track
+from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
@@ -59,13 +61,26 @@ class Results:
 
     incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
     found: Found
-    alone: Found | None  # by each snapshot alone; None if the detector has no memory
+    others: Mapping[str, Found] = field(default_factory=dict)
+    """What is compared, by how it was found."""
+
+
+ALONE = "each snapshot alone"
+UNLEARNED, REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
 
 
 def results_of(
-    settings: KafkaSettings, run: DemoRun, model_of: Callable[[str], Model], method: MethodChoice
+    settings: KafkaSettings,
+    run: DemoRun,
+    model_of: Callable[[str], Model],
+    method: MethodChoice,
+    story: Story | None = None,
 ) -> Results:
-    """Return what was found, from the arrivals and the topics of a run, and models by version."""
+    """Return what was found, from the arrivals and the topics of a run, and models by version.
+
+    It is compared, in a story, with what the method bp finds without learning, alone and with
+    memory; else, if the detector has memory, with what it finds in each snapshot alone.
+    """
     known = known_communities(settings)
     results = [communities_of(arrival) for arrival in run.arrivals]
     complete = complete_places([len(result.nodes) for result in results])
@@ -73,12 +88,17 @@ def results_of(
     def followed(detected: Sequence[Communities]) -> Found:
         return Found(tracked(detected[place] for place in complete), agreement(known, detected))
 
-    alone = None
-    if results[-1].community_ids is not None:
-        alone = followed(list(_found_alone(settings, results, cache(model_of), method)))
+    others = {}
+    if story is not None:
+        unlearned = open_model("default").model
+        alone = _found_alone(settings, results, lambda _: unlearned, "bp")
+        others[UNLEARNED] = followed(list(alone))
+        others[REMEMBERING] = followed(list(_found_with_memory(settings, results, unlearned)))
+    elif results[-1].community_ids is not None:
+        others[ALONE] = followed(list(_found_alone(settings, results, cache(model_of), method)))
     left_out = sorted(set(range(len(results))) - set(complete))
     incomplete = [results[place].snapshot_id for place in left_out]
-    return Results(incomplete, followed(results), alone)
+    return Results(incomplete, followed(results), others)
 
 
 def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
@@ -127,6 +147,19 @@ def _found_alone(
             model, n_communities = model_of(before.model), snapshot.n_communities
             found = detect(snapshot.adjacency(), model, n_communities, method=method)
             yield replace(before, labels=found.communities, community_ids=None, replaced=None)
+
+
+def _found_with_memory(
+    settings: KafkaSettings, results: Sequence[Communities], model: Model
+) -> Iterator[Communities]:
+    """Yield each result with the communities that bp finds with memory."""
+    by_id = {result.snapshot_id: result for result in results}
+    memory = None
+    for snapshot in snapshots(settings):
+        if (before := by_id.get(snapshot.id)) is not None:
+            found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
+            memory = found.memory
+            yield replace(before, labels=found.communities, community_ids=found.community_ids)
 
 
 def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
@@ -195,9 +228,8 @@ def totals_table(run: DemoRun, results: Results) -> Table:
             ("bits saved per edge", "bits_saved", ".4f"),
         )
     ]
-    alone = () if results.alone is None else results.alone.agreement
     rows.append(("NMI with the truth", results.found.agreement, ".4f"))
-    rows.append(("NMI of each snapshot alone", alone, ".4f"))
+    rows += [(f"NMI of {name}", other.agreement, ".4f") for name, other in results.others.items()]
     for name, values, form in rows:
         if values:
             cells = np.median(values), min(values), max(values)
@@ -225,7 +257,7 @@ def tell(console: Console, run: DemoRun, results: Results, story: Story | None) 
     """Print tables of what was found, what the retrainer did, and what was received."""
     console.print(totals_table(run, results), stages_table(run))
     if story is not None:
-        console.print(story_table(run, results.found.agreement, story.change_at))
+        console.print(story_table(run, results, story.change_at))
         for told in story.told():
             tell_line(console, f"retrainer: {told}")
         models = ("stream-icd", "models", "history", "--registry", story.registry)
@@ -254,17 +286,20 @@ def tell_received(console: Console, run: DemoRun) -> None:
     )
 
 
-def story_table(run: DemoRun, agreement: Sequence[float], change_at: int) -> Table:
-    """Quality before the change of the law, after it, and with each later model."""
-    numbers = ("snapshots", "NMI with the truth, median", "communities, median")
-    table = _table(f"The law changes after {change_at} snapshots", "model", *numbers)
+def story_table(run: DemoRun, results: Results, change_at: int) -> Table:
+    """Quality with each model, before the communities of the stream become others and after it.
+
+    NMI with the truth, medians: of the detector, and of what is compared with it.
+    """
+    names = ("snapshots", "encoder and K-means", *results.others)
+    table = _table(f"NMI with the truth; other communities from {change_at} on", "model", *names)
+    lines = [results.found.agreement, *(other.agreement for other in results.others.values())]
     n = len(run.arrivals)
     changes = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
     for first, end in pairwise((0, *sorted(changes), n)):
-        counts = [arrival.result["n_communities"] for arrival in run.arrivals[first:end]]
-        nmi = f"{np.median(agreement[first:end]):.4f}" if agreement else ""
+        medians = [f"{np.median(line[first:end]):.3f}" if line else "" for line in lines]
         model = run.arrivals[first].result["model"]
-        table.add_row(model, f"{first}-{end - 1}", nmi, f"{np.median(counts):.0f}")
+        table.add_row(model, f"{first}-{end - 1}", *medians)
     return table
 
 

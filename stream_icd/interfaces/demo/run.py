@@ -39,8 +39,11 @@ STALL_S = 90.0
 PATIENCE_S = 600.0
 """Time after which the rest of the stream is sent, whether there is a new champion or not."""
 
-LEAST_SNAPSHOTS = 100
+LEAST_SNAPSHOTS = 75
 """Shorter streams have no time for the story."""
+
+METHOD = "icd"
+"""Of the detector: the encoder of the champion, and K-means."""
 
 LEAST_FALL = 15
 """Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
@@ -48,7 +51,7 @@ LEAST_FALL = 15
 STOP_S = 10.0
 LOOK_EVERY_S = 0.05
 
-NAMES = ("produce", "produce-2")
+NAMES = ("produce", "produce-2", "produce-3")
 """Of the producers, and of their logs."""
 
 SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
@@ -93,22 +96,24 @@ class DemoRun:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The law of the stream changes, and retraining adapts to it.
+    """A frozen encoder that is refreshed from labelled history, also when the stream changes.
 
-    Until `change_at`, the nodes form many small communities, which the first champion was trained
-    for. Then they form larger ones, with more edges between them, and that champion fails. The
-    retrainer notices it from the edges alone, learns another model, and the detector changes to it.
+    The detector embeds each snapshot with the encoder of the champion, and K-means finds its
+    communities. The first champion's encoder has no trained weights. Meanwhile, snapshots and their
+    known communities are archived; after `learn_at` of them, the retrainer learns an encoder, and
+    the detector changes to it. From `change_at` on, the communities are larger, and the retrainer
+    learns again.
 
-    The producer pauses after `until_learned` snapshots until the detector has the new model. A
-    window of the stream lasts a minute, and learning takes seconds: on a real stream, no window
-    would pass.
+    The producer pauses before each of these changes of the model. A window of the stream lasts a
+    minute, and learning takes seconds: on a real stream, no window would pass.
     """
 
     folder: Path  # of the results
     snapshots: int
     nodes: int = 2000
-    change_at: int = 40  # the number of snapshots before the change
-    first: str = "gn"  # the first champion, a shipped model
+    learn_at: int = 30  # the number of snapshots before the retrainer learns
+    change_at: int = 45  # the number of snapshots before the change
+    first: str = "default"  # the first champion, a shipped model
 
     @property
     def registry(self) -> str:
@@ -119,9 +124,9 @@ class Story:
         return str(self.folder / "retraining-history")
 
     @property
-    def until_learned(self) -> int:
-        """Number of snapshots that are sent before the retrainer has learned."""
-        return self.change_at + LEAST_FALL + 1
+    def pauses(self) -> tuple[int, int]:
+        """Numbers of snapshots after which the producer waits until the retrainer has learned."""
+        return self.learn_at, max(2 * self.learn_at, self.change_at + LEAST_FALL)
 
     def prepare(self) -> Arguments:
         """Remove what an earlier run left; return the command that makes the first champion."""
@@ -130,29 +135,32 @@ class Story:
         return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
 
     def producers(self) -> list[Arguments]:
-        """The commands that send the snapshots before the pause, and the others after it."""
-        sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing-after", "0.55")
+        """The commands that send the snapshots up to each pause, and the others after the last."""
+        sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing", "0.55")
         law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
-        limits = (self.until_learned, self.snapshots)
+        limits = (*self.pauses, self.snapshots)
         return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
 
     def detect(self) -> Arguments:
-        """The model of the detector, as options."""
-        return ("--model", "champion", "--registry", self.registry)
+        """The model of the detector, and how it detects, as options."""
+        of_model = ("--model", "champion", "--registry", self.registry)
+        return (*of_model, "--method", METHOD, "--memory", "off")
 
     def consumers(self) -> dict[str, Arguments]:
-        """The commands of archive and retrainer. The archive has no labels: nothing cheats."""
+        """The commands of archive and retrainer."""
+        kinds = ("--kind", "snapshots", "--kind", "labels")
         places = (self.history, "--registry", self.registry)
+        rounds = ("--every-windows", str(self.learn_at), "--check", "1s", "--method", METHOD)
         return {
-            "archive": ("consume", "archive", self.history, "--kind", "snapshots"),
-            "retrain": ("consume", "retrain", *places, "--check", "1s"),
+            "archive": ("consume", "archive", self.history, *kinds),
+            "retrain": ("consume", "retrain", *places, *rounds),
         }
 
-    def is_over(self) -> bool:
-        """Whether the detector has changed its model, or will not."""
+    def has_learned(self, times: int) -> bool:
+        """Whether the detector has changed its model that often, or will not."""
         swapped = count_events(self.folder / "detect.log", "the model changed")
         log = self.folder / "retrain.log"
-        return bool(swapped or count_events(log, "kept") or count_events(log, "failed"))
+        return swapped + count_events(log, "kept") + count_events(log, "failed") >= times
 
     def told(self) -> Iterator[str]:
         """What the retrainer decided, other than to wait."""
@@ -165,7 +173,7 @@ class Story:
 class Programs:
     """The programs of the demonstration."""
 
-    producers: Sequence[Arguments]  # the second waits until the detector has learned
+    producers: Sequence[Arguments]  # each waits until the detector has learned once more
     detect: Arguments
     others: Mapping[str, Arguments] = field(default_factory=dict)  # by name, such as `view`
     story: Story | None = None
@@ -237,11 +245,11 @@ def _send(
     until the detector has learned.
     """
     sent = 0
-    for name, arguments in zip(NAMES, programs.producers, strict=False):
-        if name != NAMES[0]:
-            assert programs.story is not None, "only a story has a second producer"
+    for pause, (name, arguments) in enumerate(zip(NAMES, programs.producers, strict=False)):
+        if pause:
+            assert programs.story is not None, "only a story has more than one producer"
             since = time.monotonic()
-            while not programs.story.is_over() and time.monotonic() - since < PATIENCE_S:
+            while not (programs.story.has_learned(pause) or time.monotonic() - since > PATIENCE_S):
                 yield None, True
         producer = start(arguments, name)
         while producer.poll() is None:
