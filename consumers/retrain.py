@@ -68,6 +68,10 @@ class Retrain(ServedOptions, BrokerOptions):
     method: Literal["auto", "bp", "icd"] = option(
         "auto", "Method to compare models by: that of your detectors. auto: each model's own."
     )
+    memory: Literal["auto", "off"] = option(
+        "auto",
+        "Compare models with memory of earlier windows or without, as your detectors do.",
+    )
     epochs: int | None = option(
         None, "Epochs of the paper's encoder. Default: the paper's 100.", min=1
     )
@@ -136,6 +140,7 @@ class Retrain(ServedOptions, BrokerOptions):
             watch=self.watch,
             encoder=encoder.changed(schedule=schedule),
             method=self.method,
+            memory=self.memory,
             seed=self.seed,
             threads=self.threads,
         )

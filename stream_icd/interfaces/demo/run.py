@@ -42,8 +42,8 @@ PATIENCE_S = 600.0
 LEAST_SNAPSHOTS = 75
 """Shorter streams have no time for the story."""
 
-METHOD = "icd"
-"""Of the detector: the encoder of the champion, and K-means."""
+DETECTION = ("--method", "icd", "--memory", "off")
+"""Of the detector: the encoder of the champion and K-means, on each snapshot alone."""
 
 LEAST_FALL = 15
 """Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
@@ -144,13 +144,13 @@ class Story:
     def detect(self) -> Arguments:
         """The model of the detector, and how it detects, as options."""
         of_model = ("--model", "champion", "--registry", self.registry)
-        return (*of_model, "--method", METHOD, "--memory", "off")
+        return (*of_model, *DETECTION)
 
     def consumers(self) -> dict[str, Arguments]:
         """The commands of archive and retrainer."""
         kinds = ("--kind", "snapshots", "--kind", "labels")
         places = (self.history, "--registry", self.registry)
-        rounds = ("--every-windows", str(self.learn_at), "--check", "1s", "--method", METHOD)
+        rounds = ("--every-windows", str(self.learn_at), "--check", "1s", *DETECTION)
         return {
             "archive": ("consume", "archive", self.history, *kinds),
             "retrain": ("consume", "retrain", *places, *rounds),

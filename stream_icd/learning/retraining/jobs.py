@@ -146,7 +146,14 @@ def compare_job(
     models = open_model(champion).model, open_model(challenger).model
     first = islice(read_lessons(settings.archive, lessons), most)
     before = read_lessons(settings.archive, warm_up)
-    return compare_models(first, *models, settings.seed, method=settings.method, warm_up=before)
+    return compare_models(
+        first,
+        *models,
+        settings.seed,
+        method=settings.method,
+        warm_up=before,
+        remember=settings.memory == "auto",
+    )
 
 
 def score_job(
@@ -164,7 +171,8 @@ def score_job(
     before = read_lessons(settings.archive, warm_up if labelled else ())
     windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
     graphs = (lesson.graph(by_labels=False) for lesson in followed)
-    judged = judge(graphs, [model] if labelled else [], seed, method=method)
+    remember = settings.memory == "auto"
+    judged = judge(graphs, [model] if labelled else [], seed, method=method, remember=remember)
     to_score, scored = {window.name for window, _ in lessons}, []
     for lesson, found in zip(windows, judged, strict=True):
         name = lesson.snapshot.graph, lesson.snapshot.id
@@ -183,19 +191,20 @@ def compare_models(
     cpu_clock: Callable[[], float] = time.process_time,
     method: MethodChoice = "auto",
     warm_up: Iterable[Lesson] = (),
+    remember: bool = True,
 ) -> list[Paired]:
     """Measure both models on each window; both see the same hidden edges.
 
     Each model follows the windows of a graph, in time order, as a detector does: by its own method,
-    unless `method` is another one, with its own memory, and with K where the window states it. The
-    windows of `warm_up`, which are not measured, come first. The score on hidden edges is that of
-    single windows: memory would know them from the windows before.
+    unless `method` is another one, with its own memory if detectors `remember`, and with K where
+    the window states it. The windows of `warm_up`, which are not measured, come first. The score on
+    hidden edges is that of single windows: memory would know them from the windows before.
     """
     models = champion, challenger
     warm = list(warm_up)
     lessons, windows = tee(chain(warm, lessons))
     graphs = (lesson.graph(by_labels=False) for lesson in windows)
-    all_judged = judge(graphs, models, seed, cpu_clock, method)
+    all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
     before: dict[tuple[str, int], Assignment] = {}
     paired = []
     for at, (lesson, both) in enumerate(zip(lessons, all_judged, strict=True)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 from urllib.parse import quote
 
 from stream_icd.core.errors import BadSettings
@@ -51,6 +52,7 @@ class Retraining:
     watch: int = 8  # windows after a swap that must confirm the new champion
     encoder: Recipe = LEARNED  # says which encoder is learned, and how
     method: MethodChoice = "auto"  # of the detectors that use the models
+    memory: Literal["auto", "off"] = "auto"  # of these detectors
     seed: int = 0
     threads: int = 1
 

@@ -58,15 +58,16 @@ def judge(
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
     method: MethodChoice = "auto",
+    remember: bool = True,
 ) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
     Windows of a stream come in time order. They are found with the candidate's memory of the
-    windows before, if the candidate has one (`Model.remembers`). Graphs of no stream (without a
-    moment) are found alone.
+    windows before, if detectors `remember` and the candidate has one (`Model.remembers`). Graphs of
+    no stream (without a moment) are found alone.
     """
     before: dict[str, Prepared] = {}
-    followers = [_Follower(model, method, seed, clock) for model in candidates]
+    followers = [_Follower(model, method, remember, seed, clock) for model in candidates]
     for graph in graphs:
         moment = graph.moment
         if moment is None:
@@ -83,6 +84,7 @@ class _Follower:
 
     model: Model
     method: MethodChoice
+    remember: bool
     seed: int
     clock: Callable[[], float]
     memories: dict[str, Memory] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class _Follower:
         if memory is not None:
             known = memory.nodes, memory.present.known.likeliest
         nats, weight = (0.0, 0.0) if known is None else nats_saved_by_labels(*known, window)
-        if self.model.remembers(self.method):
+        if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)
         else:
             found, seconds = self._found_alone(graph)

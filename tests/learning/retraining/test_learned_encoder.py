@@ -147,9 +147,11 @@ def test_learning_starts_from_the_champion_and_keeps_its_weights_without_time(
     assert digest(late.model.weights) == digest(parent.weights)
 
 
-def _published(windows: Sequence[Snapshot], model: Model, method: str = "auto") -> list[np.ndarray]:
-    """What a detector publishes for these windows, with memory."""
-    settings = DetectSettings(memory="auto", method=method, threads=1)
+def _published(
+    windows: Sequence[Snapshot], model: Model, method: str = "auto", memory: str = "auto"
+) -> list[np.ndarray]:
+    """What a detector publishes for these windows."""
+    settings = DetectSettings(memory=memory, method=method, threads=1)
     detector, relay = Detection(VersionedModel("m@0", model), settings), LocalRelay()
     relay = relay if detector.remembers else None
     return [detector.detected(lambda w=one: w, relay).communities.labels for one in windows]
@@ -196,13 +198,16 @@ def test_the_gate_judges_what_detectors_publish(
     )
 
 
+@pytest.mark.parametrize("memory", ["auto", "off"])
 def test_detectors_that_force_a_method_are_judged_by_it(
-    windows: list[tuple[Snapshot, Labels]],
+    windows: list[tuple[Snapshot, Labels]], memory: str
 ) -> None:
+    """Those without memory find each window alone."""
     model = open_model("gn").model
-    lessons = labelled(windows[:2])
-    [*paired] = compare_models(lessons, model, model, method="icd")
-    published = _published([one.snapshot for one in lessons], model, "icd")
+    lessons = [lesson(*window) for window in windows[:3]]
+    remember = memory == "auto"
+    paired = compare_models(lessons, model, model, method="icd", remember=remember)
+    published = _published([one.snapshot for one in lessons], model, "icd", memory)
     expected = [nmi(one.labels, found) for one, found in zip(lessons, published, strict=True)]
     assert [both.champion.nmi for both in paired] == pytest.approx(expected)
 
