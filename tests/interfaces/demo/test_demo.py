@@ -28,12 +28,13 @@ from stream_icd.interfaces.demo.alluvial import COLOURS
 from stream_icd.interfaces.demo.layout import community_layout
 from stream_icd.interfaces.demo.picture import demo_figure, happened
 from stream_icd.interfaces.demo.results import (
+    ALONE,
     Found,
-    agreement,
+    Results,
     communities_of,
     complete_places,
-    known_communities,
     model_changes,
+    results_of,
     story_table,
     tell_received,
     tracked,
@@ -67,31 +68,38 @@ def test_a_snapshot_without_its_result_is_lost_even_if_another_came_twice() -> N
     assert arrival("a", 0.25).publish_ms == pytest.approx(250)
 
 
-def test_the_detector_changes_to_the_model_that_is_learned_after_the_law_changed(
+def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_history(
     tmp_path: Path,
 ) -> None:
     """The whole system: six programs, an archive, a registry, and a detector that keeps running."""
-    story = Story(tmp_path, snapshots=42, nodes=1000, change_at=12)
+    story = Story(tmp_path, snapshots=42, nodes=1000, learn_at=15, change_at=22)
     detect = ("consume", "detect", "--batch", "1", *story.detect())
     programs = Programs(story.producers(), detect, story.consumers(), story)
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         run = run_demo(settings, programs, tmp_path, progress)
-        results = [communities_of(one) for one in run.arrivals]
-        quality = agreement(known_communities(settings), results)
+        results = results_of(settings, run, lambda _: pytest.fail("not asked"), "icd", story)
     assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (42, 42, 0, 0)
-    [change] = model_changes(run)
-    assert change == story.until_learned, "the producer waits for the model"
-    assert results[0].model.startswith("gn@")
-    assert results[-1].model.startswith("retrained@")
-    before, fallen = np.median(quality[:12]), np.median(quality[12:change])
-    assert fallen < 0.8 < 0.9 < before, "memory makes up for a part of what the model lacks"
-    assert np.median(quality[-3:]) > 0.9
+    change, *later = model_changes(run)
+    assert change == story.learn_at, "the producer waits for the model"
+    models = [arrival.result["model"] for arrival in run.arrivals]
+    assert models[0].startswith("default@")
+    assert models[-1].startswith("retrained@")
+    quality = results.found.agreement
+    untrained, learned = np.median(quality[:change]), np.median(quality[change : story.change_at])
+    assert learned > untrained + 0.1
+    alone, remembering = results.others.values()
+    assert learned > np.median(alone.agreement[change : story.change_at])
+    assert np.median(remembering.agreement[-3:]) > np.median(alone.agreement[-3:])
     assert any(told.startswith("promoted: ") for told in story.told())
-    assert story_table(run, quality, story.change_at).row_count == 3
-    found = Found(tracked(results), quality)
-    figure = demo_figure(run, last_of(run), found, found, story.change_at)
-    _, *marks = [text.get_text().strip() for text in axes_titled(figure, "NMI").texts]
-    assert marks == ["the law changes", results[-1].model]
+    table = story_table(run, results, story.change_at)
+    assert (table.row_count, len(table.columns)) == (3 + len(later), 5)
+    figure = demo_figure(run, last_of(run), results, story.change_at)
+    axes = axes_titled(figure, "NMI")
+    assert [line.get_label().partition(":")[0] for line in axes.get_lines()[:3]] == [
+        *("frozen encoder and K-means", *results.others),
+    ]
+    _, *marks = [text.get_text().strip() for text in axes.texts]
+    assert marks == ["other communities", models[change], *(models[at] for at in later)]
 
 
 def test_a_horizon_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -220,13 +228,13 @@ def stream_that_changes(gap: bool = False) -> Figure:
     results = [communities_of(one) for one in arrivals]
     complete = complete_places([len(result.nodes) for result in results])
     found = Found(tracked(results[at] for at in complete))
-    return demo_figure(run, last_of(run), found, found)
+    return demo_figure(run, last_of(run), Results([], found, {ALONE: found}))
 
 
 @pytest.mark.filterwarnings("error")
 def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
     figure = stream_that_changes()
-    for title in ("Snapshots 30 to 39, each alone", "Snapshots 30 to 39, with memory"):
+    for title in (f"Snapshots 30 to 39: {ALONE}", "Snapshots 30 to 39: with memory"):
         bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]  # type: ignore[attr-defined]
         assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))  # type: ignore[attr-defined]
 
@@ -238,7 +246,7 @@ def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
     assert len(stay.patches) == 3 + 1  # and one without evidence
     values = stay.get_lines()[0].get_ydata()
     assert np.flatnonzero(np.isnan(values)).tolist() == [0, 30, 31, 32, 33]
-    axes_titled(figure, "Snapshots 20 to 29, with memory")
+    axes_titled(figure, "Snapshots 20 to 29: with memory")
     axes_titled(figure, "The last complete snapshot, g/39")
 
 
@@ -265,12 +273,9 @@ def drawn(
         )
         for i, communities in enumerate(results)
     ]
-    return demo_figure(
-        run,
-        last_of(run),
-        Found(tracked(results), [1.0] * n * truth),
-        Found(tracked(alone), [0.4] * n * truth) if memory else None,
-    )
+    found = Found(tracked(results), [1.0] * n * truth)
+    others = {ALONE: Found(tracked(alone), [0.4] * n * truth)} if memory else {}
+    return demo_figure(run, last_of(run), Results([], found, others))
 
 
 def result_arrival(at: int, start: datetime, nodes: np.ndarray, labels: np.ndarray) -> Arrival:
@@ -369,8 +374,8 @@ def test_the_picture_compares_memory_with_each_snapshot_alone() -> None:
         "with memory: median 1.00",
         "each snapshot alone: median 0.40",
     ]
-    assert "1 split" in axes_titled(figure, "Snapshots 2 to 11, with memory").texts[-1].get_text()
-    axes_titled(figure, "Snapshots 2 to 11, each alone")
+    assert "1 split" in axes_titled(figure, "Snapshots 2 to 11: with memory").texts[-1].get_text()
+    axes_titled(figure, f"Snapshots 2 to 11: {ALONE}")
 
 
 def test_without_a_truth_the_picture_tells_how_many_nodes_stay() -> None:
