@@ -95,7 +95,7 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     assert (table.row_count, len(table.columns)) == (3 + len(later), 5)
     figure = demo_figure(run, last_of(run), results, story.change_at)
     axes = axes_titled(figure, "NMI")
-    assert [line.get_label().partition(":")[0] for line in axes.get_lines()[:3]] == [
+    assert [str(line.get_label()).partition(":")[0] for line in axes.get_lines()[:3]] == [
         *("frozen encoder and K-means", *results.others),
     ]
     _, *marks = [text.get_text().strip() for text in axes.texts]

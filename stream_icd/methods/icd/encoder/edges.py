@@ -298,7 +298,8 @@ def _unit_product(
 ) -> None:
     """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
     sparse, n_nodes = matrix.sparse, matrix.shape[0]
-    left, right = matrix.outer or (np.zeros(n_nodes, np.float32), np.zeros(len(hidden), np.float32))
+    outer = matrix.outer or (np.zeros(n_nodes), np.zeros(len(hidden)))
+    left, right = (np.asarray(part, np.float32) for part in outer)
     with single_threaded_blas():
         constant = right @ hidden
     indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
