@@ -120,8 +120,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         icd learns from labels which edges join two nodes of one community (`learn_edges`); how the
         communities are numbered does not matter. Without labels, it uses pseudo-labels: the
-        communities that bp finds in each graph. A graph in which bp finds none with strong evidence
-        is not learned from. If the recipe names another encoder than `edges`, the paper's losses
+        communities that bp finds in each graph, and in `Snapshot`s of a stream with the windows
+        before and after each. A graph in which bp finds none with strong evidence is not learned
+        from. If the recipe names another encoder than `edges`, the paper's losses
         train it; pseudo-labels are then the communities that maximise modularity.
 
         Args:

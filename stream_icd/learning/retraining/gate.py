@@ -99,7 +99,7 @@ class Rules:
     nmi_loss: float = 0.01  # vetoes the challenger
     nmi_gain: float = 0.01  # promotes a challenger as good on hidden edges
     churn_loss: float = 0.1  # rise that vetoes the challenger
-    slowdown: float = 5.0  # factor of processor time that vetoes the challenger
+    slowdown: float = 10.0  # factor of processor time that vetoes; an encoder costs bp 3 to 8
 
     def __post_init__(self) -> None:
         if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
