@@ -298,10 +298,11 @@ def _unit_product(
 ) -> None:
     """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
     sparse, n_nodes = matrix.sparse, matrix.shape[0]
-    outer = matrix.outer or (np.zeros(n_nodes), np.zeros(len(hidden)))
-    left, right = (np.asarray(part, np.float32) for part in outer)
-    with single_threaded_blas():
-        constant = right @ hidden
+    left, constant = np.zeros(n_nodes, np.float32), np.zeros(hidden.shape[1], np.float32)
+    if matrix.outer is not None:
+        left, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
+        with single_threaded_blas():
+            constant = right @ hidden
     indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
 
     def fill(rows: slice) -> None:
