@@ -570,7 +570,7 @@ def drifting() -> list[PlantedGraph]:
 def test_memory_improves_the_next_windows_and_gives_ids_that_last(
     drifting: list[PlantedGraph],
 ) -> None:
-    icd, memory = ICD.load("lfr"), None
+    icd, memory = ICD.load("default"), None
     for planted in drifting:
         found = icd.predict_next(planted, memory)
         if memory is None:
