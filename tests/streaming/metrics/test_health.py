@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stream_icd.core.errors import BrokerUnavailable
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.metrics.metrics import Health
 
@@ -84,3 +85,13 @@ def test_what_is_in_hand_for_longer_than_allowed_makes_it_not_alive(health: Heal
     assert health.not_alive() == ["in hand for 41 s, at most 30 s: graph a, snapshot a/7"]
     health.in_hand = lambda: [InHand("graph a, snapshot a/7", 29.0, 30.0)]
     assert health.not_alive() == []
+
+
+def test_a_worker_that_starts_without_a_broker_is_alive_and_says_what_it_waits_for(
+    health: Health,
+) -> None:
+    health.start.failed(BrokerUnavailable("away"))
+    assert health.not_alive() == []
+    assert health.not_ready() == ["starting: the broker has not answered for 0 s"]
+    health.start.answered()
+    assert health.not_ready() == ["starting: opening the model and warming up"]
