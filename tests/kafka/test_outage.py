@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from kafka import errors as client
 
 from stream_icd.core.errors import (
     BadSettings,
@@ -17,7 +18,9 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     NameTaken,
+    NotSupported,
 )
+from stream_icd.kafka.client.translate import translate
 from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.outage import LONGEST_PAUSE_S, Outage, insist, wait_for_broker
 from stream_icd.kafka.port import TopicSpec
@@ -249,6 +252,16 @@ def test_tls_against_a_plain_port_names_the_setting(mortal: tuple[Broker, str]) 
     servers = broker.bootstrap_servers
     with pytest.raises((BadSettings, BrokerUnavailable), match="security_protocol"):
         recognise(KafkaSettings(bootstrap_servers=servers, security_protocol="SSL"))
+
+
+@pytest.mark.parametrize(
+    "error", [client.IncompatibleBrokerVersion("x"), client.UnrecognizedBrokerVersion("x")]
+)
+def test_an_old_broker_is_told_with_the_page_that_names_the_versions(error: Exception) -> None:
+    meant = translate(error, "publish")
+    assert isinstance(meant, NotSupported)
+    assert "the broker is too old" in str(meant)
+    assert "docs/guarantees.md" in str(meant)
 
 
 def test_another_program_at_the_port_is_told_from_kafka() -> None:

@@ -54,7 +54,6 @@ _MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[Excep
         ),
         BadSettings,
     ),
-    (client.UnsupportedVersionError, NotSupported),
     ((client.RetriableError, OSError), BrokerUnavailable),
     (client.KafkaError, BrokerError),
 )
@@ -75,6 +74,11 @@ def translate(error: Exception, doing: str) -> Exception:
         return NotAllowed(
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
             "what each program needs"
+        )
+    if isinstance(error, client.UnsupportedVersionError | client.UnrecognizedBrokerVersion):
+        return NotSupported(
+            f"{doing}: {error}; the broker is too old, or of another kind: docs/guarantees.md says "
+            "which Apache Kafka to use"
         )
     if isinstance(error, client.InvalidReceiveError):
         return BrokerError(
