@@ -47,7 +47,7 @@ class Doctor(BrokerOptions):
     and otherwise 78; warnings do not change it.
 
       stream-icd doctor
-      stream-icd doctor --bootstrap-servers kafka-1:9092 --registry s3://bucket/models
+      stream-icd doctor -b kafka-1:9092 --registry s3://bucket/models
     """
 
     registry: RegistryUri = None
