@@ -50,7 +50,7 @@ class Shot:
 
 
 SHOTS = (
-    Shot("flow", "?graph=as733&by=country", height=1180, click="svg.flow .label:has-text('RU')"),
+    Shot("flow", "?graph=as733&by=country", height=1180, click="svg.flow .label >> nth=3"),
     Shot("school", "?graph=school&by=class"),
     Shot("map", "?graph=as733&view=map&by=country", "dark"),
     Shot("taxi", "?graph=taxi&view=map"),
@@ -76,7 +76,9 @@ def shoot(browser: Any, address: str, shot: Shot) -> None:
     picture = Image.open(io.BytesIO(tab.screenshot()))
     context.close()
     # A palette of the picture's own: a fourth of the bytes, and no difference that one sees.
-    small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small = picture.convert("RGB").quantize(
+        COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    )
     small.save(DOCS / f"view_{shot.name}.png", optimize=True)
 
 

@@ -363,15 +363,6 @@ class Naming:
             return None
         return attributes.of_nodes(nodes)[attributes.names.index(name)]
 
-    def frequent(self, graph: str, nodes: pa.Array, name: str, most: int) -> list[str]:
-        """Return at most so many values of an attribute, those of the most nodes of the table."""
-        attributes = self.attributes.of_graph(graph, nodes.type)
-        if attributes is None or name not in attributes.names:
-            return []
-        column = attributes.columns[attributes.names.index(name)]
-        counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
-        return [column.values[at] for at in np.argsort(-counts, kind="stable")[:most].tolist()]
-
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""
         window = self.window(graph, nodes, ids)

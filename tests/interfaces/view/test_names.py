@@ -51,6 +51,18 @@ def test_a_community_is_made_of_the_values_of_its_members() -> None:
     ]
 
 
+def test_a_value_keeps_its_colour_whatever_comes() -> None:
+    queries = shown(APART)
+    asked = {**name()._asdict(), "by": "class"}
+    values = [one["value"] for one in queries.legend(asked)["values"]]
+    assert values == ["2BIO", "MP", "PC"]
+    queries.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
+    later = queries.legend(asked)
+    assert [one["value"] for one in later["values"]] == values
+    assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
+    assert (later["others"], later["unknown"]) == (0, 0)
+
+
 def test_the_life_has_the_agreement_with_each_attribute() -> None:
     columns = shown(APART, TOGETHER).life(name()._asdict())["columns"]
     first, second = (row["class"] for row in columns["ami"])

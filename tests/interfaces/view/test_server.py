@@ -478,6 +478,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "explain": {"node": "1"},
         "explain_community": {"community": "0"},
         "places": {},
+        "legend": {"by": "class"},
         "nodes": {"beginning": "1"},
         "node": {"node": "1"},
         "compare": {"other_graph": "g"},

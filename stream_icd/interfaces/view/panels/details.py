@@ -77,18 +77,16 @@ def composition(window: SeenWindow, community: int, naming: Naming | None) -> di
     }
 
 
-def legend(window: SeenWindow, attribute: str, naming: Naming | None) -> dict[str, Any]:
-    """Return the values of an attribute that have a colour, and how many nodes have each.
+def legend(
+    window: SeenWindow, attribute: str, naming: Naming | None, chosen: Sequence[str]
+) -> dict[str, Any]:
+    """Return how many nodes of a window have each of the chosen values of an attribute.
 
-    They are the most frequent ones of the table, whatever the window: so a value has the same
-    colour in all windows. `others`: nodes of the window with another value; `unknown`: with none.
+    `others`: nodes with another value; `unknown`: with none.
     """
-    graph, (nodes, _) = window.result.graph, unpacked(window.members)
-    known = None if naming is None else naming.frequent(graph, nodes, attribute, MOST_COLOURS)
-    values = values_of(graph, nodes, attribute, naming)
-    counted = Counter(values or [])
+    counted = _counted(window, attribute, naming)
     unknown = counted.pop(None, 0)
-    shown = [{"value": value, "nodes": counted.pop(value, 0)} for value in known or ()]
+    shown = [{"value": value, "nodes": counted.pop(value, 0)} for value in chosen]
     return {
         "number": window.number,
         "by": attribute,
@@ -96,6 +94,21 @@ def legend(window: SeenWindow, attribute: str, naming: Naming | None) -> dict[st
         "others": counted.total(),
         "unknown": unknown,
     }
+
+
+def coloured(
+    window: SeenWindow, attribute: str, naming: Naming | None, before: Sequence[str]
+) -> list[str]:
+    """Return the values that have a colour: those before, and the most frequent of a window."""
+    counted = _counted(window, attribute, naming)
+    known = [value for value in counted if value is not None]
+    by_nodes = sorted(known, key=lambda value: (-counted[value], value))
+    return list(dict.fromkeys([*before, *by_nodes]))[:MOST_COLOURS]
+
+
+def _counted(window: SeenWindow, attribute: str, naming: Naming | None) -> Counter[str | None]:
+    nodes, _ = unpacked(window.members)
+    return Counter(values_of(window.result.graph, nodes, attribute, naming) or [])
 
 
 def values_of(

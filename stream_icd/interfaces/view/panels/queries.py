@@ -31,8 +31,10 @@ from stream_icd.interfaces.view.panels.community_map import (
 )
 from stream_icd.interfaces.view.panels.details import (
     LOOKED_BACK,
+    MOST_COLOURS,
     Past,
     as_answer,
+    coloured,
     composition,
     explained,
     explained_community,
@@ -98,6 +100,9 @@ class Queries:
     sources: Sources
     zone: str = "UTC"  # of the times on the page
     _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
+    _coloured: Kept[tuple[SeriesName, str], list[str]] = field(
+        default_factory=lambda: Kept(KEPT_MAPS)
+    )
     _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
 
     def overview(self, asked: Parameters) -> Answer:
@@ -196,9 +201,19 @@ class Queries:
         return composition(window, one_id(asked), self.seen.naming)
 
     def legend(self, asked: Parameters) -> Answer:
-        """The values of an attribute, and how many nodes of a window have each."""
-        _, window = self._window(asked)
-        return legend(window, text(asked, "by"), self.seen.naming)
+        """The values of an attribute that have a colour, and how many nodes of a window have each.
+
+        They are the most frequent ones of the newest window when somebody first asked: a value
+        keeps its colour.
+        """
+        name, window = self._window(asked)
+        attribute, naming = text(asked, "by"), self.seen.naming
+        chosen = self._coloured.get((name, attribute)) or []
+        if len(chosen) < MOST_COLOURS:
+            newest = self.seen.window(name) or window
+            chosen = coloured(newest, attribute, naming, chosen)
+            self._coloured.put((name, attribute), chosen)
+        return legend(window, attribute, naming, chosen)
 
     def members(self, asked: Parameters) -> Answer:
         """Members and edges of some communities, or of all with `community=all`."""
