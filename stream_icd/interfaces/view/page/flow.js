@@ -13,6 +13,7 @@ const LEAST_MOVE = 0.4; // pixels
 export const MOST_WINDOWS = 6000; // that can be chosen
 const LETTER = 6.6; // pixels of a letter of the labels, at most on average
 const LINE = 14; // pixels of a line of text
+const AROUND = 170; // pixels of the headlines above, and of the legend below
 
 /** Where everything is drawn; pure. */
 function layout(flow, width, height) {
@@ -81,7 +82,8 @@ const round = (value) => Math.round(value * 10) / 10;
 /** Draw the flow into an element. */
 export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, onWindow }) {
   const width = Math.max(280, into.clientWidth);
-  const height = Math.max(320, Math.min(620, window.innerHeight - 300));
+  const top = into.getBoundingClientRect().top + window.scrollY;
+  const height = Math.max(320, Math.min(620, window.innerHeight - top - AROUND));
   if (flow.columns.length === 0) {
     fill(into, note("This window is no longer in memory, or was never seen."));
     return;
