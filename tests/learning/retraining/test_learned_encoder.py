@@ -132,7 +132,7 @@ def test_labels_of_some_nodes_teach_the_encoder_but_not_bp(
         some.append(replace(one, labels=known.astype(np.int32), known="some nodes"))
     learned = learn(some, RECIPE)
     assert learned.encoder is not None
-    assert learned.encoder.state == "learned"
+    assert learned.encoder.n_taught == 4
     assert {(one.by, one.known) for one in learned.windows} == {("labels", "some nodes")}
     assert not bp_is_known[-1]
 
