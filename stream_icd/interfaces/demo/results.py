@@ -159,7 +159,8 @@ def _found_with_memory(
         if (before := by_id.get(snapshot.id)) is not None:
             found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
             memory = found.memory
-            yield replace(before, labels=found.communities, community_ids=found.community_ids)
+            ids, replaced = found.community_ids, found.replaced
+            yield replace(before, labels=found.communities, community_ids=ids, replaced=replaced)
 
 
 def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
