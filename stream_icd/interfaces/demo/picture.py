@@ -189,9 +189,9 @@ def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
     """Mark where the communities of a story become others, and where the detector's model does."""
     marks = [] if change_at is None else [(change_at, "other communities ", "right")]
     marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
-    for at, text, side in marks:
+    for row, (at, text, side) in enumerate(marks):
         axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
-        place = (at - 0.5, 0.25)
+        place = (at - 0.5, 0.3 + 0.06 * row)
         axes.annotate(text, place, ha=side, va="center", fontsize=TEXT, color=INK)
 
 

