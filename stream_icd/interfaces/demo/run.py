@@ -138,7 +138,7 @@ class Story:
         """The commands that send the snapshots up to each pause, and the others after the last."""
         sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing", "0.55")
         law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
-        limits = (*self.pauses, self.snapshots)
+        limits = (*(pause for pause in self.pauses if pause < self.snapshots), self.snapshots)
         return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
 
     def detect(self) -> Arguments:
