@@ -4,7 +4,8 @@ import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import Delivery, GraphNames, WorkerOptions, naming_by
+from stream_icd.commands.programs.naming import GraphNames, naming_by
+from stream_icd.commands.programs.options import Delivery, WorkerOptions
 
 app = typer.Typer()
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import TOPIC, MethodOptions, NamesFile
+from stream_icd.commands.programs.naming import TOPIC, NamesFile
+from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:

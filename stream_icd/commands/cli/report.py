@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stream_icd.commands.programs.declared import command, option, options
-from stream_icd.commands.programs.options import (
-    BrokerOptions,
-    First,
-    GraphNames,
-    Last,
-    Zone,
-    naming_by,
-    parse_time,
-)
+from stream_icd.commands.programs.naming import GraphNames, naming_by
+from stream_icd.commands.programs.options import BrokerOptions, First, Last, Zone, parse_time
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable, say, shortened
 

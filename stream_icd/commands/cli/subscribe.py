@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import BrokerOptions, GraphNames, OnlyGraph, naming_by
+from stream_icd.commands.programs.naming import GraphNames, naming_by
+from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import end_without_reader, say
 

@@ -3,14 +3,8 @@
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import (
-    BrokerOptions,
-    GraphNames,
-    OnlyGraph,
-    Zone,
-    naming_by,
-    parse_time,
-)
+from stream_icd.commands.programs.naming import GraphNames, naming_by
+from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph, Zone, parse_time
 from stream_icd.core.printable import say
 
 app = typer.Typer()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from stream_icd.commands.programs.declared import argument, option, options, path
+from stream_icd.commands.programs.declared import argument, option, options
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.kafka.messages.pacing import Tempo, parse_rate, parse_tempo
 
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from stream_icd.history.files import Kind
     from stream_icd.kafka.messages.topic_range import TopicRange
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.methods.names.attributes import Tables
-    from stream_icd.methods.names.names import Naming
     from stream_icd.sources.source import Source
     from stream_icd.streaming.detection.settings import DetectSettings
 
@@ -108,30 +104,6 @@ OnlyGraph = Annotated[
     Option("--graph", help="Only this graph. Default: all graphs.", callback=checked_graph),
 ]
 
-NamesFile = Annotated[
-    Path | None,
-    Option(
-        "--names",
-        parser=path,
-        metavar="FILE|topic",
-        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country. topic: by "
-        "icd.attributes.v1, where attributes may change.",
-    ),
-]
-
-GraphNames = Annotated[
-    list[str] | None,
-    Option(
-        "--names",
-        metavar="[GRAPH=]FILE|topic",
-        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country. If there are "
-        "several graphs, name that of each table, as in as733=countries.csv; may be repeated. "
-        "topic: by icd.attributes.v1, where attributes may change.",
-    ),
-]
-
 
 def checked_zone(name: str) -> str:
     """Return the name of a time zone; raise `BadSettings` if there is no such zone."""
@@ -161,73 +133,6 @@ Delivery = Annotated[
         help="Delivery guarantee after a failure; auto: the strongest that the broker supports."
     ),
 ]
-
-TOPIC = Path("topic")
-"""`--names topic`; a file of this name is given with its folder, as `/data/topic`."""
-
-
-@contextmanager
-def naming_by(
-    names: list[str] | None, settings: Callable[[], KafkaSettings], graph: str | None = None
-) -> Iterator[Naming | None]:
-    """Give what names communities, by tables or by the topic; None without `--names`.
-
-    Of the topic (only then, `settings` is called), attributes of the graph, or of all, are kept up
-    to date during the block. Raises what `tables_of` or `following_attributes` does.
-    """
-    if not names:
-        yield None
-        return
-    from stream_icd.methods.names.names import Naming
-
-    if names != [str(TOPIC)]:
-        yield Naming(tables_of(names, graph))
-        return
-    from stream_icd.streaming.subscribers.attributes import following_attributes
-
-    with following_attributes(settings(), graph) as attributes:
-        yield Naming(attributes)
-
-
-def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
-    """Read tables of attributes, each given as `FILE` or `GRAPH=FILE`.
-
-    `graph`: that of a table without one; None: the only graph that there is.
-
-    Raises:
-        BadSettings: two tables are of one graph, one of several has no graph, or as
-            `read_attributes`.
-    """
-    from stream_icd.methods.names.attributes import Tables
-    from stream_icd.sources.node_tables import read_attributes
-
-    found: dict[str | None, Path] = {}
-    for name in names:
-        of, file = _graph_and_file(name, graph)
-        if of in found:
-            raise BadSettings(
-                f"--names {name}: there is a table of "
-                f"{'this graph' if of else 'no graph in particular'} already; give each graph one, "
-                "as in --names as733=countries.csv"
-            )
-        if str(TOPIC) in (name, *names[:-1]):
-            raise BadSettings("--names topic has the attributes of all graphs: give no file")
-        found[of] = path(file)
-    if None in found and len(found) > 1:
-        raise BadSettings(
-            f"--names {found[None]} does not say to which graph it belongs: give each of several "
-            "tables its graph, as in --names as733=countries.csv"
-        )
-    return Tables({of: read_attributes(file) for of, file in found.items()})
-
-
-def _graph_and_file(name: str, graph: str | None) -> tuple[str | None, str]:
-    """Return both parts of `GRAPH=FILE`; a file may have the whole name."""
-    of, equals, file = name.partition("=")
-    if not equals or not of or "/" in of or path(name).exists():
-        return graph, name
-    return checked_graph(of), file
-
 
 Seed = Annotated[int, Option(min=0, help="Random seed; the same seed gives the same bytes.")]
 

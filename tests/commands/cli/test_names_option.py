@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.commands.programs.options import tables_of
+from stream_icd.commands.programs.naming import tables_of
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
