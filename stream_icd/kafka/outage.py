@@ -63,8 +63,17 @@ class Outage:
             self._since = None
 
 
-def insist(work: Callable[[], Result], outage: Outage, stop: threading.Event) -> Result:
-    """Return the result of `work`; repeat it while the broker is away.
+AWAY = (BrokerUnavailable, DeliveryFailed)
+"""What is raised while the broker is away."""
+
+
+def insist(
+    work: Callable[[], Result],
+    outage: Outage,
+    stop: threading.Event,
+    away: tuple[type[Exception], ...] = AWAY,
+) -> Result:
+    """Return the result of `work`; repeat it while it raises that something is `away`.
 
     Raises the error of `work` once `stop` is set or the outage has lasted too long, and at once if
     waiting does not help.
@@ -74,7 +83,7 @@ def insist(work: Callable[[], Result], outage: Outage, stop: threading.Event) ->
             result = work()
         except NameTaken:
             raise
-        except (BrokerUnavailable, DeliveryFailed) as error:
+        except away as error:
             if stop.is_set():
                 raise
             stop.wait(outage.failed(error))

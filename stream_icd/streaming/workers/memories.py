@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.printable import did_you_mean, listed
 from stream_icd.kafka.messages.claims import MessageReader, without_claim
 from stream_icd.kafka.messages.records import graph_in_key, outgoing
-from stream_icd.kafka.outage import Outage
+from stream_icd.kafka.outage import Outage, insist
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Headers, Record
@@ -313,12 +313,5 @@ class Memories:
             self._unread.add(graph)
 
     def _insist(self, work: Callable[[], Result]) -> Result:
-        outage = Outage(of="memory of graphs")
-        while True:
-            try:
-                result = work()
-            except (BrokerUnavailable, StoreUnreachable) as error:
-                time.sleep(outage.failed(error))
-            else:
-                outage.answered()
-                return result
+        outage, away = Outage(of="memory of graphs"), (BrokerUnavailable, StoreUnreachable)
+        return insist(work, outage, threading.Event(), away)
