@@ -12,7 +12,7 @@ from flatbuffers.table import Table as FlatTable
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.node_ids import plain_columns
-from stream_icd.sources.parquet import parquet_parts, parquet_schema
+from stream_icd.sources.parquet import parquet_parts
 from stream_icd.sources.tables import RawRows
 from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
@@ -47,9 +47,11 @@ def _check_size(n_rows: int, size: int, limits: Limits) -> None:
             )
 
 
-def parquet_table(content: IO[bytes], columns: Sequence[str], limits: Limits) -> pa.Table:
-    """Read columns of `parquet.seekable` Parquet; raises `LimitExceeded`."""
-    empty = parquet_schema(content).empty_table().select(columns)
+def parquet_table(
+    content: IO[bytes], schema: pa.Schema, columns: Sequence[str], limits: Limits
+) -> pa.Table:
+    """Read columns of `parquet.seekable` Parquet, of this schema; raises `LimitExceeded`."""
+    empty = schema.empty_table().select(columns)
     return pa.concat_tables(
         within(map(plain_columns, chain([empty], parquet_parts(content, columns))), limits)
     )

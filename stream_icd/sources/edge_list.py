@@ -147,9 +147,10 @@ def _raw(
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".parquet":
             content = seekable(content)
-            columns = list(parquet_schema(content).names)
+            schema = parquet_schema(content)
+            columns = list(schema.names)
             check_columns("it", columns, columns)
-            table = parquet_table(content, _used(columns), limits)
+            table = parquet_table(content, schema, _used(columns), limits)
         elif form == ".graphml":
             table = read_graphml(whole(content, limits), settle, on_ignored)
             columns = table.column_names

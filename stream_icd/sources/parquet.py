@@ -50,7 +50,7 @@ def parquet_parts(content: IO[bytes], columns: Sequence[str]) -> Iterator[pa.Tab
     plain = pq.ParquetFile(content)
     schema = plain.schema_arrow
     texts = [name for name in columns if is_text(schema.field(name).type)]
-    categories = pq.ParquetFile(content, read_dictionary=texts)
+    categories = pq.ParquetFile(content, read_dictionary=texts, metadata=plain.metadata)
     for group in range(plain.num_row_groups):
         repeats_long_texts = _longest(categories, group, texts) > MOST_NODE_BYTES
         file = categories if repeats_long_texts else plain

@@ -15,7 +15,7 @@ from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import plain_columns
 from stream_icd.sources import parquet
 from stream_icd.sources.bounded import parquet_table
-from stream_icd.sources.parquet import parquet_parts, seekable
+from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
 from stream_icd.sources.tables import read_rows
 from stream_icd.wire.limits import Limits
 
@@ -50,8 +50,9 @@ def test_one_long_text_repeated_is_read_in_small_parts(says_type: bool) -> None:
 
 
 def test_a_snapshot_of_one_long_text_is_refused_before_it_is_large() -> None:
+    file = written(HOSTILE)
     with pytest.raises(LimitExceeded, match="more than 100,000,000 bytes"):
-        parquet_table(written(HOSTILE), ["src", "dst"], Limits(decoded_bytes=100_000_000))
+        parquet_table(file, parquet_schema(file), ["src", "dst"], Limits(decoded_bytes=100_000_000))
 
 
 def test_rows_with_long_texts_are_read_as_they_are(tmp_path: Path) -> None:
