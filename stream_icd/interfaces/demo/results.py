@@ -91,11 +91,12 @@ def results_of(
     others = {}
     if story is not None:
         unlearned = open_model("default").model
-        alone = _found_alone(settings, results, lambda _: unlearned, "bp")
-        others[UNLEARNED] = followed(list(alone))
-        others[REMEMBERING] = followed(list(_found_with_memory(settings, results, unlearned)))
+        pairs: Pairs = list(_with_snapshots(settings, results))
+        others[UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
+        others[REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
     elif results[-1].community_ids is not None:
-        others[ALONE] = followed(list(_found_alone(settings, results, cache(model_of), method)))
+        pairs = _with_snapshots(settings, results)
+        others[ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
     left_out = sorted(set(range(len(results))) - set(complete))
     incomplete = [results[place].snapshot_id for place in left_out]
     return Results(incomplete, followed(results), others)
@@ -134,33 +135,33 @@ def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] 
     return None if values is None else np.asarray(values, np.int64).reshape(shape)
 
 
+Pairs = Iterable[tuple[Snapshot, Communities]]
+"""Snapshots, each with its result."""
+
+
+def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> Pairs:
+    """Yield each result behind its snapshot, in the order of the snapshots topic."""
+    by_id = {result.snapshot_id: result for result in results}
+    return ((one, by_id[one.id]) for one in snapshots(settings) if one.id in by_id)
+
+
 def _found_alone(
-    settings: KafkaSettings,
-    results: Sequence[Communities],
-    model_of: Callable[[str], Model],
-    method: MethodChoice,
+    pairs: Pairs, model_of: Callable[[str], Model], method: MethodChoice
 ) -> Iterator[Communities]:
     """Yield each result with the communities that would be found without memory."""
-    by_id = {result.snapshot_id: result for result in results}
-    for snapshot in snapshots(settings):
-        if (before := by_id.get(snapshot.id)) is not None:
-            model, n_communities = model_of(before.model), snapshot.n_communities
-            found = detect(snapshot.adjacency(), model, n_communities, method=method)
-            yield replace(before, labels=found.communities, community_ids=None, replaced=None)
+    for snapshot, before in pairs:
+        model, n_communities = model_of(before.model), snapshot.n_communities
+        found = detect(snapshot.adjacency(), model, n_communities, method=method)
+        yield replace(before, labels=found.communities, community_ids=None, replaced=None)
 
 
-def _found_with_memory(
-    settings: KafkaSettings, results: Sequence[Communities], model: Model
-) -> Iterator[Communities]:
+def _found_with_memory(pairs: Pairs, model: Model) -> Iterator[Communities]:
     """Yield each result with the communities that bp finds with memory."""
-    by_id = {result.snapshot_id: result for result in results}
     memory = None
-    for snapshot in snapshots(settings):
-        if (before := by_id.get(snapshot.id)) is not None:
-            found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
-            memory = found.memory
-            ids, replaced = found.community_ids, found.replaced
-            yield replace(before, labels=found.communities, community_ids=ids, replaced=replaced)
+    for snapshot, before in pairs:
+        found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
+        memory, ids, replaced = found.memory, found.community_ids, found.replaced
+        yield replace(before, labels=found.communities, community_ids=ids, replaced=replaced)
 
 
 def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
