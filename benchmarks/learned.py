@@ -28,7 +28,7 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
 from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters, as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
@@ -38,6 +38,7 @@ from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.quality.agreement import ami, nmi
+from stream_icd.streaming.detection.detect import weighted_parameters
 
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
 LEARNED = Recipe(name="edges", encoder=EDGES)
@@ -174,7 +175,7 @@ def _test(adjacency: csr_array, truth: Labels, weights: Weights, table: Table) -
     graph = comparable(adjacency)
     features = model_features(graph, LEARNED)
     weighed = Edges(EDGES).weigh(weights, features, graph)
-    parameters = as_weighted(float(weights["resolution"][0]))
+    parameters = weighted_parameters(weights)
     encoded = time.process_time()
     embedding = Edges(EDGES).embed_weighed(weighed, features, graph)
     table.add("edges, K-means, K given", truth, cluster(embedding, _k(truth)), started)

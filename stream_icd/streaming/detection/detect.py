@@ -96,7 +96,7 @@ class Weighing:
     @property
     def parameters(self) -> BpParameters:
         """With which bp finds communities in a graph that was weighted."""
-        return as_weighted(float(self.weights["resolution"][0]))
+        return weighted_parameters(self.weights)
 
     def __call__(self, adjacency: csr_array) -> csr_array:
         """Return the graph `(n, n)` with other weights, all positive, for the same edges."""
@@ -106,6 +106,11 @@ class Weighing:
         return csr_array(
             (found.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
         )
+
+
+def weighted_parameters(weights: Weights) -> BpParameters:
+    """Return with which bp finds communities in a graph that the encoder `edges` weights."""
+    return as_weighted(float(weights["resolution"][0]))
 
 
 def weighing(model: Model, threads: int = 1) -> Weighing | None:
@@ -188,7 +193,7 @@ def _detect_by_icd(
     if n_communities is not None:
         k = _n_linked_communities(n_communities, len(linked), n_nodes)
     elif weighed is not None:
-        parameters = as_weighted(float(model.weights["resolution"][0]))
+        parameters = weighted_parameters(model.weights)
         k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
