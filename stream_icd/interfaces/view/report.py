@@ -195,17 +195,20 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     }
 
 
+def _attributes(queries: Queries) -> Sequence[str]:
+    naming = queries.seen.naming
+    return () if naming is None else naming.attributes.names
+
+
 def _legends(queries: Queries, asked: Mapping[str, str]) -> Answers:
     """Return the legend of each attribute."""
-    naming = queries.seen.naming
-    names = () if naming is None else naming.attributes.names
-    return {name: queries.legend({**asked, "by": name}) for name in names}
+    return {name: queries.legend({**asked, "by": name}) for name in _attributes(queries)}
 
 
 def _values(queries: Queries, asked: Mapping[str, str], drawn: Answers) -> Answers:
     """Return the value of each node of the map, by attribute: of members, and of places."""
     found: Answers = {"members": {}, "places": {}}
-    for name in _legends(queries, asked):
+    for name in _attributes(queries):
         members = all_members(queries, {**asked, "by": name})
         found["members"][name] = None if members is None else members["values"]
         if drawn["placed"]:
