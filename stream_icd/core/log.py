@@ -78,9 +78,8 @@ class SeldomFromClient(logging.Filter):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now = now
-        self._last: dict[
-            str, float
-        ] = {}  # when a kind was passed; there are as many as in its code
+        # When a kind was passed last; there are as many kinds as in the client's code.
+        self._last: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
