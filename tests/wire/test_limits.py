@@ -80,4 +80,4 @@ def test_results_labels_events_and_memories_have_the_same_limit() -> None:
     with pytest.raises(LimitExceeded, match="4097 bytes"):
         CommunityEvents(*names, "m", nodes.combine_chunks(), labels.astype(np.int64), (), 1)
     with pytest.raises(LimitExceeded, match="4097 bytes"):
-        empty_memory(DAY, nodes.combine_chunks(), 0.5, 0)
+        empty_memory(DAY, nodes.combine_chunks(), 0)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from benchmarks.shared.streams.known_streams import KnownWindow
+from benchmarks.shared.streams.known_streams import KnownWindow, names_of
 from benchmarks.shared.streams.stream_scores import Found
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.model import Model
@@ -77,7 +77,7 @@ def at_once(find: Callable[..., list[Labels]]) -> Follow:
     def follow(windows: Sequence[KnownWindow]) -> list[Found]:
         snapshots = [window.snapshot for window in windows]
         all_nodes = nodes_of(snapshots)
-        nodes = [all_nodes.get_indexer(snapshot.nodes.to_numpy()) for snapshot in snapshots]
+        nodes = [all_nodes.get_indexer(names_of(snapshot)) for snapshot in snapshots]
         adjacencies = [snapshot.adjacency() for snapshot in snapshots]
         started = time.process_time()
         labels = find(adjacencies, nodes=nodes)
@@ -97,7 +97,7 @@ def decayed_sums(
     all_nodes = nodes_of(windows)
     total = csr_array((len(all_nodes), len(all_nodes)))
     for window in windows:
-        own = all_nodes.get_indexer(window.nodes.to_numpy())
+        own = all_nodes.get_indexer(names_of(window))
         total = (decay * total + _spread(window, own, len(all_nodes))).tocsr()
         total.data[total.data < LEAST_WEIGHT] = 0
         total.eliminate_zeros()
@@ -118,4 +118,4 @@ def _spread(window: Snapshot, places: NDArray[np.int64], n_nodes: int) -> csr_ar
 
 def nodes_of(windows: Sequence[Snapshot]) -> pd.Index:
     """The nodes of all windows, ascending."""
-    return pd.Index(np.unique(np.concatenate([window.nodes.to_numpy() for window in windows])))
+    return pd.Index(np.unique(np.concatenate([names_of(window) for window in windows])))

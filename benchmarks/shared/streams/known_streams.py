@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -81,6 +81,18 @@ class KnownStream:
         return range(first, first + (n_seeds if self.drawn else 1))
 
 
+NUMBERED: tuple[tuple[str, timedelta, Purpose], ...] = (
+    ("brain", DAY, "choose"),
+    ("dblp", YEAR, "report"),
+    ("workplace_hours", HOUR, "choose"),
+    ("basketball_weeks", 7 * DAY, "choose"),
+    ("un_votes", YEAR, "choose"),
+    ("ants_1", DAY, "choose"),
+    ("hospital", 6 * HOUR, "choose"),
+)
+"""Real streams whose files number their windows: name, length of a window, purpose."""
+
+
 def known_streams(data: Path) -> dict[str, KnownStream]:
     """All streams by name; the files of the real ones are in `data`, and read by `load`."""
     return {stream.name: stream for stream in (*_real(data), *PLANTED)}
@@ -95,10 +107,10 @@ def _real(data: Path) -> Iterator[KnownStream]:
     ):
         windows = partial(contacts, edges / school, length, FEWEST_PEOPLE)
         yield _from_files(name, windows, labels / school, purpose)
-    for name, length, purpose in (("brain", DAY, "choose"), ("dblp", YEAR, "report")):
+    for name, length, purpose in NUMBERED:
         file = f"stream_{name}.parquet"
         windows = partial(numbered_windows, edges / file, length)
-        yield _from_files(name, windows, labels / file, purpose)
+        yield _from_files(name, windows, labels / file, purpose, length)
     countries = labels / "as733_countries.parquet"
     days = partial(internet_days, data / "as733.parquet", AS_DAYS)
     yield _from_files("AS with countries", days, countries, "report")
@@ -108,10 +120,14 @@ def _real(data: Path) -> Iterator[KnownStream]:
 
 
 def _from_files(
-    name: str, windows: Callable[[], Iterator[Snapshot]], labels: Path, purpose: Purpose
+    name: str,
+    windows: Callable[[], Iterator[Snapshot]],
+    labels: Path,
+    purpose: Purpose,
+    length: timedelta = DAY,
 ) -> KnownStream:
     def load(_seed: int) -> list[KnownWindow]:
-        return list(with_classes(windows(), labels))
+        return list(with_classes(windows(), labels, length))
 
     return KnownStream(name, load, (purpose,), drawn=False)
 
@@ -162,17 +178,29 @@ def like_greenes(seed: int, n_windows: int = N_PLANTED) -> list[KnownWindow]:
 PLANTED = tuple(_planted())
 
 
-def with_classes(windows: Iterator[Snapshot], labels: Path) -> Iterator[KnownWindow]:
-    """Add the classes in a file: of each window, if it has `window_start`, or constant in time."""
+def with_classes(
+    windows: Iterator[Snapshot], labels: Path, length: timedelta = DAY
+) -> Iterator[KnownWindow]:
+    """Add the classes in a file: of each window, if it dates or numbers them; else constant.
+
+    length: of a window, if they are numbered.
+    """
     table = pq.read_table(labels).to_pandas().dropna()
+    if "window" in table:
+        table["window_start"] = START + table.window * length
     codes = pd.factorize(table.label)[0].astype(np.int64)
     dated = "window_start" in table
     for window in windows:
         rows = np.full(len(table), True)
         if dated:
             rows = (table.window_start == pd.Timestamp(window.window.start)).to_numpy()
-        place = pd.Index(table.node[rows]).get_indexer(window.nodes.to_numpy())
+        place = pd.Index(table.node[rows]).get_indexer(names_of(window))
         yield KnownWindow(window, np.append(codes[rows], NO_CLASS)[place])  # [-1]: not in the file
+
+
+def names_of(window: Snapshot) -> NDArray[Any]:
+    """The ids of its nodes, numbers or texts."""
+    return np.asarray(window.nodes.to_numpy(zero_copy_only=False))
 
 
 def snapshot_of(graph: PlantedGraph, number: int) -> Snapshot:

@@ -101,7 +101,7 @@ class _Follower:
         name, known = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
-            known = memory.nodes, memory.present.known.likeliest
+            known = memory.nodes, memory.known.likeliest
         nats, weight = (0.0, 0.0) if known is None else nats_saved_by_labels(*known, window)
         if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)

@@ -22,40 +22,19 @@ Find = Callable[[csr_array, int | None, Labels], Labels]
 known of its nodes, `(n,)`, `NOBODY` for new ones: a method may start from them."""
 
 
-def found_by(
-    find: Find,
-    total: Rows,
-    known: Posterior,
-    rows: Ids,
-    n_communities: int | None,
-    kept: float,
-) -> Posterior:
-    """Return the communities that a method finds in the evidence.
+def followed(known: Posterior, labels: Labels, rows: Ids) -> tuple[Labels, Ids]:
+    """Return labels for all nodes of which something is known, and which of them are idle.
 
-    It is asked about the nodes with edges, and about new ones. Others stay in their community, and
-    less is known of them with each window.
-
-    total: the evidence with the window; rows: nodes of the window.
-    n_communities: K of the nodes that it is asked about, if these are as many.
-    kept: the share of what is known of nodes without edges that remains.
+    labels: `(n,)` the communities that were found; `NOBODY` for nodes without edges. These stay in
+        their community before; those of the window, `rows`, are alone if they had none.
     """
-    likeliest = known.likeliest
-    asked = np.diff(total.indptr) > 0
-    asked[rows] |= likeliest[rows] < 0
-    nodes = np.flatnonzero(asked)
-    graph = entries_at(total, nodes)
-    labels = np.full(len(likeliest), NOBODY, np.int32)
-    n_found, mixing = 0, known.mixing
-    if len(nodes):
-        k = None if n_communities is None else min(n_communities, len(nodes))
-        matrix = csr_array((graph.weights, graph.indices, graph.indptr), 2 * (len(nodes),))
-        labels[nodes], n_found = compact(find(matrix, k, likeliest[nodes]))
-        mixing = mixing_beyond_chance(level_of(graph), labels[nodes], n_found)
-    idle = np.flatnonzero(~asked & (likeliest >= 0))
-    labels[idle] = _followed(likeliest, labels, n_found)[likeliest[idle]]
-    posterior = certain_posterior(labels, mixing)
-    posterior.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept)
-    return posterior
+    n_found = int(labels.max(initial=NOBODY)) + 1
+    idle = np.flatnonzero((labels < 0) & (known.likeliest >= 0))
+    labels = labels.copy()
+    labels[idle] = _followed(known.likeliest, labels, n_found)[known.likeliest[idle]]
+    new = rows[labels[rows] < 0]
+    labels[new] = int(labels.max(initial=NOBODY)) + 1 + np.arange(len(new))
+    return labels, idle
 
 
 def _followed(before: Labels, labels: Labels, n_labels: int) -> Labels:

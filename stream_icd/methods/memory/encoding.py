@@ -1,7 +1,8 @@
 """A detector's memory as bytes: an Arrow table of nodes, inside one whose schema says the rest.
 
-A row holds, for each hypothesis, a node's communities and its edges to later nodes: how far each is
-from the one before, and the upper 16 bits of its 32-bit weight, all that `evidence.rounded` leaves.
+A row holds a node's communities and, for each hypothesis, its community and its edges to later
+nodes: how far each is from the one before, and the upper 16 bits of its 32-bit weight, all that
+`evidence.rounded` leaves.
 Numbers that go up by one from row to row are written so that they compress: a node's community as
 `FIRST` if no node before it is a member (communities are numbered in that order), and community ids
 as differences. Numbers have the smallest type that holds all of a column.
@@ -30,13 +31,13 @@ from stream_icd.core.symmetric import both_ways
 from stream_icd.methods.bp.level_graph import Rows, check_size
 from stream_icd.methods.bp.posterior import Posterior
 from stream_icd.methods.bp.sweep import N_KEPT
+from stream_icd.methods.memory.horizon import Kind
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     COUNTS,
     MOST_READ_IDS,
     Hypothesis,
     Memory,
-    Trial,
     far_id,
     forgotten,
 )
@@ -44,9 +45,9 @@ from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import refusing
 
-Value = TypeVar("Value", int, float, bool)
+Value = TypeVar("Value", int, float, bool, str)
 
-FORMAT = 7
+FORMAT = 8
 METADATA = b"stream_icd.memory"
 
 OUTER = "memory"
@@ -59,23 +60,26 @@ WIDER = 10
 """How many times the compression ratio of other tables that of a memory may have: a row has ten
 times the bytes of a row of edges, and most of them are zeros where nodes have no edges."""
 
-HYPOTHESES = ("present", "trial")
-KINDS = {"community": pa.uint32(), "share": pa.uint8()}
-OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16())}
-"""The widest types of the columns of each hypothesis."""
+MOST_HYPOTHESES = 8
+"""Maximum number of hypotheses of a memory."""
 
-_PARTS = (*(f"{part}_{rank}" for part in KINDS for rank in range(N_KEPT)), *OF_EDGES)
-COLUMNS = dict.fromkeys(("node", "seen", "community_id"), True) | dict.fromkeys(
-    (
-        *(f"{name}_{part}" for name in HYPOTHESES for part in _PARTS),
-        *(f"longest_{edge}" for edge in OF_EDGES),
-    ),
-    False,
+OF_KNOWN = {"community": pa.uint32(), "share": pa.uint8()}
+OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16())}
+"""The widest types of the columns of what is known, and of each hypothesis."""
+
+_RANKS = tuple(f"{part}_{rank}" for part in OF_KNOWN for rank in range(N_KEPT))
+_PARTS = ("label", *OF_EDGES)
+COLUMNS = dict.fromkeys(("node", "seen", "community_id", *_RANKS), True) | dict.fromkeys(
+    (f"{part}_{at}" for at in range(MOST_HYPOTHESES) for part in _PARTS), False
 )
 """Columns of the table of nodes, and whether each memory has it."""
 
 FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
-"""What the metadata says of each hypothesis, besides its evidence."""
+"""What the metadata says of what is known."""
+
+OF_HYPOTHESIS = {"saved": float, "n_vain": int, "wait": int}
+OF_KIND = {"by": str, "decay": float, "within": float, "between": float}
+"""What it says of each hypothesis."""
 
 
 def encode_memory(memory: Memory) -> bytes:
@@ -88,29 +92,28 @@ def encode_memory(memory: Memory) -> bytes:
         "seen": pa.array(memory.seen.astype(np.uint8)),
         "community_id": pa.array(ids),
     }
-    facts: dict[str, Any] = {}
-    for name, hypothesis in zip(HYPOTHESES, memory.hypotheses, strict=False):
-        communities = hypothesis.known.communities.T.copy()
-        highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
-        communities[0][highest[1:] > highest[:-1]] = FIRST
-        parts = _narrow(communities - FIRST), _narrow(np.rint(hypothesis.known.shares.T * CERTAIN))
-        for part, ranks in zip(KINDS, parts, strict=True):
-            for rank, column in enumerate(ranks):
-                columns[f"{name}_{part}_{rank}"] = pa.array(column)
-        columns |= _edges(name, hypothesis.evidence)
-        known = {fact: kind(getattr(hypothesis.known, fact)) for fact, kind in FACTS.items()}
-        facts[name] = {"decay": float(hypothesis.decay), **known}
-    if memory.longest is not None:
-        columns |= _edges("longest", memory.longest)
+    known = memory.known
+    communities = known.communities.T.copy()
+    highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
+    communities[0][highest[1:] > highest[:-1]] = FIRST
+    parts = _narrow(communities - FIRST), _narrow(np.rint(known.shares.T * CERTAIN))
+    for part, ranks in zip(OF_KNOWN, parts, strict=True):
+        for rank, column in enumerate(ranks):
+            columns[f"{part}_{rank}"] = pa.array(column)
+    for at, one in enumerate(memory.hypotheses):
+        columns[f"label_{at}"] = pa.array(_narrow(one.labels - NOBODY))
+        columns |= _edges(at, one.evidence)
     rest = {
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
         **{count: int(getattr(memory, count)) for count in ("next_id", *COUNTS)},
-        "trial_windows": 0 if memory.trial is None else int(memory.trial.windows),
-        "trial_ahead": 0.0 if memory.trial is None else float(memory.trial.ahead),
-        "hypotheses": facts,
-        "longest": memory.longest is not None,
+        **{fact: kind(getattr(known, fact)) for fact, kind in FACTS.items()},
+        "hypotheses": [
+            {fact: kind(getattr(one, fact)) for fact, kind in OF_HYPOTHESIS.items()}
+            | {fact: kind(getattr(one.kind, fact)) for fact, kind in OF_KIND.items()}
+            for one in memory.hypotheses
+        ],
     }
     return enclosed(pa.table(columns), rest)
 
@@ -136,21 +139,17 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         counts = {name: _typed(rest, name, int) for name in ("next_id", *COUNTS)}
         if counts["next_id"] > MOST_READ_IDS:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
-        read: dict[str, Hypothesis] = {}
-        for name, facts in rest["hypotheses"].items():
-            decay = _typed(facts, "decay", float)
-            read[name] = Hypothesis(decay, _evidence(table, name), _known(table, name, facts))
         ids = np.cumsum(_column(table, "community_id", pa.int64()).to_numpy())
-        compared = _typed(rest, "trial_windows", int), _typed(rest, "trial_ahead", float)
-        trial = Trial(read["trial"], *compared) if "trial" in read else None
+        known, said = _known(table, rest), rest["hypotheses"]
+        if not isinstance(said, list) or len(said) > MOST_HYPOTHESES:
+            raise BadMemory(f"a memory has a list of at most {MOST_HYPOTHESES} hypotheses")
         return Memory(
             window=_window(rest),
             nodes=nodes,
             seen=_column(table, "seen", pa.uint8()).to_numpy() > 0,
-            present=read["present"],
-            community_ids=ids[: read["present"].known.n_communities],
-            trial=trial,
-            longest=_evidence(table, "longest") if _typed(rest, "longest", bool) else None,
+            known=known,
+            community_ids=ids[: known.n_communities],
+            hypotheses=tuple(_hypothesis(table, at, facts) for at, facts in enumerate(said)),
             **counts,
         ).checked()
 
@@ -231,13 +230,12 @@ def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
     return value
 
 
-def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
+def _known(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
     communities, shares = (
         np.stack(
-            [_column(table, f"{name}_{part}_{rank}", kind).to_numpy() for rank in range(N_KEPT)],
-            axis=1,
+            [_column(table, f"{part}_{rank}", kind).to_numpy() for rank in range(N_KEPT)], axis=1
         )
-        for part, kind in KINDS.items()
+        for part, kind in OF_KNOWN.items()
     )
     communities = (communities.astype(np.int64) + FIRST).astype(np.int32)
     firsts = communities[:, 0] == FIRST
@@ -246,12 +244,19 @@ def _known(table: pa.Table, name: str, facts: Mapping[str, Any]) -> Posterior:
     return Posterior(communities, (shares / np.float32(CERTAIN)).astype(np.float32), **said)
 
 
-def _edges(name: str, evidence: Rows) -> dict[str, pa.Array]:
+def _hypothesis(table: pa.Table, at: int, facts: Mapping[str, Any]) -> Hypothesis:
+    kind: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in OF_KIND.items()}
+    said: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in OF_HYPOTHESIS.items()}
+    labels = _column(table, f"label_{at}", pa.uint32()).to_numpy().astype(np.int64) + NOBODY
+    return Hypothesis(Kind(**kind), _evidence(table, at), labels.astype(np.int32), **said)
+
+
+def _edges(at: int, evidence: Rows) -> dict[str, pa.Array]:
     """Return the columns of each node's edges to later nodes: gaps and weights."""
     offsets, gaps, weights = _later(evidence)
     bits = (weights.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return {
-        f"{name}_{edge}": pa.ListArray.from_arrays(offsets, values)
+        f"{edge}_{at}": pa.ListArray.from_arrays(offsets, values)
         for edge, values in zip(OF_EDGES, (_narrow(gaps), bits), strict=True)
     }
 
@@ -276,19 +281,19 @@ def _later(
     return offsets, gaps[:n_kept], kept[:n_kept]
 
 
-def _evidence(table: pa.Table, name: str) -> Rows:
+def _evidence(table: pa.Table, at: int) -> Rows:
     """Return the graph of the edges that `_edges` wrote."""
-    gaps, bits = (_column(table, f"{name}_{edge}", kind) for edge, kind in OF_EDGES.items())
+    gaps, bits = (_column(table, f"{edge}_{at}", kind) for edge, kind in OF_EDGES.items())
     counts = gaps.value_lengths().to_numpy()
     if not np.array_equal(counts, bits.value_lengths().to_numpy()):
-        raise BadMemory(f"{name}: each edge needs a weight")
+        raise BadMemory(f"hypothesis {at}: each edge needs a weight")
     weights = (bits.flatten().to_numpy().astype(np.uint32) << np.uint32(16)).view(np.float32)
     if not ((weights > 0) & (weights < np.inf)).all():
-        raise BadMemory(f"{name}: weights must be positive and finite")
+        raise BadMemory(f"hypothesis {at}: weights must be positive and finite")
     check_size(table.num_rows, 2 * len(weights))
     entries = _entries(counts, gaps.flatten().to_numpy())
     if entries is None:
-        raise BadMemory(f"{name}: an edge names a node that is not one of the later nodes")
+        raise BadMemory(f"hypothesis {at}: an edge names a node that is not one of the later nodes")
     both, indices, indptr = both_ways(*entries, weights, table.num_rows)
     return Rows(indptr, indices, both)
 

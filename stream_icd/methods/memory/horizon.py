@@ -1,30 +1,12 @@
-"""How far back a graph looks: two hypotheses at a time are compared by edges that both are to see.
-
-The communities of each hypothesis predict the edges of the next window that are new
-(`nats_saved`). Beside the present hypothesis there is at most one trial, of another horizon, and
-the differences of what they save are added up. docs/method.md, "The horizon", says how a trial
-begins and ends, which comes next, and why there are pauses between them.
-"""
+"""How far back a graph looks: the setting, and the hypotheses that it stands for."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.memory.changes import ids_for
-from stream_icd.methods.memory.memory import DECAYS, LONGEST, Hypothesis, Memory, Trial
-
-DECIDED = 20.0
-"""Nats by which a trial must be ahead to be taken, or behind to end."""
-
-LONGEST_TRIAL = 16
-"""An undecided trial ends after this many windows; no pause between searches is longer."""
-
-MOST_ROUNDS = LONGEST_TRIAL.bit_length()
-"""Rounds without success that are counted, of trials and of searches: pauses double with each."""
 
 MOST_WINDOWS = 1000
 """The longest horizon that can be given."""
@@ -34,6 +16,52 @@ CHOICES = f"give auto, off, or a number of windows from 1 to {MOST_WINDOWS}"
 Horizon = float | Literal["auto", "off"]
 """How far back a graph looks, in windows; auto: found for each graph; off: no evidence is kept
 beyond the last window, only beliefs."""
+
+By = Literal["sum", "filter", "weighted"]
+
+
+class Kind(NamedTuple):
+    """A way to look back.
+
+    by: "sum": communities of the decayed sum of the windows; "weighted": of the sum of the first
+        hypothesis, with the weights of an encoder; "filter": of the window alone, by what was
+        believed before it.
+    """
+
+    by: By
+    decay: float = 0.0  # λ of the sum
+    within: float = 0.5  # exponent of the weights in a window before it is added
+    between: float = 1.0  # exponent of the weights of the sum when it is searched
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a sum that forgets faster than the longest."""
+        return self.by == "sum" and self.decay < LONGEST
+
+
+LONGEST = 0.95
+FILTER, WEIGHTED = Kind("filter"), Kind("weighted")
+PRESENCE = Kind("sum", LONGEST, 0.0, 0.75)
+SIDE_BY_SIDE = (
+    Kind("sum", LONGEST, 0.5, 0.75),
+    FILTER,
+    PRESENCE,
+    Kind("sum", 0.8),
+    Kind("sum", 0.5),
+)
+BY_METHOD = (Kind("sum", LONGEST, 0.5, 0.75), Kind("sum", 0.0), Kind("sum", 0.5))
+"""What other methods than bp follow; they have no beliefs."""
+
+
+def kinds_of(horizon: Horizon, *, by_method: bool, weighted: bool) -> tuple[Kind, ...]:
+    """Return the hypotheses that a setting stands for; the first one leads at first."""
+    further = (WEIGHTED,) if weighted else ()
+    if horizon == "auto":
+        return (*(BY_METHOD if by_method else SIDE_BY_SIDE), *further)
+    decay = 0.0 if horizon == "off" else 1 - 1 / float(horizon)
+    if not decay and not by_method:
+        return (FILTER,)
+    return (Kind("sum", decay, 0.5, 1.0 if decay < 0.9 else 0.75),)
 
 
 def read_horizon(text: str) -> Horizon:
@@ -57,85 +85,3 @@ def check_horizon(horizon: Horizon) -> Horizon:
     if isinstance(horizon, str) or not (is_number and 1 <= horizon <= MOST_WINDOWS):
         raise BadSettings(f"horizon {horizon!r}: {CHOICES}")
     return horizon
-
-
-def first_decay(horizon: Horizon) -> float:
-    """Return λ for a graph that begins.
-
-    >>> [first_decay(one) for one in ("auto", "off", 1, 20)]
-    [0.5, 0.0, 0.0, 0.95]
-    """
-    if horizon == "auto":
-        return DECAYS[1]
-    return 0.0 if horizon == "off" else 1 - 1 / float(horizon)
-
-
-def judged(memory: Memory, ahead: float, horizon: Horizon) -> Memory:
-    """Return the memory after its trial was compared with the present hypothesis.
-
-    ahead: nats that the trial has saved more on the new edges of a window.
-    horizon: unless it is auto, no other horizon is tried.
-    """
-    present, trial = memory.present, memory.trial
-    decay = present.decay if horizon == "auto" else first_decay(horizon)
-    if decay != present.decay:
-        return begun(memory, replace(present, decay=decay))
-    if trial is None:
-        return memory
-    trial = replace(trial, windows=trial.windows + 1, ahead=trial.ahead + ahead)
-    if trial.ahead >= DECIDED:
-        return begun(memory, trial.hypothesis)
-    if trial.ahead > -DECIDED and trial.windows < LONGEST_TRIAL:
-        return replace(memory, trial=trial)
-    n_others = len(set(DECAYS) - {present.decay})
-    rounds, longest = memory.n_failed // n_others, memory.longest
-    if trial.hypothesis.decay == LONGEST and not rounds:
-        longest = trial.hypothesis.evidence
-    wait = min(trial.windows, LONGEST_TRIAL) * pause(rounds)
-    n_failed = memory.n_failed + 1
-    if n_failed >= n_others * MOST_ROUNDS:
-        n_failed -= n_others
-    return replace(memory, trial=None, longest=longest, n_failed=n_failed, wait=wait)
-
-
-def with_trial(memory: Memory) -> Memory:
-    """Return the memory with the trial that is due, the shortest horizon first."""
-    if memory.trial is not None:
-        return memory
-    if memory.wait:
-        return replace(memory, wait=memory.wait - 1)
-    others = [one for one in DECAYS if one != memory.present.decay]
-    decay = others[memory.n_failed % len(others)]
-    begins = replace(memory.present, decay=decay)
-    if decay == LONGEST and memory.longest is not None:
-        begins = replace(begins, evidence=memory.longest)
-        memory = replace(memory, longest=None)
-    return replace(memory, trial=Trial(begins))
-
-
-def pause(n_failed: int) -> int:
-    """Return how long to wait after so many failures one after the other, in windows or trials.
-
-    >>> [pause(one) for one in (0, 1, 2, 3, 10)]
-    [0, 1, 2, 4, 16]
-    """
-    return (1 << min(n_failed, MOST_ROUNDS)) >> 1
-
-
-def begun(memory: Memory, present: Hypothesis) -> Memory:
-    """Return the memory with this present hypothesis, beside which nothing has been tried."""
-    labels, before = present.known.likeliest, memory.present.known.likeliest
-    ids, next_id = ids_for(labels, before, memory.community_ids, memory.next_id)
-    longest = memory.present.evidence if memory.longest is None else memory.longest
-    return replace(
-        memory,
-        present=present,
-        community_ids=ids,
-        next_id=next_id,
-        trial=None,
-        longest=None if present.decay == LONGEST else longest,
-        n_failed=0,
-        wait=0,
-        n_vain_searches=0,
-        search_wait=0,
-    )

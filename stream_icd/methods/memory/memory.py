@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isfinite
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Ids, n_distinct
+from stream_icd.core.arrays import NOBODY, Ids, Labels, n_distinct
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.snapshot import Window, checked_ids
 from stream_icd.methods.bp.level_graph import Rows, rows_of
 from stream_icd.methods.bp.posterior import Posterior, uninformed
+from stream_icd.methods.memory.horizon import By, Kind
 
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
@@ -24,18 +25,13 @@ MOST_COUNTED = 2**31
 MOST_READ_IDS = MOST_IDS - MOST_COUNTED
 """Maximum of `next_id` in bytes from outside: memory goes on from it, as one window adds fewer."""
 
-COUNTS = (
-    *("n_windows", "n_lacking", "credit", "model"),
-    *("n_failed", "wait", "n_vain_searches", "search_wait"),
-)
+COUNTS = ("n_windows", "n_lacking", "credit", "model", "leader", "since")
+
+MOST_SAVED = 2.0**100
+"""Nats that a hypothesis can have saved, less than."""
 
 CERTAIN = 255
 """The share that is 1; shares are multiples of its inverse."""
-
-DECAYS = (0.0, 0.5, 0.95)
-"""The values of λ that are tried: horizons of 1, 2 and 20 windows."""
-
-LONGEST = DECAYS[-1]
 
 BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 """The window of a memory without windows: the graph starts anew."""
@@ -50,20 +46,19 @@ average. So they are not used again if that happens to a graph twice."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
-    """How far back a graph looks like its present, and its communities if that is so."""
+    """A way to look back, and what it has found.
 
-    decay: float  # λ, in [0, 1)
+    labels: `(n_nodes,)` the communities that it found last; `NOBODY` if it says nothing of a node.
+    saved: nats that its communities saved on the edges of the windows after each, which count less
+        with each window; of the filter, how far it is ahead of the best sum.
+    """
+
+    kind: Kind
     evidence: Rows  # the decayed sum of the windows; its weights have 8 significant bits
-    known: Posterior  # the communities found in it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trial:
-    """Another hypothesis, which has saved `ahead` nats more than the present one in `windows`."""
-
-    hypothesis: Hypothesis
-    windows: int = 0
-    ahead: float = 0.0
+    labels: Labels
+    saved: float = 0.0
+    n_vain: int = 0  # how often it has been followed in vain; of the leader, how often searched
+    wait: int = 0  # windows until that happens again
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,26 +72,22 @@ class Memory:
             window, and of earlier ones that are not yet forgotten.
         seen: the nodes that have edges in the last window that does not lack most of those before
             (`nodes`), `(n_nodes,)`; n_lacking: windows since then.
-        longest: the evidence with the λ `LONGEST`, with which a trial of it begins; None if one of
-            the hypotheses has it, or two such trials have failed.
+        hypotheses: none before the first window.
     """
 
     window: Window  # the last one
     nodes: pa.Array
     seen: NDArray[np.bool_]
-    present: Hypothesis  # what results come from
+    known: Posterior  # the communities of the hypothesis that leads
     community_ids: Ids  # the stable id of each of its communities, (K,)
     next_id: int  # the first id not yet used, at most `MOST_IDS`
+    hypotheses: tuple[Hypothesis, ...] = ()
+    leader: int = 0  # which of them leads
+    since: int = 0  # for how many windows
     n_windows: int = 1  # since the graph began, or began anew
     n_lacking: int = 0
     credit: int = 0  # nodes that may be remembered for a window beyond their bound (`nodes`)
     model: int = 0  # `BpParameters.checksum` of what the last window was detected with
-    trial: Trial | None = None  # another horizon that is tried
-    longest: Rows | None = None
-    n_failed: int = 0  # trials since the present horizon was chosen
-    wait: int = 0  # windows until the next trial
-    n_vain_searches: int = 0  # searches for better communities since one was found
-    search_wait: int = 0  # windows until the next search
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", checked_ids(self.nodes))
@@ -114,9 +105,12 @@ class Memory:
 
         if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
             raise BadMemory("the ids of the nodes must ascend, none twice")
+        _check_known(self.known, self.n_nodes)
         for hypothesis in self.hypotheses:
-            _check(hypothesis, self.n_nodes)
-        ids, k = self.community_ids, self.present.known.n_communities
+            _check(hypothesis)
+        if not 0 <= self.leader < max(len(self.hypotheses), self.n_nodes == 0):
+            raise BadMemory(f"hypothesis {self.leader} of {len(self.hypotheses)} leads")
+        ids, k = self.community_ids, self.known.n_communities
         if not 0 <= self.next_id <= MOST_IDS:
             raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
         if ids.shape != (k,) or n_distinct(ids) < k:
@@ -125,12 +119,6 @@ class Memory:
             raise BadMemory(
                 f"community ids must be in 0..{self.next_id - 1} (next_id - 1), not "
                 f"{ids.min()}..{ids.max()}"
-            )
-        if self.trial is not None and not (
-            0 <= self.trial.windows <= MOST_COUNTED and isfinite(self.trial.ahead)
-        ):
-            raise BadMemory(
-                f"a trial of {self.trial.windows} windows is {self.trial.ahead} nats ahead"
             )
         for name in COUNTS:
             least = int(name == "n_windows" and self.n_nodes > 0)
@@ -144,38 +132,35 @@ class Memory:
         return len(self.nodes)
 
     @property
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """The present one, then that of the trial."""
-        return (self.present,) if self.trial is None else (self.present, self.trial.hypothesis)
-
-    @property
-    def evidence(self) -> tuple[Rows, ...]:
-        """All of it, however far back it goes."""
-        longest = () if self.longest is None else (self.longest,)
-        return (*(hypothesis.evidence for hypothesis in self.hypotheses), *longest)
-
-    @property
     def n_bytes(self) -> int:
         """Bytes of its arrays."""
-        known = (array for one in self.hypotheses for array in one.known[:2])
-        evidence = (array for rows in self.evidence for array in rows)
-        arrays = (self.seen, self.community_ids, *known, *evidence)
+        arrays = [self.seen, self.community_ids, *self.known[:2]]
+        for one in self.hypotheses:
+            arrays += [one.labels, *one.evidence]
         return int(self.nodes.nbytes) + sum(array.nbytes for array in arrays)
 
     @property
+    def leading(self) -> Hypothesis | None:
+        """The hypothesis that leads; None before the first window."""
+        return self.hypotheses[self.leader] if self.hypotheses else None
+
+    @property
     def horizon(self) -> float:
-        """How many windows the evidence is worth: Σ λ^k over the windows seen."""
-        decay = self.present.decay
+        """How many windows the evidence is worth that leads: Σ λ^k over the windows seen."""
+        decay = self.leading.kind.decay if self.leading else 0.0
         return float((1 - decay**self.n_windows) / (1 - decay))
 
 
-def empty_memory(window: Window, nodes: pa.Array, decay: float, next_id: int) -> Memory:
+def no_edges(n_nodes: int) -> Rows:
+    """Return a graph of so many nodes without edges."""
+    return rows_of(csr_array((n_nodes, n_nodes)))
+
+
+def empty_memory(window: Window, nodes: pa.Array, next_id: int) -> Memory:
     """Return the memory of a graph of which nothing is known but which ids are used up."""
     n_nodes = len(nodes)
-    nothing = Hypothesis(decay, rows_of(csr_array((n_nodes, n_nodes))), uninformed(n_nodes))
     no_ids, seen = np.empty(0, np.int64), np.ones(n_nodes, np.bool_)
-    longest = None if decay == LONGEST else nothing.evidence
-    return Memory(window, nodes, seen, nothing, no_ids, next_id, n_windows=0, longest=longest)
+    return Memory(window, nodes, seen, uninformed(n_nodes), no_ids, next_id, n_windows=0)
 
 
 def forgotten(next_id: int) -> Memory:
@@ -185,7 +170,7 @@ def forgotten(next_id: int) -> Memory:
     lost: the message of a state says it beside its value, and the value says it before its table.
     If neither can be read, ids go on far above those that streams reach (`far_id`).
     """
-    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), DECAYS[1], next_id)
+    return empty_memory(BEFORE_ALL, pa.array([], pa.int64()), next_id)
 
 
 def far_id(n_messages: int) -> int:
@@ -193,11 +178,26 @@ def far_id(n_messages: int) -> int:
     return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
 
 
-def _check(hypothesis: Hypothesis, n_nodes: int) -> None:
-    known = hypothesis.known
-    shares = {"mixing": known.mixing, "stay": known.stay, "decay": hypothesis.decay}
-    for name, share in shares.items():
-        if not 0 <= share <= 1 or (name == "decay" and share == 1):
+def _check(hypothesis: Hypothesis) -> None:
+    """Raise `BadMemory` unless all numbers are such as detection leaves."""
+    kind, labels = hypothesis.kind, hypothesis.labels
+    if kind.by not in get_args(By):
+        raise BadMemory(f"there is no hypothesis by {kind.by!r:.80}")
+    for name, value in kind._asdict().items():
+        if name != "by" and not 0 <= value <= 1 - (name == "decay") * 1e-6:
+            raise BadMemory(f"{name} must be in 0..1, not {value}")
+    if not abs(hypothesis.saved) < MOST_SAVED:
+        raise BadMemory(f"a hypothesis has saved {hypothesis.saved} nats")
+    for name, count in (("n_vain", hypothesis.n_vain), ("wait", hypothesis.wait)):
+        if not 0 <= count <= MOST_COUNTED:
+            raise BadMemory(f"{name} must be in 0..{MOST_COUNTED}, not {count}")
+    if not NOBODY <= labels.min(initial=0) <= labels.max(initial=0) < max(len(labels), 1):
+        raise BadMemory("communities must be from 0 to the number of nodes, or none")
+
+
+def _check_known(known: Posterior, n_nodes: int) -> None:
+    for name, share in {"mixing": known.mixing, "stay": known.stay}.items():
+        if not 0 <= share <= 1:
             raise BadMemory(f"{name} must be in 0..1, not {share}")
     if not 0 < known.resolution < float("inf"):
         raise BadMemory(f"resolution must be positive and finite, not {known.resolution}")

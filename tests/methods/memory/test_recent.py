@@ -14,8 +14,6 @@ from stream_icd.kafka.messages.records import Processed
 from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
-    DECAYS,
-    Hypothesis,
     Memory,
     empty_memory,
     forgotten,
@@ -70,21 +68,18 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
     with mock.patch.object(detection, "decode_memory", side_effect=AssertionError):
         found = states(work(Noting()))  # so none is decoded
     assert found == states(work(RecentMemories(most_kept=0)))
-    assert any(one.trial for one in kept)
+    assert any(one.since > 1 for one in kept)
 
 
 def same(one: Memory, other: Memory) -> bool:
-    arrays = [np.concatenate([bits(part) for part in memory.hypotheses]) for memory in (one, other)]
-    return one.nodes.equals(other.nodes) and arrays[0].tobytes() == arrays[1].tobytes()
+    return one.nodes.equals(other.nodes) and bits(one) == bits(other)
 
 
-def bits(hypothesis: Hypothesis) -> np.ndarray:
-    evidence, known = hypothesis.evidence, hypothesis.known
-    parts = (
-        *(evidence.indptr, evidence.indices, evidence.weights),
-        *(known.communities, known.shares, np.array([hypothesis.decay, *known[2:]])),
-    )
-    return np.concatenate([np.frombuffer(part.tobytes(), np.uint8) for part in parts])
+def bits(memory: Memory) -> bytes:
+    arrays = [*memory.known[:2], np.array(memory.known[2:])]
+    for one in memory.hypotheses:
+        arrays += [*one.evidence, one.labels, np.array([one.saved, one.n_vain, one.wait])]
+    return b"".join(array.tobytes() for array in arrays)
 
 
 @pytest.mark.parametrize("room", [1.5, 2.5])
@@ -111,7 +106,7 @@ def test_graphs_of_hardly_any_nodes_are_dropped_too() -> None:
 def test_ids_count_with_their_bytes() -> None:
     """Each of these graphs has two nodes, and no edge."""
     ids = pa.array(["a" * 4000, "b" * 4000])
-    recent, memory = RecentMemories(), empty_memory(BEFORE_ALL, ids, DECAYS[1], 0)
+    recent, memory = RecentMemories(), empty_memory(BEFORE_ALL, ids, 0)
     assert memory.n_bytes > 8000
     for number in range(MOST_KEPT // (8000 + A_GRAPH) + 1):
         recent.put(str(number), b"", memory)

@@ -77,7 +77,7 @@ def cliques(*sizes: int) -> csr_array:
 
 
 def shares(one: Remembered) -> NDArray[np.float32]:
-    return one.memory.present.known.shares
+    return one.memory.known.shares
 
 
 def node_ids(one: Remembered) -> NDArray[np.int64]:
@@ -210,7 +210,7 @@ def test_exactly_k_communities_with_memory(parameters: BpParameters, k: int) -> 
     assert np.unique(one.communities).tolist() == list(range(k))
     assert len(set(one.community_ids)) == k
     memory = one.memory
-    assert np.array_equal(memory.community_ids[memory.present.known.likeliest], node_ids(one))
+    assert np.array_equal(memory.community_ids[memory.known.likeliest], node_ids(one))
 
 
 def test_many_moves_make_remembered_beliefs_count_less() -> None:
@@ -225,7 +225,7 @@ def test_many_moves_make_remembered_beliefs_count_less() -> None:
 def test_what_is_believed_is_a_distribution_over_communities_that_have_ids() -> None:
     graphs = drifting(9, 4, mixing=0.6, event_rate=1.0, churn=0.1)
     for one in found(graphs, BELIEFS):
-        memory, known = one.memory, one.memory.present.known
+        memory, known = one.memory, one.memory.known
         assert memory.community_ids.max() < memory.next_id
         assert len(memory.community_ids) == known.n_communities
         assert ((known.communities >= 0) | (known.shares == 0)).all()
@@ -270,7 +270,7 @@ def test_node_order_does_not_matter_where_structure_is_clear(
 def test_the_share_of_nodes_that_stay_is_learned() -> None:
     for churn in (0.01, 0.2):
         *_, last = found(drifting(5, 5, mixing=0.3, churn=churn, event_rate=0.0), BELIEFS)
-        assert last.memory.present.known.stay == pytest.approx(1 - churn, abs=0.05)
+        assert last.memory.known.stay == pytest.approx(1 - churn, abs=0.05)
 
 
 def test_graphs_without_nodes_or_edges_have_an_answer() -> None:
@@ -310,20 +310,18 @@ def test_where_a_window_shows_little_several_together_show_more() -> None:
 def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
     graph = cliques(8, 8, 8, 8)
     memory = then(None, graph, MODULARITY, horizon=20).memory
-    pieces = certain_posterior(np.repeat(np.arange(16, dtype=np.int32), 2), 0.9, resolution=40.0)
-    stuck = replace(memory.present, known=pieces)
-    memory = replace(memory, present=stuck, community_ids=np.arange(16), next_id=16)
-    freed = then(memory, graph, MODULARITY, horizon=20)
-    assert len(freed.community_ids) == 4
-    assert (freed.memory.n_vain_searches, freed.memory.search_wait) == (0, 0)
+    pieces = certain_posterior(np.arange(32, dtype=np.int32) % 4, 0.9, resolution=40.0)
+    stuck = replace(memory.hypotheses[0], labels=pieces.likeliest)
+    stuck = replace(memory, known=pieces, community_ids=np.arange(4), hypotheses=(stuck,))
+    freed = then(stuck, graph, MODULARITY, horizon=20)
+    assert freed.communities.tolist() == np.repeat(range(4), 8).tolist()
     assert freed.moved is None  # detection has changed, not the graph
-    waits = [then(replace(memory, search_wait=2), graph, MODULARITY, horizon=20).memory]
-    assert (len(waits[0].community_ids), waits[0].search_wait) == (16, 1)
-    assert then(freed.memory, graph, MODULARITY, horizon=20).moved is not None
-    in_vain = freed.memory
-    for pause in (1, 0, 2):
-        in_vain = then(in_vain, graph, MODULARITY, horizon=20).memory
-        assert in_vain.search_wait == pause
+    memory = freed.memory
+    for wait in (1, 2, 1):
+        again = then(memory, graph, MODULARITY, horizon=20)
+        assert again.moved is not None
+        assert again.memory.hypotheses[0].wait == wait
+        memory = again.memory
 
 
 def test_a_search_frees_a_single_community_near_the_limit_of_what_can_be_found() -> None:

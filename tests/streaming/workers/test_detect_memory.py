@@ -26,11 +26,11 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import uninformed
 from stream_icd.methods.memory.encoding import METADATA, decode_memory, encode_memory
-from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis
+from stream_icd.methods.memory.horizon import FILTER
+from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, no_edges
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
@@ -383,12 +383,13 @@ def with_facts(value: bytes, **facts: object) -> bytes:
 def of_long_names(value: bytes) -> bytes:
     """A state of 30 kB that is a table of 75 MB, as one who checks nothing may write it."""
     names = pa.array([f"{'x' * 50_000}{number:06}" for number in range(1500)])
-    nobody = Hypothesis(0.5, rows_of(csr_array((len(names),) * 2)), uninformed(len(names)))
+    nobody = uninformed(len(names))
+    filter_ = Hypothesis(FILTER, no_edges(len(names)), nobody.likeliest)
     with pytest.MonkeyPatch.context() as unchecked:
         unchecked.setattr(core_snapshot, "MOST_NODE_BYTES", 1 << 30)
         memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
-                         present=nobody, community_ids=np.empty(0, np.int64), trial=None,
-                         longest=None)  # fmt: skip
+                         known=nobody, community_ids=np.empty(0, np.int64), leader=0,
+                         hypotheses=(filter_,))  # fmt: skip
         return encode_memory(memory)
 
 

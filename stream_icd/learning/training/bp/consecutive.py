@@ -126,7 +126,7 @@ def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_arra
 
 def nats_saved_by(memory: Memory, window: Prepared) -> tuple[float, float]:
     """Nats that the communities remembered save on a window's unseen edges, and their weight."""
-    return nats_saved_by_labels(memory.nodes, memory.present.known.likeliest, window)
+    return nats_saved_by_labels(memory.nodes, memory.known.likeliest, window)
 
 
 def nats_saved_by_labels(nodes: pa.Array, labels: Labels, window: Prepared) -> tuple[float, float]:

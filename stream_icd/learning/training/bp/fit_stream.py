@@ -81,7 +81,7 @@ class _Trial:
         assert self.memory is not None
         if self.parameters.mixing is None:  # each graph finds its horizon itself
             return self.parameters
-        mixing = bounded_mixing(self.memory.present.known.mixing)
+        mixing = bounded_mixing(self.memory.known.mixing)
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
@@ -133,6 +133,6 @@ def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
     if memory is not None:
         saved, weight = nats_saved_by(memory, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
-        stays = (*stays, found.memory.present.known.stay if found.n_continued else 0.0)
+        stays = (*stays, found.memory.known.stay if found.n_continued else 0.0)
     length = round(description_length(window.comparable, found.communities), 4)
     return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)

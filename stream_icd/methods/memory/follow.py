@@ -1,0 +1,302 @@
+"""The hypotheses about a graph, followed through a window.
+
+Each sum of the windows has communities of its own, and the filter believes something of the window
+alone. All are judged by what they save on the window (`judge`); the one that leads is followed in
+each window, the others in turn and in pauses. Nothing is forgotten but by the decay of the sums.
+docs/method.md ("Streams") has the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.snapshot import Window
+from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of, rows_of
+from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
+from stream_icd.methods.bp.parameters import AS_WEIGHTED, BpParameters
+from stream_icd.methods.bp.partition import measured
+from stream_icd.methods.bp.posterior import (
+    Posterior,
+    certain_posterior,
+    initial_posterior,
+    kept_a_window,
+    next_posterior,
+)
+from stream_icd.methods.memory.by_method import Find, followed
+from stream_icd.methods.memory.evidence import added, kept
+from stream_icd.methods.memory.horizon import PRESENCE, Kind
+from stream_icd.methods.memory.judge import best_sum, judged, leader_of, nats_of, pause, served
+from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
+from stream_icd.methods.memory.nodes import Aligned
+from stream_icd.methods.memory.search import searched
+
+Weigh = Callable[[csr_array], csr_array]
+"""Weights the edges of a graph by how much each counts: an encoder that has learned it."""
+
+SMALL = 40_000
+"""Entries of the sum of a follower that takes in each window; a larger one only takes in those in
+which it is searched, since this costs as much as the window itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A window, and how it is detected; see `detect.detect_remembering`."""
+
+    edges: Rows
+    nodes: pa.Array
+    window: Window
+    parameters: BpParameters
+    n_communities: int | None
+    kinds: tuple[Kind, ...]
+    find: Find | None
+    weigh: Weigh | None
+    seed: int
+    n_before: int  # nodes remembered before it
+    lacking: bool = False  # whether it lacks most nodes of the graph (`nodes`)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the hypotheses have found after a window.
+
+    corrected: whether a search changed the communities, though the graph need not have changed.
+    anew: whether they have nothing to do with those before.
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    leader: int
+    known: Posterior  # of the leader
+    corrected: bool = False
+    anew: bool = False
+
+
+def begun(step: Step, before: Aligned) -> Found:
+    """Find the communities of a window by itself: all hypotheses begin with them."""
+    window, known = before.window, before.memory.known
+    n_nodes = len(window.indptr) - 1
+    if step.find is not None and n_nodes:
+        found = compact(step.find(_matrix(window), step.n_communities, known.likeliest))
+        known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
+    elif n_nodes:
+        known = _alone(step, before)
+    hypotheses = [
+        Hypothesis(kind, _grown(kind, no_edges(n_nodes), window), known.likeliest)
+        for kind in step.kinds
+        if kind != PRESENCE or _is_weighted(window)
+    ]
+    leader = leader_of(hypotheses)
+    if step.weigh is not None and len(window.indices):
+        leader = len(hypotheses) - 1
+        evidence = hypotheses[0].evidence
+        hypotheses[leader], mixing, _ = _searched(step, before, hypotheses[leader], evidence, True)
+        known = _published(step, before, hypotheses[leader].labels, mixing)
+        hypotheses = [replace(one, labels=known.likeliest) for one in hypotheses]
+    return Found(tuple(hypotheses), leader, known)
+
+
+def gone_on(step: Step, before: Aligned) -> Found:
+    """Judge the hypotheses by a window, and follow the one that leads, and others in their turn."""
+    asked, led = _as_asked(step, before)
+    if step.lacking:
+        if step.find is None:
+            known, corrected = _believed(step, before), False
+        else:
+            known, corrected = _led(step, before, list(asked), led)
+        return Found(before.memory.hypotheses, before.memory.leader, known, corrected)
+    hypotheses = list(judged(asked, led, before.level))
+    fresh = None if step.find else _fresh(step, before, hypotheses)
+    if fresh is not None:
+        hypotheses = fresh.hypotheses
+    leader = leader_of(hypotheses)
+    if leader != led:
+        for at in (leader, led):
+            hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
+    followers, learned = served(hypotheses, leader), before.memory.known.stay
+    for at, one in enumerate(hypotheses):
+        if at == leader:
+            continue
+        if one.kind.by == "filter":
+            hypotheses[at], learned = _filtered(step, before, one, at in followers)
+        elif at in followers:
+            hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
+        elif len(one.evidence.indices) + len(before.window.indices) <= SMALL:
+            hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
+    if fresh is not None:
+        hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
+        return Found(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
+    known, corrected = _led(step, before, hypotheses, leader)
+    known = known if hypotheses[leader].kind.by == "filter" else known._replace(stay=learned)
+    return Found(tuple(hypotheses), leader, known, corrected or leader != led)
+
+
+def _led(
+    step: Step, before: Aligned, hypotheses: list[Hypothesis], leader: int
+) -> tuple[Posterior, bool]:
+    """Follow the leader, in place; return its communities, and whether a search corrected them."""
+    one = hypotheses[leader]
+    if one.kind.by == "filter":
+        known = _believed(step, before)
+        hypotheses[leader] = replace(one, labels=known.likeliest)
+        return known, False
+    is_due = not (one.wait or step.lacking)
+    first = hypotheses[0].evidence
+    found, mixing, better = _searched(step, before, one, first, is_due)
+    if is_due:
+        n_vain = 0 if better else min(one.n_vain + 1, MOST_COUNTED)
+        found = replace(found, n_vain=n_vain, wait=pause(n_vain))
+    hypotheses[leader] = found
+    return _published(step, before, found.labels, mixing), better
+
+
+def _believed(step: Step, before: Aligned) -> Posterior:
+    """Return the communities of the window alone, by what was believed before it."""
+    return next_posterior(before.level, step.parameters, before.memory.known, step.seed)
+
+
+def _filtered(
+    step: Step, before: Aligned, one: Hypothesis, is_due: bool
+) -> tuple[Hypothesis, float]:
+    """Return the filter, which does not lead, after a window, and the η that is known."""
+    known = before.memory.known
+    if not is_due:
+        return replace(one, labels=np.full_like(one.labels, NOBODY)), known.stay
+    found = _believed(step, before)
+    n_vain = min(one.n_vain + 1, MOST_COUNTED)
+    tried = replace(one, labels=found.likeliest, n_vain=n_vain, wait=pause(n_vain - TRIES))
+    return tried, found.stay
+
+
+def _tried(step: Step, before: Aligned, one: Hypothesis, first: Rows) -> Hypothesis:
+    """Return a sum that does not lead after it was searched."""
+    n_vain = min(one.n_vain + 1, MOST_COUNTED)
+    found, *_ = _searched(step, before, one, first, True)
+    cost = 2 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
+    return replace(found, n_vain=n_vain, wait=max(pause(n_vain), min(cost, LONGEST_WAIT)))
+
+
+TRIES = 4
+"""The filter is followed as often before its first pause: it goes on from the leader, and takes
+some windows to learn how many nodes stay."""
+
+LONGEST_WAIT, FEW = 32, 4000
+"""A sum waits a window for each half window that its search costs, up to so many windows."""
+
+
+def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
+    """Return the hypotheses that are asked for, and which of them leads; new ones begin with it."""
+    memory = before.memory
+    have = {one.kind: one for one in memory.hypotheses}
+    lead, longest = memory.hypotheses[memory.leader], memory.hypotheses[0]
+    wanted = [k for k in step.kinds if k != PRESENCE or k in have or _is_weighted(before.window)]
+    best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
+    for kind in wanted:
+        evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
+        begins = Hypothesis(kind, evidence, memory.known.likeliest, best)
+        hypotheses.append(have.get(kind, begins))
+    return tuple(hypotheses), wanted.index(lead.kind) if lead.kind in wanted else 0
+
+
+def _alone(step: Step, before: Aligned) -> Posterior:
+    """Return the communities of the window by itself."""
+    found = initial_posterior(before.level, step.parameters, step.n_communities, step.seed)
+    if step.parameters.search and not found.believed:  # beliefs follow, whatever has found them
+        found = certain_posterior(found.likeliest, found.mixing)._replace(believed=True)
+    return found
+
+
+class Fresh(NamedTuple):
+    """The communities of a window by itself, and the hypotheses, led by them."""
+
+    known: Posterior
+    hypotheses: list[Hypothesis]
+
+
+def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> Fresh | None:
+    """Return what a window shows by itself if that explains it better than all that is known.
+
+    It is a filter that knows nothing: what it saves, less what its communities cost to describe,
+    must be as far ahead as that of a filter. Only a window is searched that is no better than
+    chance for what is known.
+    """
+    known, level = before.memory.known, before.level
+    if not broken(level, known.likeliest, known.n_communities, known.mixing)[0]:
+        return None
+    found = _alone(step, before)
+    saved = -measured(level, found.likeliest).bits * level.n_edges * log(2)
+    ahead = saved - nats_of(known.likeliest, level)
+    if ahead <= STRONG_BITS * log(2):
+        return None
+    boosted = [
+        replace(one, saved=one.saved + ahead) if one.kind.by == "filter" else one
+        for one in hypotheses
+    ]
+    leads = boosted[leader_of(boosted)].kind.by == "filter"
+    return Fresh(found, boosted) if leads else None
+
+
+def _is_weighted(window: Rows) -> bool:
+    return len(window.weights) > 0 and bool(window.weights.min() < window.weights.max())
+
+
+def _matrix(graph: Rows) -> csr_array:
+    n_nodes = len(graph.indptr) - 1
+    return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))
+
+
+def _grown(kind: Kind, evidence: Rows, window: Rows) -> Rows:
+    """Return the sum of a hypothesis with one more window."""
+    if kind.by != "sum":
+        return evidence
+    return kept(added(evidence, kind.decay, window.comparable(kind.within)))
+
+
+def _searched(
+    step: Step, before: Aligned, one: Hypothesis, first: Rows, anew: bool
+) -> tuple[Hypothesis, float, bool]:
+    """Return a sum with one more window and its communities, its mixing, and whether a search has
+    corrected them.
+
+    first: the sum of the first hypothesis.
+    anew: whether it is searched as if nothing was known of it.
+    """
+    kind, evidence = one.kind, first
+    if kind.by == "sum":
+        decay = 1.0 if step.lacking else kind.decay
+        total = kept(added(one.evidence, decay, before.window.comparable(kind.within)))
+        one, evidence = replace(one, evidence=total), total
+    nodes, labels = np.flatnonzero(np.diff(evidence.indptr) > 0), np.full_like(one.labels, NOBODY)
+    if not len(nodes):
+        return replace(one, labels=labels), before.memory.known.mixing, False
+    inner, last, better = entries_at(evidence, nodes), one.labels[nodes], False
+    if step.find is not None:
+        given = inner if kind.decay else entries_at(before.window, nodes)
+        k = None if step.n_communities is None else min(step.n_communities, len(nodes))
+        graph, found = level_of(inner), step.find(_matrix(given), k, last)
+    elif kind.by == "weighted" and step.weigh is not None:
+        graph = level_of(rows_of(step.weigh(_matrix(inner))).comparable(1.0))
+        found, better = searched(graph, AS_WEIGHTED, last, anew, step.seed)
+    else:
+        graph = level_of(inner.comparable(kind.between))
+        found, better = searched(graph, step.parameters, last, anew, step.seed)
+    labels[nodes], k = compact(found)
+    return replace(one, labels=labels), mixing_beyond_chance(graph, labels[nodes], k), better
+
+
+def _published(step: Step, before: Aligned, labels: Labels, mixing: float) -> Posterior:
+    """Return the communities of a sum as what is known, which the filter goes on from."""
+    known, parameters = before.memory.known, step.parameters
+    labels, idle = followed(known, labels, before.rows)
+    found = certain_posterior(labels, mixing)
+    remains = np.float32(kept_a_window(known.stay or parameters.stay))
+    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * remains
+    believed = step.find is None and (parameters.search or parameters.mixing is not None)
+    resolution = 1.0 if parameters.search else parameters.resolution
+    return found._replace(believed=believed, stay=known.stay, resolution=resolution)

@@ -1,0 +1,100 @@
+"""The judge: which hypothesis leads, by what each saves on the edges of the windows after it.
+
+All edges of a window count, and the null is the same for all: each end by its strength in this
+window (`nats_saved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stream_icd.core.arrays import Labels
+from stream_icd.methods.bp.level_graph import LevelGraph
+from stream_icd.methods.bp.likelihood import nats_saved
+from stream_icd.methods.memory.memory import Hypothesis
+
+FORGETS = 0.9
+"""By which the nats that a sum has saved fade a window."""
+
+HANDICAP = 0.05
+"""Fraction of its nats by which a shorter sum must be ahead."""
+
+MARGIN = 100.0
+"""Nats by which the filter must be ahead, and by which it can be behind at most."""
+
+FADES = 0.7
+"""By which the lead of the filter fades a window."""
+
+SHAKEN = 0.5
+"""The others are followed at once if the leader saves less than this share of what is usual."""
+
+MOST_PAUSES = 5
+"""Times that a pause doubles: the longest has sixteen windows."""
+
+
+def nats_of(labels: Labels, window: LevelGraph) -> float:
+    """Return the nats that communities save on the edges of a window."""
+    return nats_saved(window, labels, window)[0] if labels.max(initial=-1) >= 0 else 0.0
+
+
+def judged(
+    hypotheses: Sequence[Hypothesis], leader: int, window: LevelGraph
+) -> tuple[Hypothesis, ...]:
+    """Return the hypotheses after their communities were compared on a window.
+
+    One that saves as much as the leader is followed at once.
+    """
+    gains = [nats_of(one.labels, window) for one in hypotheses]
+    found = []
+    best = best_sum(hypotheses)
+    usual = (1 - FORGETS) * hypotheses[leader].saved
+    shaken = hypotheses[leader].kind.by != "filter" and gains[leader] < SHAKEN * usual
+    for one, gain in zip(hypotheses, gains, strict=True):
+        saved = FORGETS * one.saved + gain
+        if one.kind.by == "filter":
+            said = one.labels.max(initial=-1) >= 0
+            saved = max(FADES * one.saved + said * (gain - gains[best]), -MARGIN)
+        wait = max(one.wait - 1, 0)
+        ahead = saved > 0 if one.kind.by == "filter" else gain >= gains[leader] > 0
+        rises = one is not hypotheses[leader] and ahead
+        n_vain = 0 if rises else one.n_vain
+        found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises or shaken else wait))
+    return tuple(found)
+
+
+def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
+    """Return the sum that has saved most; shorter ones must be ahead by a fraction."""
+
+    def worth(at: int) -> float:
+        one = hypotheses[at]
+        if one.kind.by == "filter":
+            return float("-inf")
+        return one.saved * (1 - HANDICAP * one.kind.is_short)
+
+    return max(range(len(hypotheses)), key=worth)
+
+
+def leader_of(hypotheses: Sequence[Hypothesis]) -> int:
+    """Return which hypothesis leads: the filter if it is far ahead, else the best sum."""
+    for at, one in enumerate(hypotheses):
+        if one.kind.by == "filter" and (one.saved > MARGIN or len(hypotheses) == 1):
+            return at
+    return best_sum(hypotheses)
+
+
+def served(hypotheses: Sequence[Hypothesis], leader: int) -> set[int]:
+    """Return which of the others are followed in a window: the filter, and one sum, if due."""
+    due = [at for at, one in enumerate(hypotheses) if at != leader and not one.wait]
+    sums = [at for at in due if hypotheses[at].kind.by != "filter"]
+    first = sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]
+    return {*first, *(at for at in due if hypotheses[at].kind.by == "filter")}
+
+
+def pause(n_vain: int) -> int:
+    """Return how many windows to wait after so many times in vain.
+
+    >>> [pause(one) for one in (0, 1, 2, 3, 10)]
+    [0, 1, 2, 4, 16]
+    """
+    return (1 << min(max(n_vain, 0), MOST_PAUSES)) >> 1
