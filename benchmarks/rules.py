@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,14 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.agglomeration import agglomerate
 from stream_icd.methods.bp.belief_propagation import OVERCONFIDENCE
 from stream_icd.methods.bp.level_graph import LevelGraph
-from stream_icd.methods.bp.likelihood import broken
 from stream_icd.methods.bp.sweep import MOST_TRUST
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.memory import DECAYS
+from stream_icd.methods.memory.horizon import FILTER, PRESENCE, SIDE_BY_SIDE
 from tests.testbed.planted_events import score_late
 
-POSTERIOR, DETECT = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.detect"
+POSTERIOR, FOLLOW = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.follow"
 BELIEFS, HORIZON = "stream_icd.methods.bp.belief_propagation", "stream_icd.methods.memory.horizon"
+JUDGE, SEARCH = "stream_icd.methods.memory.judge", "stream_icd.methods.memory.search"
 
 
 def _merged_by_description(graph: LevelGraph, labels: Labels, n: int, *_: Any) -> Labels:
@@ -67,20 +66,18 @@ RULES: dict[str, dict[str, Any]] = {
     "births of known nodes": {
         f"{POSTERIOR}._are_strangers": lambda _graph, likeliest, _: likeliest < 0
     },
-    "a graph breaks": {f"{DETECT}.broken": lambda *given: (False, broken(*given)[1])},
-    "a community breaks": {
-        f"{DETECT}.broken": lambda *given: (broken(*given)[0], np.zeros(given[2], bool))
+    "the filter": {f"{HORIZON}.SIDE_BY_SIDE": tuple(k for k in SIDE_BY_SIDE if k != FILTER)},
+    "presence": {f"{HORIZON}.SIDE_BY_SIDE": tuple(k for k in SIDE_BY_SIDE if k != PRESENCE)},
+    "all sums but the longest": {f"{HORIZON}.SIDE_BY_SIDE": SIDE_BY_SIDE[:2]},
+    "exponents of sums": {
+        f"{HORIZON}.SIDE_BY_SIDE": tuple(k._replace(between=0.5) for k in SIDE_BY_SIDE)
     },
-    "searches": {f"{DETECT}._is_better": lambda *_: False},
-    "what beliefs find in place of a single community": {f"{DETECT}._is_trivial": lambda *_: False},
-    "the best of both after a search": {f"{DETECT}._recombined": lambda *_: None},
-    "pauses between searches": {f"{DETECT}.pause": lambda _: 0},
-    "pauses between trials": {f"{HORIZON}.pause": lambda _: 0},
-    "trials of shorter horizons first": {
-        f"{HORIZON}.DECAYS": DECAYS[::-1],
-        f"{DETECT}.first_decay": lambda _: DECAYS[1],
-    },
-    "the longest horizon gathers from the start": {f"{HORIZON}.LONGEST": inf},
+    "a window that explains itself better": {f"{FOLLOW}._fresh": lambda *_: None},
+    "the handicap of shorter sums": {f"{JUDGE}.HANDICAP": 0.0},
+    "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
+    "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
+    "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_WAIT": 0},
+    "the best of both after a search": {f"{SEARCH}.common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},
 }
@@ -89,6 +86,11 @@ RULES: dict[str, dict[str, Any]] = {
 STREAMS = (
     "high school 2012, days",
     "brain",
+    "workplace_hours",
+    "basketball_weeks",
+    "un_votes",
+    "ants_1",
+    "hospital",
     "LFR μ .6, 1,000 nodes, 2 %",
     "LFR μ .6, 500 nodes",
     "LFR μ .6, 5,000 nodes",

@@ -156,7 +156,7 @@ def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
         key_of("tiny", "ours", 9000): figures(90, "report", horizon=3.25),
     }
     page = real_streams_page(known, [TINY], list(real_streams.methods()))
-    assert "| tiny | reported | 50.0 ± 14.1 |  | 71.0 (λ 0.5) | 90.0 | 3.2 |  |  |" in page
+    assert "| tiny | reported | 50.0 ± 14.1 |  |  |  | 71.0 (λ 0.5) | 90.0 | 3.2 |  |  |" in page
     assert "| alone | 2 | 50.0 ± 14.1 | 5.0 | 5.0 | 5.0 | 7 of 8 |  | 5.0 |" in page
     assert "tiny, chosen on" not in page
 

@@ -12,10 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
-from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of
-from stream_icd.methods.bp.likelihood import mixing_beyond_chance
 from stream_icd.methods.bp.partition import common_nodes, match_labels
-from stream_icd.methods.bp.posterior import Posterior, certain_posterior
+from stream_icd.methods.bp.posterior import Posterior
 
 Find = Callable[[csr_array, int | None, Labels], Labels]
 """Finds the communities of a graph, K of them if K is given. The last argument are the communities

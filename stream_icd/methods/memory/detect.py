@@ -23,7 +23,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import places, widened
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.times import missed_windows
-from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of, rows_of
+from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
@@ -54,12 +54,12 @@ class Remembered:
     milliseconds: float  # how long detection took
     horizon: float  # how many windows the evidence is worth that they were found in
     predicted_bits: float | None
-    """Bits per edge that the communities known before saved on the edges of this window that are
-    new; None if there are none."""
+    """Bits per edge that the communities known before saved on the edges of this window; None if
+    there are none."""
     damaged: bool = False  # whether it lacks most of its nodes, and is not remembered (`nodes`)
     moved: Moved | None = None
     """Which nodes changed community together, and how strongly the edges confirm it. None without
-    memory, in a damaged window, and where a search or another horizon corrects what was known:
+    memory, in a damaged window, and where a search or another hypothesis corrects what was known:
     there the network need not have changed."""
 
     def __repr__(self) -> str:
@@ -94,7 +94,10 @@ def detect_remembering(
         n_communities: K, or None to determine it.
         horizon: how far back to look, in windows; auto: found for each graph.
         find: another method, which finds the communities of the evidence instead of bp
-            (`detection.finding`). Trials of the horizon use it too, with the same K.
+            (`detection.finding`), for each hypothesis with the same K.
+        weigh: an encoder that weights the edges of a graph, the same entries as the given one. What
+            bp finds in the weighted evidence is one more hypothesis, which leads in the first
+            window.
         threads: how many work on a large graph; the result is the same.
         adjacency: that of the snapshot, if it was computed before.
 
@@ -108,7 +111,9 @@ def detect_remembering(
     given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
     with keep_threads(threads_for(n_nodes, threads)):
-        return detect_window(*given, horizon=horizon, find=find, seed=seed, clock=clock)
+        return detect_window(
+            *given, horizon=horizon, find=find, weigh=weigh, seed=seed, clock=clock
+        )
 
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
@@ -238,5 +243,3 @@ def _exactly(step: Step, before: Aligned, known: Posterior) -> Posterior:
         return known
     inside = level_of(entries_at(before.window.comparable(), rows))
     return with_exactly(inside, known, rows, k, step.seed)
-
-

@@ -108,7 +108,9 @@ def detect_smoothed(
             past = _about(memories[at], nodes)
             edges = rows_of(snapshots[at].adjacency())
             graph = level_of(edges.comparable(model.bp.weight_exponent))
-            own = _smoothed(graph, known, own, past, later, then.stay, model.bp, ks[at], next_id, seed)
+            own = _smoothed(
+                graph, known, own, past, later, then.stay, model.bp, ks[at], next_id, seed
+            )
             next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
         later = _with_absent(own, later, kept_a_window(known.stay))
         results[at] = _result(forward[at], own, 1000 * (clock() - started))
@@ -191,7 +193,8 @@ def _smoothed(
 ) -> _About:
     """Return the beliefs about the nodes of a window, from its edges, its past and its future.
 
-    graph: the edges of the window; known: what is known after the window; own: the beliefs about its nodes in it.
+    graph: the edges of the window; known: what is known after it.
+    own: the beliefs about its nodes in it.
     before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
     stay_after: η between this window and the one after it.
 

@@ -264,7 +264,9 @@ def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
 def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: str) -> None:
     memory = memory_of(pa.array([1, 2, 3]))
     pair = rows_of(csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])))
-    value = encode_memory(replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0))
+    value = encode_memory(
+        replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
+    )
     table = table_of_nodes(value)
     at = table.schema.get_field_index(column)
     changed = table.set_column(at, column, pa.array(values, pa.list_(pa.uint16())))
@@ -279,7 +281,9 @@ def test_more_edges_than_row_pointers_can_count_are_refused(
 ) -> None:
     pair = rows_of(csr_array(np.array([[0.0, 1], [1, 0]])))
     memory = memory_of(pa.array([1, 2]))
-    value = encode_memory(replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0))
+    value = encode_memory(
+        replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
+    )
     monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
     with pytest.raises(LimitExceeded, match="too large"):
         decode_memory(value)

@@ -63,5 +63,8 @@ def after_three(unit: float) -> Memory:
 @pytest.mark.parametrize("unit", [1e-140, 1e-40, 1e40, 1e140])
 def test_the_unit_of_all_weights_does_not_matter(unit: float) -> None:
     usual, other = after_three(1.0), after_three(unit)
-    assert other.hypotheses[0].evidence.indices.tolist() == usual.hypotheses[0].evidence.indices.tolist()
+    assert (
+        other.hypotheses[0].evidence.indices.tolist()
+        == usual.hypotheses[0].evidence.indices.tolist()
+    )
     assert other.known.likeliest.tolist() == usual.known.likeliest.tolist()

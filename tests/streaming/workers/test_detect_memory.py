@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import structlog
-from scipy.sparse import csr_array
 
 from stream_icd.core import snapshot as core_snapshot
 from stream_icd.core.communities import Communities
