@@ -159,6 +159,16 @@ def test_the_page_shows_means_and_the_best_decay_in_hindsight() -> None:
     assert "| tiny | reported | 50.0 ± 14.1 |  |  |  | 71.0 (λ 0.5) | 90.0 | 3.2 |  |  |" in page
     assert "| alone | 2 | 50.0 ± 14.1 | 5.0 | 5.0 | 5.0 | 7 of 8 |  | 5.0 |" in page
     assert "tiny, chosen on" not in page
+    assert "behind" not in page
+
+
+def test_the_page_says_at_its_top_where_one_line_is_ahead() -> None:
+    known = {
+        key_of("tiny", "decayed sum, λ 0.9", 9000): figures(70, "report"),
+        key_of("tiny", "ours", 9000): figures(60, "report"),
+    }
+    page = real_streams_page(known, [TINY], list(real_streams.methods()))
+    assert page.splitlines()[2].startswith("**tiny: 60.0 is behind 70.0 of alone or of")
 
 
 def test_the_page_names_the_streams_of_a_method_that_was_measured_at_several_commits() -> None:

@@ -159,7 +159,9 @@ def cut(memory: Memory, most_nodes: int) -> Memory:
     """
     if memory.n_nodes <= most_nodes:
         return memory
-    strengths = sum(level_of(one.evidence).strengths for one in memory.hypotheses)
+    strengths = np.zeros(memory.n_nodes)
+    for one in memory.hypotheses:
+        strengths += level_of(one.evidence).strengths
     weakest_last = np.lexsort((-strengths, -memory.known.shares.sum(axis=1)))
     return of_nodes(memory, np.sort(weakest_last[:most_nodes]))
 
