@@ -178,7 +178,7 @@ def _tried(step: Step, before: Aligned, one: Hypothesis, first: Rows) -> Hypothe
     """Return a sum that does not lead after it was searched."""
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     found, *_ = _searched(step, before, one, first, True)
-    cost = 2 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
+    cost = 4 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
     return replace(found, n_vain=n_vain, wait=max(pause(n_vain), min(cost, LONGEST_WAIT)))
 
 
@@ -186,8 +186,9 @@ TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
 some windows to learn how many nodes stay."""
 
-LONGEST_WAIT, FEW = 32, 4000
-"""A sum waits a window for each half window that its search costs, up to so many windows."""
+LONGEST_WAIT, FEW = 64, 8000
+"""A sum waits a window for each quarter of a window (of at least `FEW` entries) that its search
+costs, up to so many windows."""
 
 
 def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
