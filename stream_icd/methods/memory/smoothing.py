@@ -46,6 +46,11 @@ from stream_icd.methods.memory.nodes import FORGOTTEN
 from stream_icd.methods.model import Model
 
 
+LEAST_BITS = 0.02
+"""Bits per edge that communities save on a window after them, at least, if it has to do with them.
+By chance, they save .00."""
+
+
 def detect_smoothed(
     snapshots: Sequence[Snapshot],
     model: Model,
@@ -104,7 +109,9 @@ def detect_smoothed(
         started, nodes, now = clock(), snapshots[at].nodes, forward[at].memory
         known, then = now.known, forward[next_at].memory.known
         own = _about(now, nodes)
-        if known.believed and then.believed and then.stay:  # else the future says nothing
+        predicted = forward[next_at].predicted_bits or 0.0
+        related = then.stay > 0 and predicted > LEAST_BITS  # else the future says nothing
+        if known.believed and then.believed and related:
             past = _about(memories[at], nodes)
             edges = rows_of(snapshots[at].adjacency())
             graph = level_of(edges.comparable(model.bp.weight_exponent))

@@ -125,7 +125,7 @@ def test_a_complete_change_says_nothing_about_the_windows_before_it() -> None:
     alone = detect_smoothed(old, model(LFR))
     both = detect_smoothed([*old, *new], model(LFR))
     for one, other in zip(alone, both[:3], strict=True):
-        assert nmi(one.communities, other.communities) > 0.95
+        assert nmi(one.communities, other.communities) > 0.99
 
 
 def test_a_community_is_not_split_or_merged_before_its_edges_show_it() -> None:
