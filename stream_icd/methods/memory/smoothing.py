@@ -45,7 +45,6 @@ from stream_icd.methods.memory.memory import Memory, forgotten
 from stream_icd.methods.memory.nodes import FORGOTTEN
 from stream_icd.methods.model import Model
 
-
 LEAST_BITS = 0.02
 """Bits per edge that communities save on a window after them, at least, if it has to do with them.
 By chance, they save .00."""
