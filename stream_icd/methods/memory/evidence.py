@@ -19,6 +19,9 @@ LEAST_WEIGHT = 0.001
 MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
 
+MOST_WINDOWS = 8
+"""It may have as many edges as so many windows like the last one, if that is more."""
+
 
 def added(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return λ A + B, both of the same nodes."""
@@ -51,10 +54,13 @@ def _sum(known: Rows, decay: float, window: Rows) -> Rows:
     return Rows(starts, columns[:n_kept].copy(), sums[:n_kept].copy())
 
 
-def kept(total: Rows) -> Rows:
-    """Return what is kept of the evidence: heavy enough edges, with rounded weights."""
+def kept(total: Rows, n_entries: int) -> Rows:
+    """Return what is kept of the evidence: heavy enough edges, with rounded weights.
+
+    n_entries: entries of the last window.
+    """
     weights, least = rounded(total.weights), LEAST_WEIGHT
-    most = 2 * MOST_EDGES * (len(total.indptr) - 1)
+    most = max(2 * MOST_EDGES * (len(total.indptr) - 1), MOST_WINDOWS * n_entries)
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     return entries_where(total._replace(weights=weights), weights >= least)

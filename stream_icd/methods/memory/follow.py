@@ -256,7 +256,8 @@ def _grown(kind: Kind, evidence: Rows, window: Rows) -> Rows:
     """Return the sum of a hypothesis with one more window."""
     if kind.by != "sum":
         return evidence
-    return kept(added(evidence, kind.decay, window.comparable(kind.within)))
+    total = added(evidence, kind.decay, window.comparable(kind.within))
+    return kept(total, len(window.indices))
 
 
 def _searched(
@@ -271,7 +272,8 @@ def _searched(
     kind, evidence = one.kind, first
     if kind.by == "sum":
         decay = 1.0 if step.lacking else kind.decay
-        total = kept(added(one.evidence, decay, before.window.comparable(kind.within)))
+        total = added(one.evidence, decay, before.window.comparable(kind.within))
+        total = kept(total, len(before.window.indices))
         one, evidence = replace(one, evidence=total), total
     nodes, labels = np.flatnonzero(np.diff(evidence.indptr) > 0), np.full_like(one.labels, NOBODY)
     if not len(nodes):
