@@ -215,6 +215,8 @@ def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         last = np.full_like(last, NOBODY)
     known = known._replace(shares=(np.floor(known.shares * CERTAIN) / CERTAIN).astype(np.float32))
     ids, next_id = ids_for(known.likeliest, last, memory.community_ids, memory.next_id)
+    if not known.believed:
+        known = known._replace(stay=_share_that_stays(known.likeliest, ids, memory))
     seen = np.diff(before.window.indptr) > 0
     leads = found.hypotheses[found.leader].kind
     same = memory.leading is not None and memory.leading.kind == leads
@@ -234,6 +236,15 @@ def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool]:
     )
     n_again = int((memory.seen & seen).sum()) if memory.n_windows else 0
     return *bounded(after, before.rows, step.n_before, n_again), found.corrected
+
+
+def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:
+    """Return the share of the nodes that stay in their community, if no beliefs tell it."""
+    before = memory.known.likeliest
+    both = (before >= 0) & (labels >= 0)
+    if not both.any():
+        return memory.known.stay
+    return float((ids[labels[both]] == memory.community_ids[before[both]]).mean())
 
 
 def _exactly(step: Step, before: Aligned, known: Posterior) -> Posterior:

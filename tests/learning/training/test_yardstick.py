@@ -63,7 +63,7 @@ def test_windows_are_found_as_a_detector_finds_them_with_memory() -> None:
 
 def test_without_labels_the_new_edges_of_the_next_window_judge() -> None:
     graphs = windows(3, labels=False, mixing=0.4)
-    judged = list(judge(graphs, [LFR, Model(LFR.recipe, BpParameters(resolution=200.0))]))
+    judged = list(judge(graphs, [LFR, Model(LFR.recipe, BpParameters(resolution=0.01))]))
     assert [one.bits for one in judged[0]] == [None, None]  # nothing came before
     for good, bad in judged[1:]:
         assert good.ami is None
