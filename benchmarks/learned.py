@@ -38,7 +38,7 @@ from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.quality.agreement import ami, nmi
-from stream_icd.streaming.detection.detect import weighted_parameters
+from stream_icd.methods.weighing import weighted_parameters
 
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
 LEARNED = Recipe(name="edges", encoder=EDGES)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
 from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
-from stream_icd.methods.memory.follow import Step, Weigh, begun, gone_on
+from stream_icd.methods.memory.follow import Step, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
 from stream_icd.methods.memory.memory import (
     CERTAIN,
@@ -40,6 +41,7 @@ from stream_icd.methods.memory.memory import (
 )
 from stream_icd.methods.memory.nodes import Aligned, aligned, beside, bounded, cost, lacks_most
 from stream_icd.methods.model import Model
+from stream_icd.methods.weighing import Weighing, weighing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +80,6 @@ def detect_remembering(
     *,
     horizon: Horizon = "auto",
     find: Find | None = None,
-    weigh: Weigh | None = None,
     seed: int = 0,
     threads: int = 1,
     adjacency: csr_array | None = None,
@@ -94,10 +95,8 @@ def detect_remembering(
         n_communities: K, or None to determine it.
         horizon: how far back to look, in windows; auto: found for each graph.
         find: another method, which finds the communities of the evidence instead of bp
-            (`detection.finding`), for each hypothesis with the same K.
-        weigh: an encoder that weights the edges of a graph, the same entries as the given one. What
-            bp finds in the weighted evidence is one more hypothesis, which leads in the first
-            window.
+            (`detection.finding`), for each hypothesis with the same K. Without it, what bp finds
+            in the evidence as the model's encoder weights it is one more hypothesis (`weighing`).
         threads: how many work on a large graph; the result is the same.
         adjacency: that of the snapshot, if it was computed before.
 
@@ -110,10 +109,10 @@ def detect_remembering(
     graph = snapshot.adjacency() if adjacency is None else adjacency
     given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
+    weigh = None if find else weighing(model, threads)
+    how = dict[str, Any](horizon=horizon, find=find, weigh=weigh, seed=seed, clock=clock)
     with keep_threads(threads_for(n_nodes, threads)):
-        return detect_window(
-            *given, horizon=horizon, find=find, weigh=weigh, seed=seed, clock=clock
-        )
+        return detect_window(*given, **how)
 
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
@@ -135,7 +134,7 @@ def detect_window(
     *,
     horizon: Horizon = "auto",
     find: Find | None = None,
-    weigh: Weigh | None = None,
+    weigh: Weighing | None = None,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Remembered:

@@ -8,7 +8,6 @@ docs/method.md ("Streams") has the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple
@@ -19,9 +18,16 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of, rows_of
+from stream_icd.methods.bp.level_graph import (
+    LevelGraph,
+    Rows,
+    compact,
+    entries_at,
+    level_of,
+    rows_of,
+)
 from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
-from stream_icd.methods.bp.parameters import AS_WEIGHTED, BpParameters
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import measured
 from stream_icd.methods.bp.posterior import (
     Posterior,
@@ -37,9 +43,7 @@ from stream_icd.methods.memory.judge import best_sum, judged, leader_of, nats_of
 from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
 from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.search import searched
-
-Weigh = Callable[[csr_array], csr_array]
-"""Weights the edges of a graph by how much each counts: an encoder that has learned it."""
+from stream_icd.methods.weighing import Weighing
 
 SMALL = 40_000
 """Entries of the sum of a follower that takes in each window; a larger one only takes in those in
@@ -57,7 +61,7 @@ class Step:
     n_communities: int | None
     kinds: tuple[Kind, ...]
     find: Find | None
-    weigh: Weigh | None
+    weigh: Weighing | None
     seed: int
     n_before: int  # nodes remembered before it
     lacking: bool = False  # whether it lacks most nodes of the graph (`nodes`)
@@ -93,12 +97,6 @@ def begun(step: Step, before: Aligned) -> Found:
         if kind != PRESENCE or _is_weighted(window)
     ]
     leader = leader_of(hypotheses)
-    if step.weigh is not None and len(window.indices):
-        leader = len(hypotheses) - 1
-        evidence = hypotheses[0].evidence
-        hypotheses[leader], mixing, _ = _searched(step, before, hypotheses[leader], evidence, True)
-        known = _published(step, before, hypotheses[leader].labels, mixing)
-        hypotheses = [replace(one, labels=known.likeliest) for one in hypotheses]
     return Found(tuple(hypotheses), leader, known)
 
 
@@ -206,11 +204,22 @@ def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]
 
 
 def _alone(step: Step, before: Aligned) -> Posterior:
-    """Return the communities of the window by itself."""
-    found = initial_posterior(before.level, step.parameters, step.n_communities, step.seed)
-    if step.parameters.search and not found.believed:  # beliefs follow, whatever has found them
+    """Return the communities of the window by itself, as the encoder weights it if there is one."""
+    k, parameters = step.n_communities, step.parameters
+    if step.weigh is not None and len(before.window.indices):
+        weighted = _weighted(step.weigh, before.window)
+        found = initial_posterior(weighted, step.weigh.parameters, k, step.seed)
+        mixing = mixing_beyond_chance(before.level, found.likeliest, found.n_communities)
+        return certain_posterior(found.likeliest, mixing)._replace(believed=True)
+    found = initial_posterior(before.level, parameters, k, step.seed)
+    if parameters.search and not found.believed:  # beliefs follow, whatever has found them
         found = certain_posterior(found.likeliest, found.mixing)._replace(believed=True)
     return found
+
+
+def _weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
+    """Return a graph as an encoder weights it."""
+    return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
 
 class Fresh(NamedTuple):
@@ -284,8 +293,8 @@ def _searched(
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
         graph, found = level_of(inner), step.find(_matrix(given), k, last)
     elif kind.by == "weighted" and step.weigh is not None:
-        graph = level_of(rows_of(step.weigh(_matrix(inner))).comparable(1.0))
-        found, better = searched(graph, AS_WEIGHTED, last, anew, step.seed)
+        graph = _weighted(step.weigh, inner)
+        found, better = searched(graph, step.weigh.parameters, last, anew, step.seed)
     else:
         graph = level_of(inner.comparable(kind.between))
         found, better = searched(graph, step.parameters, last, anew, step.seed)

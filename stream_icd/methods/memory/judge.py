@@ -64,13 +64,16 @@ def judged(
 
 
 def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
-    """Return the sum that has saved most; shorter ones must be ahead by a fraction."""
+    """Return the sum that has saved most; shorter ones must be ahead by a fraction.
 
-    def worth(at: int) -> float:
+    Of equal ones, as after the first window, the one that the encoder weights.
+    """
+
+    def worth(at: int) -> tuple[float, bool]:
         one = hypotheses[at]
         if one.kind.by == "filter":
-            return float("-inf")
-        return one.saved * (1 - HANDICAP * one.kind.is_short)
+            return float("-inf"), False
+        return one.saved * (1 - HANDICAP * one.kind.is_short), one.kind.by == "weighted"
 
     return max(range(len(hypotheses)), key=worth)
 

@@ -14,7 +14,8 @@ from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
-from stream_icd.streaming.detection.detect import detect, weighing
+from stream_icd.methods.weighing import weighing
+from stream_icd.streaming.detection.detect import detect
 
 BP = BpParameters(resolution=0.01)  # finds a single community
 
