@@ -34,9 +34,9 @@ class Kind(NamedTuple):
     between: float = 1.0  # exponent of the weights of the sum when it is searched
 
     @property
-    def is_short(self) -> bool:
-        """Whether it is a sum that forgets faster than the longest."""
-        return self.by == "sum" and self.decay < LONGEST
+    def is_handicapped(self) -> bool:
+        """Whether it must be ahead of the longest sum: it forgets faster, or is weighted."""
+        return self.by == "weighted" or (self.by == "sum" and self.decay < LONGEST)
 
 
 LONGEST = 0.95

@@ -73,7 +73,7 @@ def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
         one = hypotheses[at]
         if one.kind.by == "filter":
             return float("-inf"), False
-        return one.saved * (1 - HANDICAP * one.kind.is_short), one.kind.by == "weighted"
+        return one.saved * (1 - HANDICAP * one.kind.is_handicapped), one.kind.by == "weighted"
 
     return max(range(len(hypotheses)), key=worth)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.level_graph import finest_level
-from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.bp.parameters import BpParameters, as_weighted
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, check_horizon, read_horizon
 from stream_icd.methods.memory.judge import MARGIN, judged, leader_of, pause, served
@@ -95,23 +95,32 @@ def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
     assert (off.leading.kind, off.horizon) == (FILTER, 1.0)
 
 
+class Knowing:
+    """Weights edges by what is known of the cliques; stands in for a trained encoder."""
+
+    parameters = as_weighted(0.0)
+
+    def __init__(self, across: float) -> None:
+        self.across = across
+
+    def __call__(self, graph: csr_array) -> csr_array:
+        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        inside = CLIQUE[rows] == CLIQUE[graph.indices]
+        weights = np.where(inside, 1.0, self.across)
+        return csr_array((weights, graph.indices, graph.indptr), graph.shape)
+
+
 def test_a_learned_weight_leads_the_first_window_and_does_no_harm() -> None:
     rng = np.random.default_rng(0)
     noise = csr_array(np.triu(rng.random(CLIQUES.shape) < 0.3, 1).astype(float))
     both = csr_array(CLIQUES + noise + noise.T)
     both.data[:] = 1.0
     both.sort_indices()
-
-    def weigh(graph: csr_array) -> csr_array:
-        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-        inside = CLIQUE[rows] == CLIQUE[graph.indices]
-        return csr_array((np.where(inside, 1.0, 0.01), graph.indices, graph.indptr), graph.shape)
-
-    first = then(None, both, 0, weigh=weigh)
+    first = then(None, both, 0, weigh=Knowing(across=0.01))
     assert first.communities.tolist() == CLIQUE.tolist()
     assert first.memory.leading is not None
     assert first.memory.leading.kind.by == "weighted"
-    misled = then(first.memory, CLIQUES, 1, weigh=lambda graph: graph)
+    misled = then(first.memory, CLIQUES, 1, weigh=Knowing(across=100.0))
     assert misled.communities.tolist() == CLIQUE.tolist()
 
 
