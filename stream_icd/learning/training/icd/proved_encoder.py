@@ -16,6 +16,7 @@ from typing import Literal
 from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.learning.training.icd.scored import Scored, scored
+from stream_icd.learning.training.icd.summed import summed
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
@@ -80,7 +81,7 @@ def with_edges(
     learned, stopped = None, False
     if len(taught) > n_tests:
         result = learn_edges(
-            pairs[:-n_tests],
+            [*pairs[:-n_tests], *summed(taught[:-n_tests])],
             model.recipe,
             validation=pairs[-n_tests:],
             start=before,
