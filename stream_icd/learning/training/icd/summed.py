@@ -58,8 +58,8 @@ def _sums(windows: Sequence[Taught]) -> list[Pair]:
     )
     shape = len(names), len(names)
     total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
-    for one, nodes in zip(windows, of_windows, strict=True):
-        at = np.searchsorted(names, nodes.to_numpy(zero_copy_only=False))
+    for one, nodes in zip(windows, ids, strict=True):
+        at = np.searchsorted(names, nodes)
         entries = one.graph.adjacency.tocoo()
         weights = comparable_weights(entries.data, kind.within)
         window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
