@@ -53,9 +53,8 @@ def _sums(windows: Sequence[Taught]) -> list[Pair]:
     kind, first = SIDE_BY_SIDE[0], of_windows[0]
     if any(common_type(first, nodes) is None for nodes in of_windows):
         return []
-    names = np.unique(
-        np.concatenate([nodes.to_numpy(zero_copy_only=False) for nodes in of_windows])
-    )
+    ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
+    names = np.unique(np.concatenate(ids))
     shape = len(names), len(names)
     total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
     for one, nodes in zip(windows, ids, strict=True):
