@@ -28,6 +28,9 @@ class Model:
     trained: Weights | None = None  # of a trained encoder; None: those that the recipe's seed makes
     sha256: str | None = None  # `digest` that the weights made by the seed must have, if known
     method: Method = "bp"  # with which the model proved best
+    leads: bool = False
+    """Whether on a stream bp takes what the encoder weights, since that agreed best with labels of
+    past windows. Else the edges of later windows decide (`memory.judge`)."""
 
     def method_for(self, choice: MethodChoice) -> Method:
         """The method to detect with."""

@@ -23,6 +23,7 @@ class Weighing:
     recipe: Recipe
     weights: Weights
     threads: int = 1
+    leads: bool = False  # see `Model.leads`
 
     @property
     def parameters(self) -> BpParameters:
@@ -53,4 +54,4 @@ def weighing(model: Model, threads: int = 1) -> Weighing | None:
         return None
     if not model.trained["power"][0]:
         return None
-    return Weighing(model.recipe, model.trained, threads)
+    return Weighing(model.recipe, model.trained, threads, model.leads)

@@ -111,6 +111,8 @@ def pack(model: Model) -> PackedModel:
         files[WEIGHTS_FILE] = weights
     if model.method != "bp":  # what a recipe that names none means, as older ones do
         head["method"] = model.method
+    if model.leads:
+        head["leads"] = True
     head["recipe"] = recipe_values(model.recipe)
     if model.recipe.discriminator_widths is not None:
         head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
@@ -136,12 +138,12 @@ def read_model(store: Store) -> VersionedModel:
             recipe. Sizes are checked before anything is read.
         StoreUnreachable: nobody answers there; try again.
     """
-    values, recipe, bp, method, version = _read_head(store)
+    values, recipe, bp, how, version = _read_head(store)
     if values["format"] == STORED:
         trained = _read_weights(store, recipe, values["sha256"])
-        model = Model(recipe, bp, trained, method=method)
+        model = Model(recipe, bp, trained, **how)
     elif values.get("weights") == "seed":
-        model = Model(recipe, bp, sha256=values["sha256"], method=method)
+        model = Model(recipe, bp, sha256=values["sha256"], **how)
     else:
         raise ModelDamaged(
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
@@ -201,7 +203,7 @@ class _Head(NamedTuple):
     values: dict[str, Any]
     recipe: Recipe
     bp: BpParameters
-    method: Method
+    how: dict[str, Any]  # the model detects best, by the names of `Model`
     version: str
 
 
@@ -230,10 +232,15 @@ def _read_head(store: Store) -> _Head:
     if method not in get_args(Method):
         known = " or ".join(get_args(Method))
         raise ModelDamaged(f"{path}: method is {method!r:.80}, not {known}")
+    leads = values.get("leads", False)
+    if not isinstance(leads, bool):
+        raise ModelDamaged(f"{path}: leads is {leads!r:.80}, not true or false")
     try:
         recipe = Recipe.model_validate(values["recipe"])
         bp = BpParameters(**values["bp"])
-        return _Head(values, recipe, bp, method, _version(recipe, content))
+        return _Head(
+            values, recipe, bp, {"method": method, "leads": leads}, _version(recipe, content)
+        )
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
 

@@ -56,6 +56,12 @@ def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 
 
+def test_a_model_says_whether_its_encoder_leads_on_a_stream(recipe: Recipe, tmp_path: Path) -> None:
+    for leads in (True, False):
+        save_model(Model(recipe, BP, leads=leads), tmp_path / str(leads))
+        assert load_model(tmp_path / str(leads)).leads == leads
+
+
 def test_a_model_says_its_method_and_older_ones_are_for_bp(recipe: Recipe, tmp_path: Path) -> None:
     for method in get_args(Method):
         save_model(Model(recipe, BP, method=method), tmp_path / method)

@@ -113,10 +113,12 @@ def gone_on(step: Step, before: Aligned) -> Found:
     fresh = None if step.find else _fresh(step, before, hypotheses)
     if fresh is not None:
         hypotheses = fresh.hypotheses
-    leader = leader_of(hypotheses)
+    by_labels = step.weigh is not None and step.weigh.leads
+    leader = leader_of(hypotheses, by_labels=by_labels)
     if leader != led:
         for at in (leader, led):
             hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
+    leads = hypotheses[leader].kind.by  # a weighted sum is that of the first hypothesis
     followers, learned = served(hypotheses, leader), before.memory.known.stay
     for at, one in enumerate(hypotheses):
         if at == leader:
@@ -125,7 +127,7 @@ def gone_on(step: Step, before: Aligned) -> Found:
             hypotheses[at], learned = _filtered(step, before, one, at in followers)
         elif at in followers:
             hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
-        elif len(one.evidence.indices) + len(before.window.indices) <= SMALL:
+        elif _is_small(one, before) or (at == 0 and leads == "weighted"):
             hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
     if fresh is not None:
         hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
@@ -250,6 +252,10 @@ def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> Fresh |
     ]
     leads = boosted[leader_of(boosted)].kind.by == "filter"
     return Fresh(found, boosted) if leads else None
+
+
+def _is_small(one: Hypothesis, before: Aligned) -> bool:
+    return len(one.evidence.indices) + len(before.window.indices) <= SMALL
 
 
 def _is_weighted(window: Rows) -> bool:

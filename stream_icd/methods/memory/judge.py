@@ -78,8 +78,14 @@ def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
     return max(range(len(hypotheses)), key=worth)
 
 
-def leader_of(hypotheses: Sequence[Hypothesis]) -> int:
-    """Return which hypothesis leads: the filter if it is far ahead, else the best sum."""
+def leader_of(hypotheses: Sequence[Hypothesis], *, by_labels: bool = False) -> int:
+    """Return which hypothesis leads: the filter if it is far ahead, else the best sum.
+
+    by_labels: whether labels have shown that it is the one that the encoder weights.
+    """
+    for at, one in enumerate(hypotheses):
+        if by_labels and one.kind.by == "weighted":
+            return at
     for at, one in enumerate(hypotheses):
         if one.kind.by == "filter" and (one.saved > MARGIN or len(hypotheses) == 1):
             return at

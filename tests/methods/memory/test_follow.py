@@ -100,8 +100,8 @@ class Knowing:
 
     parameters = as_weighted(0.0)
 
-    def __init__(self, across: float) -> None:
-        self.across = across
+    def __init__(self, across: float, *, leads: bool = False) -> None:
+        self.across, self.leads = across, leads
 
     def __call__(self, graph: csr_array) -> csr_array:
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
@@ -122,6 +122,16 @@ def test_a_learned_weight_leads_the_first_window_and_does_no_harm() -> None:
     assert first.memory.leading.kind.by == "weighted"
     misled = then(first.memory, CLIQUES, 1, weigh=Knowing(across=100.0))
     assert misled.communities.tolist() == CLIQUE.tolist()
+
+
+def test_a_weighted_sum_that_labels_chose_leads_whatever_the_edges_say() -> None:
+    memory = None
+    for number in range(3):
+        found = then(memory, CLIQUES, number, weigh=Knowing(across=1.0, leads=True))
+        memory = found.memory
+    assert memory is not None
+    assert memory.leading is not None
+    assert (memory.leading.kind.by, memory.since) == ("weighted", 3)
 
 
 @pytest.mark.parametrize("text", ["", "never", "0", "0.5", "-1", "nan", "1e9"])

@@ -74,7 +74,7 @@ def with_edges(
     if not taught:
         if parent is None or before is None:
             return model, EncoderProof("not trained", 0)
-        kept = replace(model, trained=before, method=parent.method)
+        kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
         return kept, EncoderProof("its parent's", 0)
     n_tests = quarter(len(taught))
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
@@ -91,7 +91,10 @@ def with_edges(
             clock=clock,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
-    ways = {BP: model, **_ways(PARENTS, model, before), **_ways(LEARNED, model, learned)}
+    streams = all(one.graph.moment is not None for one in taught)
+    ways = {BP: model}
+    for name, weights in ((PARENTS, before), (LEARNED, learned)):
+        ways |= _ways(name, model, weights, streams=streams)
     chosen, proof = best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
 
@@ -114,12 +117,13 @@ def with_weights(
     return chosen, replace(proof, state="learned")
 
 
-def _ways(name: str, model: Model, weights: Weights | None) -> dict[str, Model]:
-    """The ways to use weights, by name."""
+def _ways(name: str, model: Model, weights: Weights | None, *, streams: bool) -> dict[str, Model]:
+    """The ways to use weights, by name; on streams, memory can let itself be led by them."""
     if weights is None:
         return {}
     trained = replace(model, trained=weights)
-    return {f"bp, {name}": trained, f"icd, {name}": replace(trained, method="icd")}
+    led = {f"bp, led by {name}": replace(trained, leads=True)} if streams else {}
+    return {f"bp, {name}": trained, **led, f"icd, {name}": replace(trained, method="icd")}
 
 
 def best_of(
