@@ -15,9 +15,9 @@ from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
 from stream_icd.learning.training.icd.epochs import Epoch, History
 from stream_icd.learning.training.icd.fit_edges import taught_by
 from stream_icd.learning.training.icd.proved_encoder import (
-    MOST_TAUGHT,
     EncoderProof,
     control,
+    newest,
     with_edges,
     with_weights,
 )
@@ -108,7 +108,7 @@ def train_model(
     elif recipe.learns_edges:
         model, proof = with_edges(
             model,
-            taught_by(second[-MOST_TAUGHT:], recipe.seed, threads),
+            taught_by(newest(second), recipe.seed, threads),
             threads=threads,
             on_step=partial(on_step, "learn the encoder"),
         )

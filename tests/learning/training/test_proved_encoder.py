@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, diags_array
 
 from stream_icd.learning.training.card import encoder_section
 from stream_icd.learning.training.icd import learn_edges as module
@@ -15,6 +16,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
     BP,
     CONTROL,
     EncoderProof,
+    newest,
     with_edges,
     with_weights,
 )
@@ -133,3 +135,14 @@ def test_weights_of_the_papers_losses_are_kept_also_if_bp_is_better() -> None:
     assert model.trained is weights
     model, proof = with_weights(plain, None, [mixed(1)])
     assert (proof.state, model.trained) == ("not trained", None)
+
+
+def test_more_small_graphs_than_large_ones_teach() -> None:
+    def graphs(n_nodes: int, n_graphs: int) -> list[LabelledGraph]:
+        path = np.ones(n_nodes - 1)
+        adjacency = csr_array(diags_array([path, path], offsets=[-1, 1]))
+        return [LabelledGraph(adjacency)] * n_graphs
+
+    assert [len(newest(graphs(100, n))) for n in (0, 3, 60)] == [0, 3, 40]
+    assert len(newest(graphs(100_000, 60))) == 10
+    assert len(newest(graphs(10_001, 60))) == 20

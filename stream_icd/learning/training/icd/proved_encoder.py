@@ -17,12 +17,18 @@ from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.learning.training.icd.scored import Scored, scored
 from stream_icd.learning.training.icd.summed import summed
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
 
-MOST_TAUGHT = 10
-"""Graphs that the encoder learns from, the newest: more add little (docs/retraining.md)."""
+FEWEST_NEWEST, MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
+"""Graphs that the encoder learns from, the newest. More large ones add little (docs/retraining.md);
+small ones teach together what one large one does, up to so many entries."""
+
+FEWEST_TO_LEAD = 5
+"""Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
+two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
 EncoderState = Literal["learned", "its parent's", "not trained"]
 
@@ -47,6 +53,17 @@ def quarter(n_graphs: int) -> int:
     return max(1, n_graphs // 4)
 
 
+def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
+    """The last graphs that the encoder learns from."""
+    room, n_graphs = MOST_ENTRIES, 0
+    for graph in reversed(graphs[-MOST_NEWEST:]):
+        room -= graph.adjacency.nnz
+        if n_graphs >= FEWEST_NEWEST and room < 0:
+            break
+        n_graphs += 1
+    return graphs[len(graphs) - n_graphs :]
+
+
 def with_edges(
     model: Model,
     taught: Sequence[Taught],
@@ -62,12 +79,12 @@ def with_edges(
     The newest quarter of the graphs validates; nothing is learned from fewer than two.
 
     Args:
-        taught: in time order; the newest `MOST_TAUGHT` are used.
+        taught: in time order; the `newest` are used.
         parent: the model before this one. If it has trained weights of the same encoder, learning
             starts from these.
         seconds: time limit of the learning; the best weights until then are tried.
     """
-    taught = taught[-MOST_TAUGHT:]
+    taught = taught[len(taught) - len(newest([one.graph for one in taught])) :]
     before = None
     if parent is not None and parent.recipe.encoder == model.recipe.encoder:
         before = parent.trained
@@ -91,7 +108,7 @@ def with_edges(
             clock=clock,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
-    streams = all(one.graph.moment is not None for one in taught)
+    streams = n_tests >= FEWEST_TO_LEAD and all(one.graph.moment is not None for one in taught)
     ways = {BP: model}
     for name, weights in ((PARENTS, before), (LEARNED, learned)):
         ways |= _ways(name, model, weights, streams=streams)
