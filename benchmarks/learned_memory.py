@@ -1,0 +1,79 @@
+"""What an encoder that is learned from the first half of a stream brings to memory in the second.
+
+    python -m benchmarks.learned_memory --data FOLDER
+
+FOLDER holds labelled/. The labels of the first half teach as `consume retrain` does it; K is
+unknown in the second half. Writes a section of docs/stream_memory.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.shared.commit import measured_at
+from benchmarks.shared.methods.stream_methods import remembering
+from benchmarks.shared.pages.sections import write_section
+from benchmarks.shared.streams.known_streams import KnownWindow, known_streams
+from stream_icd.core.node_ids import widened
+from stream_icd.learning.training.icd.fit_edges import Taught
+from stream_icd.learning.training.icd.proved_encoder import with_edges
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.icd.recipe import EDGES, Recipe
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import ami
+from stream_icd.registry.find import open_model
+
+STREAMS = ("hospital", "un_votes", "ants_1", "workplace_hours", "basketball_weeks", "brain")
+PAGE = "stream_memory.md"
+
+
+def main() -> None:
+    """Write the section."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    streams = known_streams(parser.parse_args().data)
+    lines = [
+        "| stream | windows | without | **with the encoder** | what was chosen |",
+        "|---|---|---|---|---|",
+    ]
+    with threadpool_limits(1):
+        for stream in streams.values():
+            if stream.name in STREAMS:
+                lines.append(_row(stream.name, stream.load(0)))
+                print(lines[-1], flush=True)
+    write_section(PAGE, "learned_memory.py", "\n".join([*lines, "", measured_at()]))
+
+
+def _row(name: str, windows: Sequence[KnownWindow]) -> str:
+    half, default = len(windows) // 2, open_model("default").model
+    taught = [_taught(window) for window in windows[:half]]
+    learned, proof = with_edges(Model(Recipe(name="learned", encoder=EDGES), default.bp), taught)
+    without, with_it = (_second_half(windows, model, half) for model in (default, learned))
+    return f"| {name} | {len(windows)} | {without:.1f} | **{with_it:.1f}** | {proof.chosen} |"
+
+
+def _taught(window: KnownWindow) -> Taught:
+    snapshot = window.snapshot
+    moment = Moment("stream", widened(snapshot.nodes), snapshot.window)
+    graph = LabelledGraph(snapshot.adjacency(), None, moment)
+    return Taught(graph, window.classes.astype(np.int32), "labels")
+
+
+def _second_half(windows: Sequence[KnownWindow], model: Model, half: int) -> float:
+    """Mean AMI in percent of the second half, with memory from the first window on."""
+    found = remembering(detect_remembering, model)(windows)
+    scores = []
+    for window, one in list(zip(windows, found, strict=True))[half:]:
+        known = window.classes >= 0
+        scores.append(100 * ami(window.classes[known], one.communities[known]))
+    return float(np.mean(scores))
+
+
+if __name__ == "__main__":
+    main()
