@@ -29,7 +29,6 @@ from sklearn.utils.estimator_checks import (
 from stream_icd.core.errors import BadInput, BadSettings, ModelNotFound
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.interfaces.estimator import ICD, NotFitted
-from stream_icd.learning.training.icd import learn_edges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
@@ -251,18 +250,11 @@ def mixed(seed: int) -> PlantedGraph:
     return generate_lfr(np.random.default_rng(seed), settings)
 
 
-@pytest.fixture
-def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn_edges, "STEPS", 100)
-
-
 @pytest.fixture(scope="module")
 def taught() -> ICD:
     """Without a recipe: the encoder edges, from the labels of two graphs; a third validates."""
     past = [mixed(seed) for seed in (1, 2, 3)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learn_edges, "STEPS", 100)
-        return ICD("icd").fit([one.adjacency() for one in past], [one.communities for one in past])
+    return ICD("icd").fit([one.adjacency() for one in past], [one.communities for one in past])
 
 
 def test_without_a_recipe_icd_learns_from_labels_which_edges_join(taught: ICD) -> None:
@@ -321,14 +313,12 @@ def test_memory_works_with_the_encoder_edges(taught: ICD, drifting: list[Planted
     assert scores[-1] > max(0.7, scores[0])
 
 
-@pytest.mark.usefixtures("few_steps")
 def test_the_encoder_edges_learns_from_a_single_graph() -> None:
     graph = mixed(1)
     learned = ICD("icd").fit([graph], [graph.communities]).learned_
     assert learned.n_examples == graph.adjacency().nnz / 2
 
 
-@pytest.mark.usefixtures("few_steps")
 def test_without_labels_the_encoder_edges_learns_from_what_bp_finds() -> None:
     settings = LfrSettings(600, mixing=0.4)
     graphs = [generate_lfr(np.random.default_rng(seed), settings).adjacency() for seed in (1, 2)]
@@ -352,8 +342,6 @@ def test_the_encoder_edges_learns_without_torch() -> None:
     code = (
         "import sys, numpy as np\n"
         "from stream_icd import ICD\n"
-        "from stream_icd.learning.training.icd import learn_edges\n"
-        "learn_edges.STEPS = 10\n"
         "graph = np.kron(np.eye(4), np.ones((9, 9)) - np.eye(9))\n"
         "ICD('icd').fit([graph, graph]).predict(graph)\n"
         "sys.exit('torch' in sys.modules)"

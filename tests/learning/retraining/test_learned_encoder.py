@@ -30,7 +30,6 @@ from stream_icd.learning.retraining.retrain import retrain
 from stream_icd.learning.retraining.settings import BUDGET, Retraining
 from stream_icd.learning.retraining.state import read_state
 from stream_icd.learning.retraining.windows import UNKNOWN, Lesson, Sizes, accumulated, lesson
-from stream_icd.learning.training.icd import learn_edges as module
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.registry import digest
@@ -59,14 +58,7 @@ GOOD = Model(Recipe(name="good"), BpParameters(mixing=0.5))  # finds small windo
 
 
 @pytest.fixture(scope="module", autouse=True)
-def fewer_steps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "STEPS", 150)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bp_is_known(fewer_steps: None) -> Iterator[list[bool]]:  # noqa: ARG001
+def bp_is_known() -> Iterator[list[bool]]:
     """bp's numbers take no time; yields whether they were to be learned from labels."""
     by_labels = list[bool]()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from safetensors.numpy import save
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.learning.training.icd import learn_edges as module
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edges
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
@@ -53,15 +51,8 @@ def k_means_nmi(graph: LabelledGraph, weights: Weights) -> float:
     return nmi(graph.labels, cluster(embedding, graph.n_communities or 0))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fewer_steps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "STEPS", 100)
-        yield
-
-
 @pytest.fixture(scope="module")
-def learned(fewer_steps: None) -> LearnedEdges:  # noqa: ARG001
+def learned() -> LearnedEdges:
     return learn_edges([pair(mixed(seed)) for seed in (1, 2)], RECIPE, validation=[pair(mixed(3))])
 
 

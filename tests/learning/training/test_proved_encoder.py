@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from scipy.sparse import csr_array, diags_array
 
 from stream_icd.learning.training.card import encoder_section
-from stream_icd.learning.training.icd import learn_edges as module
 from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.proved_encoder import (
     BP,
@@ -42,15 +40,8 @@ def mixed(seed: int, *, wrong: bool = False) -> Taught:
     return Taught(LabelledGraph(made.adjacency()), labels, "labels")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fewer_steps() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "STEPS", 200)
-        yield
-
-
 @pytest.fixture(scope="module")
-def learned(fewer_steps: None) -> tuple[Model, EncoderProof]:  # noqa: ARG001
+def learned() -> tuple[Model, EncoderProof]:
     return with_edges(MODEL, [mixed(seed) for seed in range(1, 5)])
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import cos, inf, pi
+from math import ceil, cos, inf, pi, prod
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -38,8 +38,12 @@ from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne
 from stream_icd.methods.quality.agreement import ami
 
-STEPS, BATCH, RATE = 3000, 2048, 0.01
-"""Steps of Adam in each round, edges in a step, and the learning rate, which falls to 0."""
+BATCH, RATE = 2048, 0.01
+"""Edges in a step of Adam, and the learning rate, which falls to 0 in each round."""
+
+PASSES, FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
+"""Passes over the examples in each round, and limits of its steps. More passes learn few examples
+by heart (docs/measured/encoder.md)."""
 
 MOMENTS = 10
 """How often in a round the validation graphs are asked."""
@@ -84,12 +88,21 @@ class LearnedEdges:
     @property
     def stopped(self) -> bool:
         """Whether the time was up before all steps were done."""
-        return any(one.steps < STEPS for one in self.rounds)
+        return any(one.steps < n_steps(self.n_examples) for one in self.rounds)
 
     @property
     def is_better(self) -> bool:
         """Whether the weights are better than those that learning started with."""
         return any(one.after < one.before for one in self.rounds)
+
+
+def n_steps(n_examples: int) -> int:
+    """Steps of each round.
+
+    >>> n_steps(1000), n_steps(20_000), n_steps(200_000)
+    (100, 313, 3000)
+    """
+    return min(max(ceil(PASSES * n_examples / BATCH), FEWEST_STEPS), MOST_STEPS)
 
 
 def learn_edges(
@@ -245,22 +258,16 @@ def _learn_round(
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
         weights["scale"][number] = np.maximum(examples.columns.std(axis=0, dtype=np.float64), 1e-6)
     judges = examples if tests is None else tests
-    layers = {name: weights[name][number] for name in LAYERS}
-    numbers = np.concatenate([layer.ravel() for layer in layers.values()])
-    ends = np.cumsum([layer.size for layer in layers.values()])[:-1]
-
-    def write(flat: Floats32) -> None:
-        for layer, part in zip(layers.values(), np.split(flat, ends), strict=True):
-            layer[...] = part.reshape(layer.shape)
-
+    numbers = np.concatenate([weights[name][number].ravel() for name in LAYERS])
+    layers = _layers(numbers, weights, number)
     before = least = judges.loss(weights, number)
     best = numbers.copy()
     mean, square = np.zeros_like(numbers), np.zeros_like(numbers)
     columns = (examples.columns - weights["mean"][number]) / weights["scale"][number]
-    step = 0
+    step, last = 0, n_steps(len(columns))
     with single_threaded_blas():
-        while step < STEPS and (used := time_of_round.share) < 1:
-            rate = RATE * (1 + cos(pi * max(step / STEPS, used))) / 2
+        while step < last and (used := time_of_round.share) < 1:
+            rate = RATE * (1 + cos(pi * max(step / last, used))) / 2
             step += 1
             batch = rng.integers(0, len(columns), BATCH)
             gradient = _gradient(
@@ -270,14 +277,27 @@ def _learn_round(
             square += (1 - SECOND_DECAY) * (gradient * gradient - square)
             size = np.sqrt(square / (1 - SECOND_DECAY**step)) + 1e-8
             numbers -= rate * (mean / (1 - FIRST_DECAY**step)) / size
-            write(numbers)
-            if step % (STEPS // MOMENTS) == 0:
+            if step * MOMENTS // last > (step - 1) * MOMENTS // last:
+                _write(layers, weights, number)
                 loss = judges.loss(weights, number)
                 if tests is None or loss < least:
                     least, best = loss, numbers.copy()
-                on_step(number * STEPS + step, ROUNDS * STEPS)
-    write(best)
+                on_step(number * last + step, ROUNDS * last)
+    _write(_layers(best, weights, number), weights, number)
     return LearnedRound(before, least, step)
+
+
+def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:
+    """Views of all numbers of a round's layers, flat, in the shapes of the layers."""
+    shapes = {name: weights[name][number].shape for name in LAYERS}
+    parts = np.split(numbers, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+    named = zip(shapes.items(), parts, strict=True)
+    return {name: part.reshape(shape) for (name, shape), part in named}
+
+
+def _write(layers: dict[str, Floats32], weights: Weights, number: int) -> None:
+    for name, layer in layers.items():
+        weights[name][number] = layer
 
 
 def _gradient(
