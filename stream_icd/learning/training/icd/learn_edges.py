@@ -43,7 +43,7 @@ BATCH, RATE = 2048, 0.01
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
 """Passes over the examples in each round, and limits of its steps. More passes learn few examples
-by heart (docs/measured/encoder.md)."""
+by heart (docs/retraining.md)."""
 
 MOMENTS = 10
 """How often in a round the validation graphs are asked."""
