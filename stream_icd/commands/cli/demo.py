@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.naming import TOPIC, NamesFile
+from stream_icd.commands.programs.declared import command, option, path
+from stream_icd.commands.programs.naming import TOPIC, OneNames, graph_and_file
 from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
 
@@ -58,7 +58,7 @@ class Demo(MethodOptions):
         "with drifting communities.",
     )
     limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 90.", min=1)
-    names: NamesFile = None
+    names: OneNames = None
     view: bool = option(False, "Serve the live page while the demonstration runs.")
     port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
     out: Path = option(Path("out"), "Folder for picture, results and logs.")
@@ -123,15 +123,26 @@ class Demo(MethodOptions):
     @property
     def by_names(self) -> tuple[str, ...]:
         """`--names`, for the page."""
-        return () if self.names is None else ("--names", str(self.names.resolve()))
+        if self.names is None:
+            return ()
+        graph, file = graph_and_file(self.names, None)
+        of = "" if graph is None else f"{graph}="
+        return ("--names", f"{of}{path(file).resolve()}")
 
     def attributes(self) -> "Attributes | None":
         """Read the table of attributes, if there is one."""
+        from stream_icd.sources.datasets.as_topology import name_of
         from stream_icd.sources.node_tables import read_attributes
 
-        if self.names == TOPIC:
+        if self.names is None:
+            return None
+        if self.names == str(TOPIC):
             raise BadSettings("--names topic: the demonstration has its own broker; give a file")
-        return None if self.names is None else read_attributes(self.names)
+        ours = "lfr" if self.data is None else name_of(self.data)
+        graph, file = graph_and_file(self.names, ours)
+        if graph != ours:
+            raise BadSettings(f"--names {self.names}: the graph of the demonstration is {ours}")
+        return read_attributes(path(file))
 
     def programs(self, folder: Path) -> "Programs":
         """Return the producer and the detector, the page if wanted, and the story if any."""

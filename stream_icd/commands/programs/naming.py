@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from stream_icd.methods.names.attributes import Tables
     from stream_icd.methods.names.names import Naming
 
-NamesFile = Annotated[
-    Path | None,
+OneNames = Annotated[
+    str | None,
     Option(
         "--names",
-        parser=path,
-        metavar="FILE|topic",
+        metavar="[GRAPH=]FILE",
         help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country. topic: by "
-        "icd.attributes.v1, where attributes may change.",
+        "Parquet, with the column node and one for each attribute, such as country.",
     ),
 ]
 
@@ -84,7 +82,7 @@ def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
 
     found: dict[str | None, Path] = {}
     for name in names:
-        of, file = _graph_and_file(name, graph)
+        of, file = graph_and_file(name, graph)
         if of in found:
             raise BadSettings(
                 f"--names {name}: there is a table of "
@@ -102,7 +100,7 @@ def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
     return Tables({of: read_attributes(file) for of, file in found.items()})
 
 
-def _graph_and_file(name: str, graph: str | None) -> tuple[str | None, str]:
+def graph_and_file(name: str, graph: str | None) -> tuple[str | None, str]:
     """Return both parts of `GRAPH=FILE`; a file may have the whole name."""
     of, equals, file = name.partition("=")
     if not equals or not of or "/" in of or path(name).exists():

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from stream_icd.commands.cli.demo import app
+from stream_icd.commands.cli.demo import Demo, app
 from stream_icd.core.communities import STAGES
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
@@ -108,6 +108,21 @@ def test_a_horizon_that_is_none_is_refused_before_anything_starts(tmp_path: Path
     assert isinstance(done.exception, BadSettings)
     assert "horizon 0.0: give auto, off" in str(done.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_of_names_belongs_to_the_graph_of_the_demonstration(tmp_path: Path) -> None:
+    table = tmp_path / "countries.csv"
+    table.write_text("node,country\n1,DE\n")
+    out = ["--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["--data", "as-733.tar.gz", "--names", f"other={table}", *out])
+    assert isinstance(done.exception, BadSettings)
+    assert f"--names other={table}: the graph of the demonstration is as-733" in str(done.exception)
+    for names in (str(table), f"as-733={table}"):
+        demo = Demo(data=Path("as-733.tar.gz"), names=names, view=True)
+        attributes = demo.attributes()
+        assert attributes is not None
+        assert attributes.rows() == {"1": {"country": "DE"}}
+        assert demo.programs(tmp_path).others["view"][-2:] == ("--names", names)
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
