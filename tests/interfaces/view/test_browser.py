@@ -1140,3 +1140,31 @@ def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> No
         tab.select_option("#model", index=1)
         tab.wait_for_function("location.search.includes('model=b%0Ab')")
         sync_api.expect(tab.locator("#trouble")).to_be_hidden()
+
+
+PANELS = ("flow", "map", "map&all=1", "life", "events&sure=all&kinds=continued,grown", "compare")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_any_panel(opened: Opened, scheme: str) -> None:
+    """With the details of a community and a node open, and an event in sight."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+    ).Axe()
+    everything, found = seen(6), []
+    for origin in ("one", "two"):
+        everything.add(window(7, [0, 0, 0, 1, 1, 1]), origin)
+    with page_of(everything) as (_, address):
+        for panel in PANELS:
+            tab = opened(address, f"?community=1&node=7&view={panel}", color_scheme=scheme)
+            tab.wait_for_selector("#details:not([hidden])")
+            tab.wait_for_function("document.querySelector('section:not([hidden])').children.length")
+            broken = axe.run(tab).response["violations"]
+            found += [
+                (panel, one["id"], node["target"], node["failureSummary"])
+                for one in broken
+                if one["impact"] in ("serious", "critical")
+                for node in one["nodes"]
+            ]
+            tab.close()
+    assert found == []
