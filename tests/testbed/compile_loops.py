@@ -6,3 +6,4 @@ from stream_icd.streaming.detection.settings import DetectSettings
 
 if __name__ == "__main__":
     Detection(open_model("default"), DetectSettings(memory="auto")).warm_up()
+    Detection(open_model("lfr"), DetectSettings(memory="auto", method="icd")).warm_up()
