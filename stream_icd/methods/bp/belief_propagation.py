@@ -69,6 +69,11 @@ class Marginals(NamedTuple):
         """The most probable community of each node, (n,): of `start`; some may become empty."""
         return self.communities[:, 0].copy()
 
+    @property
+    def beliefs(self) -> Prior:
+        """What is believed of each node, for those that remember it."""
+        return Prior(self.communities, self.shares)
+
 
 def uninformed_prior(n_nodes: int) -> Prior:
     """The empty recollection, for the first window."""

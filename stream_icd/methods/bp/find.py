@@ -26,6 +26,11 @@ from stream_icd.methods.bp.level_graph import (
     finest_level,
 )
 from stream_icd.methods.bp.likelihood import bounded_mixing
+from stream_icd.methods.bp.memberships import (
+    Memberships,
+    believed_memberships,
+    memberships_given_others,
+)
 from stream_icd.methods.bp.modularity import maximise_modularity, move_nodes, refined
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import (
@@ -68,14 +73,43 @@ def find_communities(
     >>> find_communities(two, BpParameters()).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    n_nodes = adjacency.shape[0]
-    n_communities = checked_n_communities(n_communities, n_nodes)
-    if n_nodes == 0:
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    if adjacency.shape[0] == 0:
         return np.empty(0, np.int32)
+    return _found_in(adjacency, parameters, n_communities, seed, threads)[1].labels
+
+
+@uninterrupted()
+def find_memberships(
+    adjacency: csr_array,
+    parameters: BpParameters,
+    n_communities: int | None = None,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[Labels, Memberships]:
+    """`find_communities`, and how probable it is that each node belongs to its community."""
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    if adjacency.shape[0] == 0:
+        nobody, zeros = np.empty(0, np.int32), np.empty(0, np.float32)
+        return nobody, Memberships(zeros, nobody, zeros)
+    graph, found = _found_in(adjacency, parameters, n_communities, seed, threads)
+    if found.beliefs is None:
+        return found.labels, memberships_given_others(graph, found.labels)
+    return found.labels, believed_memberships(found.beliefs, found.labels)
+
+
+def _found_in(
+    adjacency: csr_array,
+    parameters: BpParameters,
+    n_communities: int | None,
+    seed: int,
+    threads: int,
+) -> tuple[LevelGraph, Partition]:
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
     rng = np.random.default_rng(seed)
-    with keep_threads(threads_for(n_nodes, threads)):
-        return found_exactly(graph, parameters, n_communities, rng).labels
+    with keep_threads(threads_for(graph.n_nodes, threads)):
+        return graph, found_exactly(graph, parameters, n_communities, rng)
 
 
 def found_exactly(
@@ -105,13 +139,15 @@ def _found(
         return least_description(graph, parameters.sweeps, rng, n_communities)
     resolution, believed = parameters.resolution, parameters.mixing is not None
     labels = maximise_modularity(graph, resolution, rng, iterations=parameters.iterations)
+    beliefs = None
     if parameters.mixing is not None:
         k = int(labels.max()) + 1
         model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
-        labels = believe(graph, labels, k, model, parameters.sweeps).likeliest
+        marginals = believe(graph, labels, k, model, parameters.sweeps)
+        labels, beliefs = marginals.likeliest, marginals.beliefs
     if n_communities is not None:
         labels = exactly(graph, labels, n_communities, resolution, rng, believed)
-    return measured(graph, labels, resolution)._replace(believed=believed)
+    return measured(graph, labels, resolution)._replace(believed=believed, beliefs=beliefs)
 
 
 class _Search(NamedTuple):
@@ -171,7 +207,9 @@ def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) 
         labels = exactly(
             how.graph, partition.labels, n_communities, gamma, how.rng, partition.believed
         )
-        return _candidate(how.graph, labels, gamma)._replace(believed=partition.believed)
+        return _candidate(how.graph, labels, gamma)._replace(
+            believed=partition.believed, beliefs=partition.beliefs
+        )
 
     if not how.graph.n_edges:
         return with_k(partitions[0])
@@ -252,7 +290,7 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
         bits -= measured(graph, labels).bits
         labels, _ = compact(np.where(lost[start.labels], start.labels, found.likeliest))
         bits += measured(graph, labels).bits
-    return Partition(labels, bits, found.mixing, start.resolution, believed=True)
+    return Partition(labels, bits, found.mixing, start.resolution, True, found.beliefs)
 
 
 def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> float:

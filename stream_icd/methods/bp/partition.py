@@ -24,6 +24,7 @@ from stream_icd.methods.bp.modularity import (
     move_nodes,
     refined,
 )
+from stream_icd.methods.bp.sweep import Prior
 from stream_icd.methods.quality.partition import bits_per_edge
 
 COARSER = 2.0
@@ -38,6 +39,7 @@ class Partition(NamedTuple):
     mixing: float  # μ, the fraction of the edge weight between communities
     resolution: float = 1.0  # γ at which local moves found it
     believed: bool = False  # True if these are the most probable communities of beliefs
+    beliefs: Prior | None = None  # these, if they are at hand
 
 
 def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
