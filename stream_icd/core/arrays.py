@@ -9,6 +9,9 @@ from stream_icd.core.errors import BadSettings
 
 Floats = NDArray[np.float64]
 
+Shares = NDArray[np.float32]
+"""Probabilities, from 0 to 1."""
+
 Ids = NDArray[np.int64]
 """Ids, or positions: of nodes, communities or windows."""
 

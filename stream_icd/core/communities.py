@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.core.arrays import Floats, Ids, n_distinct
+from stream_icd.core.arrays import NOBODY, Floats, Ids, Shares, n_distinct
 from stream_icd.core.errors import BadCommunities, BadSettings
 from stream_icd.core.snapshot import Window, checked_ids
 
@@ -99,6 +99,13 @@ class Communities:
         moved_bits: `(m,)` float64: how many bits more the edges of the window need if these nodes
             were still where they were, or a new community one with that it is linked to most. None
             without `moved`.
+        probabilities: how probable it is that each node is in its community, `(n_nodes,)` float32,
+            0 to 1. None if the method says nothing of it.
+        second_ids: stable id of the most probable other community of each node, `(n_nodes,)` int64,
+            -1 if none is worth naming. It may have no node in this window. None without
+            `probabilities` or `community_ids`.
+        second_probabilities: how probable that one is, `(n_nodes,)` float32, 0 if there is none.
+            None without `second_ids`.
         memory: what memory contributed; None without memory.
         horizon: how many windows the memory is worth, 1 or more; None without memory.
         predicted_bits: bits per edge that the communities known before saved on the edges of this
@@ -130,11 +137,15 @@ class Communities:
     predicted_bits: float | None = None
     moved: Ids | None = None
     moved_bits: Floats | None = None
+    probabilities: Shares | None = None
+    second_ids: Ids | None = None
+    second_probabilities: Shares | None = None
 
     def __post_init__(self) -> None:
         _check_assignment(self)
         _check_ids(self)
         _check_moved(self)
+        _check_probabilities(self)
 
     @property
     def n_nodes(self) -> int:
@@ -267,3 +278,29 @@ def _check_moved(communities: Communities) -> None:
     before, now = moved.T
     if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
         raise _refused(communities, f"moved needs ids from 0, and bits between ±{MOST_BITS}")
+
+
+def _check_probabilities(communities: Communities) -> None:
+    own, seconds = communities.probabilities, communities.second_ids
+    of_seconds, ids = communities.second_probabilities, communities.ids_of_nodes
+    if (seconds is None) != (of_seconds is None):
+        raise _refused(communities, "give second_ids and second_probabilities both, or neither")
+    n_nodes = communities.n_nodes
+    for name in ("probabilities", "second_probabilities"):
+        shares = getattr(communities, name)
+        if shares is not None and not (
+            shares.shape == (n_nodes,) and ((shares >= 0) & (shares <= 1)).all()
+        ):
+            raise _refused(communities, f"{n_nodes} nodes need one of {name} each, from 0 to 1")
+    if seconds is None or of_seconds is None:
+        return
+    if own is None or ids is None:
+        raise _refused(communities, "second_ids need probabilities and community_ids")
+    if seconds.shape != (n_nodes,) or not NOBODY <= seconds.min() <= seconds.max() < MOST_IDS:
+        raise _refused(
+            communities, f"{n_nodes} nodes need one of second_ids each, in -1..{MOST_IDS - 1}"
+        )
+    if (seconds == ids).any() or (of_seconds[seconds == NOBODY] > 0).any():
+        raise _refused(
+            communities, "a second community is another one than the node's, and has an id"
+        )

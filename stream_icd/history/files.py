@@ -32,7 +32,7 @@ from stream_icd.core.node_ids import wide_type
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, stable_ids
+from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, MEMBERSHIP, stable_ids
 from stream_icd.wire.events import EVENTS_TYPE
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
@@ -205,8 +205,8 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     """Return the table to archive: what the headers say of all rows, and the message's columns.
 
-    Snapshots always have the columns `weight`, `x` and `y`, and events `name`, null where a graph
-    has none, so that all files have the same schema.
+    Snapshots always have the columns `weight`, `x` and `y`, communities those of `MEMBERSHIP`, and
+    events `name`, null where a graph has none, so that all files have the same schema.
     """
     kind, said = noted.partition.kind, dict(noted.headers)
 
@@ -232,7 +232,9 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
         ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
         none = pa.nulls(table.num_rows, pa.int64())
         of_nodes = none if ids is None else pa.array(ids[table["community"].to_numpy()])
-        columns["community_id"] = of_nodes
+        columns["community_id"] = of_nodes  # earlier versions have it in the metadata only
+        for name, type in MEMBERSHIP.items():
+            columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
     if kind == "snapshots":
         for name in NUMBERS:
             columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
@@ -364,10 +366,11 @@ def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
     """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
     table = rows.select(list(noted.columns))
     for at, name in enumerate(noted.columns):
-        if name in ("x", "y"):  # Parquet leaves any bytes under nulls
-            absent = table[name].is_null().to_numpy()
-            floats = np.where(absent, 0.0, table[name].to_numpy())
-            table = table.set_column(at, name, pa.array(floats, mask=absent))
+        if name in ("x", "y", *MEMBERSHIP):  # Parquet leaves any bytes under nulls
+            kind, absent = table[name].type, table[name].is_null().to_numpy()
+            zero = pa.scalar(0, kind)
+            numbers = table[name].fill_null(zero).combine_chunks().to_numpy()
+            table = table.set_column(at, name, pa.array(numbers, kind, mask=absent))
     return Message(
         key=noted.partition.graph.encode(),
         value=write_table(table.replace_schema_metadata(dict(noted.metadata) or None)),

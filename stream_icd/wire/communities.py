@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_icd.core.arrays import Ids
+from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
 from stream_icd.core.errors import BadCommunities
 from stream_icd.core.node_ids import is_id_type
@@ -31,6 +31,13 @@ from stream_icd.wire.message import (
 COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"
 COLUMNS = {"node": True, "community": True}
+MEMBERSHIP = {
+    "community_id": pa.int64(),
+    "probability": pa.float32(),
+    "second_id": pa.int64(),
+    "second_probability": pa.float32(),
+}
+"""Further columns of communities, which those of earlier versions lack; null where not known."""
 IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
 MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
 """Keys in the metadata of the table's schema, which a reader may ignore."""
@@ -66,7 +73,7 @@ def encode_communities(communities: Communities) -> Message:
     }
     return event_message(
         communities.graph.encode(),
-        write_table(_node_table(communities).replace_schema_metadata(_metadata(communities))),
+        write_table(membership_table(communities).replace_schema_metadata(_metadata(communities))),
         type=COMMUNITIES_TYPE,
         source=f"stream_icd/models/{communities.model}",
         id=result_id(communities.snapshot_id, communities.model, communities.revision),
@@ -81,13 +88,14 @@ def decode_communities(
     """Decode communities; raises BadCommunities and LimitExceeded, see `wire.message`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
-        nodes, labels, metadata = _read_nodes(value, limits)
+        table = _read_nodes(value, COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
+        nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,
-            labels=labels,
+            labels=table["community"].to_numpy(),
             n_edges=fields.count("icd_n_edges") or 0,
             model=fields.text("icd_model"),
             modularity=fields.number("icd_modularity"),
@@ -108,7 +116,9 @@ def decode_communities(
             memory=_one_of(fields, "icd_memory", MEMORY_USES),
             horizon=_read_number(fields, "icd_horizon", least=1),
             predicted_bits=_read_number(fields, "icd_predicted_bits"),
+            **_read_memberships(table),
         )
+        _check_ids(communities, table)
         if communities.n_communities != fields.count("icd_k"):
             raise BadCommunities(
                 f"header icd_k says {fields.count('icd_k')} communities; "
@@ -157,19 +167,41 @@ def decode_labels(
     """Decode labels; raises as `decode_communities`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
-        nodes, labels, _ = _read_nodes(value, limits)
+        table = _read_nodes(value, COLUMNS, limits)
         return Labels(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
-            nodes=nodes,
-            labels=labels,
+            nodes=table["node"].combine_chunks(),
+            labels=table["community"].to_numpy(),
             source=fields.text("ce_source"),
         )
 
 
 def _node_table(result: Communities | Labels) -> pa.Table:
     return pa.table({"node": result.nodes, "community": pa.array(result.labels, pa.int32())})
+
+
+def membership_table(communities: Communities) -> pa.Table:
+    """Return the table of a communities message, without metadata: a row for each node."""
+    n_nodes, table = communities.n_nodes, _node_table(communities)
+    seconds = communities.second_ids
+    columns = {
+        "community_id": communities.ids_of_nodes,
+        "probability": communities.probabilities,
+        "second_id": seconds,
+        "second_probability": communities.second_probabilities,
+    }
+    for name, kind in MEMBERSHIP.items():
+        values, absent = columns[name], None
+        if values is None:
+            values, absent = np.zeros(n_nodes), np.ones(n_nodes, np.bool_)
+        elif seconds is not None and name.startswith("second"):
+            absent = seconds < 0
+            values = np.where(absent, 0, values)  # what is under a null is a part of the bytes
+        column = pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=absent)
+        table = table.append_column(name, column)
+    return table
 
 
 def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
@@ -211,23 +243,53 @@ def _numbers(
         return numbers.astype(kind.newbyteorder("="))
 
 
-def _read_nodes(
-    value: bytes | None, limits: Limits
-) -> tuple[pa.Array, np.ndarray, Mapping[bytes, bytes]]:
-    table = read_table(value, COLUMNS, limits, BadCommunities).combine_chunks()
+def _read_nodes(value: bytes | None, columns: Mapping[str, bool], limits: Limits) -> pa.Table:
+    table = read_table(value, columns, limits, BadCommunities).combine_chunks()
     node, community = table.schema.field("node").type, table.schema.field("community").type
     if not is_id_type(node) or community != pa.int32():
         raise BadCommunities(
             f"node has type {node!s:.80} and community {community!s:.80}; expected ids and int32"
         )
-    if not table.num_rows or any(column.null_count for column in table.columns):
+    if not table.num_rows or any(table[name].null_count for name in COLUMNS):
         raise BadCommunities(f"the table has {table.num_rows} rows, or nulls among them")
-    nodes = table["node"].combine_chunks()
-    if not _differ(nodes):
+    if not _differ(table["node"].combine_chunks()):
         raise BadCommunities(
             "a node is in the table more than once; list each node of the snapshot once"
         )
-    return nodes, table["community"].to_numpy(), table.schema.metadata or {}
+    return table
+
+
+def _read_memberships(table: pa.Table) -> dict[str, NDArray[Any] | None]:
+    """Return the columns of `MEMBERSHIP` but `community_id`, as `Communities` has them."""
+    own, seconds, of_seconds = (
+        _known(table, name) for name in ("probability", "second_id", "second_probability")
+    )
+    if seconds is not None and of_seconds is not None:
+        absent = np.isnan(seconds)
+        if (absent != np.isnan(of_seconds)).any():
+            raise BadCommunities("second_id and second_probability are not null in the same rows")
+        seconds = np.where(absent, NOBODY, seconds).astype(np.int64)
+        of_seconds = np.where(absent, 0, of_seconds).astype(np.float32)
+    return {"probabilities": own, "second_ids": seconds, "second_probabilities": of_seconds}
+
+
+def _known(table: pa.Table, name: str) -> NDArray[Any] | None:
+    """Return a column of `MEMBERSHIP`, NaN for null; None if it is not there, or all null."""
+    if name not in table.column_names:
+        return None
+    column = table[name].combine_chunks()
+    if column.type != MEMBERSHIP[name]:
+        raise BadCommunities(f"{name} has type {column.type!s:.80}; expected {MEMBERSHIP[name]}")
+    if column.null_count == len(column):
+        return None
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _check_ids(communities: Communities, table: pa.Table) -> None:
+    """Raise `BadCommunities` unless the column says the ids that the metadata say."""
+    column, ids = _known(table, "community_id"), communities.ids_of_nodes
+    if "community_id" in table.column_names and not np.array_equal(column, ids):
+        raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
 
 def _differ(nodes: pa.Array) -> bool:

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_icd.core.arrays import Shares
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.printable import printable, say, shortened
 from stream_icd.streaming.subscribers.subscribe import NodeChange
+from stream_icd.wire.communities import membership_table
 from stream_icd.wire.events import event_table
 
 if TYPE_CHECKING:
@@ -115,6 +117,9 @@ class OfCommunities(Shape[Communities]):
             "nodes": result.nodes.to_pylist(),
             "communities": result.labels.tolist(),
             "community_ids": _listed(result.community_ids),
+            "probabilities": _written(result.probabilities),
+            "second_ids": _listed(result.second_ids),
+            "second_probabilities": _written(result.second_probabilities),
             "replaced": _listed(result.replaced),
             "moved": _listed(result.moved),
             "moved_bits": _listed(result.moved_bits),
@@ -124,7 +129,7 @@ class OfCommunities(Shape[Communities]):
         }
 
     def columns(self, result: Communities) -> dict[str, pa.Array]:
-        n, ids = result.n_nodes, result.ids_of_nodes
+        n, table = result.n_nodes, membership_table(result)
         numbers = {
             name: pa.repeat(pa.scalar(getattr(result, name), pa.float64()), n)
             for name in ("bits_saved", "horizon", "predicted_bits")
@@ -132,14 +137,17 @@ class OfCommunities(Shape[Communities]):
         return {
             "evidence": pa.repeat(pa.scalar(result.evidence, pa.string()), n),
             **numbers,
-            "node": result.nodes,
-            "community": pa.array(result.labels),
-            "community_id": pa.nulls(n, pa.int64()) if ids is None else pa.array(ids),
+            **dict(zip(table.column_names, table.columns, strict=True)),
         }
 
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _written(shares: Shares | None) -> list[float] | None:
+    """Return probabilities with as few digits as they have."""
+    return None if shares is None else [float(str(share)) for share in shares]
 
 
 def _listed(values: NDArray[Any] | None) -> list[Any] | None:

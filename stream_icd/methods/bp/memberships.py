@@ -10,16 +10,13 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_icd.core.arrays import NOBODY, Floats, Labels
+from stream_icd.core.arrays import NOBODY, Floats, Labels, Shares
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.bp.level_graph import LevelGraph, links
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.partition import majority
 from stream_icd.methods.bp.sweep import Prior
-
-Shares = NDArray[np.float32]
 
 
 class Memberships(NamedTuple):

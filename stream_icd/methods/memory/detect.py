@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Ids, Labels, n_distinct
+from stream_icd.core.arrays import NOBODY, Ids, Labels, Shares, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.core.errors import BadInput, BadSettings
@@ -32,6 +32,7 @@ from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.methods.memory.follow import Step, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
+from stream_icd.methods.memory.memberships import memberships_in
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
@@ -63,6 +64,12 @@ class Remembered:
     """Which nodes changed community together, and how strongly the edges confirm it. None without
     memory, in a damaged window, and where a search or another hypothesis corrects what was known:
     there the network need not have changed."""
+    probabilities: Shares | None = None
+    """How probable it is that each node is in its community, (n,); None with `find`."""
+    second_ids: Ids | None = None
+    """The stable id of its most probable other community, (n,), `NOBODY` for none."""
+    second_probabilities: Shares | None = None
+    """How probable that one is, (n,); 0 for none."""
 
     def __repr__(self) -> str:
         """In short, for notebooks."""
@@ -180,6 +187,9 @@ def detect_window(
         replaced, changes = replaced[:0], None
     if window.end <= memory.window.end:
         remembered, changes = memory, None
+    sure = None
+    if step.find is None:
+        sure = memberships_in(after, rows, alone)
     return Remembered(
         labels,
         ids,
@@ -191,6 +201,9 @@ def detect_window(
         bits,
         damaged,
         changes,
+        None if sure is None else sure.probabilities,
+        None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
+        None if sure is None else sure.second_probabilities,
     )
 
 

@@ -176,11 +176,20 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
     )
     ids = np.empty(n_communities, np.int64)
     ids[labels] = own.ids[:, 0]
-    return replace(
+    smoothed = replace(
         forward,
         communities=labels,
         community_ids=ids,
         milliseconds=forward.milliseconds + milliseconds,
+    )
+    if not forward.memory.present.known.believed:
+        return smoothed
+    has_second = own.ids[:, 1] != own.ids[:, 0]  # else they were made one, to have K of them
+    return replace(
+        smoothed,
+        probabilities=own.shares[:, 0],
+        second_ids=np.where(has_second, own.ids[:, 1], NOBODY),
+        second_probabilities=np.where(has_second, own.shares[:, 1], np.float32(0)),
     )
 
 

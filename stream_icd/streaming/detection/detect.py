@@ -14,7 +14,9 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.find import find_communities, find_memberships
+from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
@@ -37,6 +39,7 @@ class Detection:
 
     communities: NDArray[np.int32]  # of each node, `(n,)`, in 0..K-1
     milliseconds: dict[str, float]
+    memberships: Memberships | None = None  # how probable they are; K-means does not say it
 
 
 def detect(
@@ -79,8 +82,13 @@ def detect(
     if (weigh := weighing(model, threads)) is not None:
         graph, parameters = weigh(adjacency), weigh.parameters
     encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
-    communities = find_communities(graph, parameters, n_communities, seed=seed, threads=threads)
-    return Detection(communities, stage_ms(1000 * (clock() - started), {"encode": encode_ms}))
+    communities, memberships = find_memberships(
+        graph, parameters, n_communities, seed=seed, threads=threads
+    )
+    if weigh is not None:  # its weights are too sure of themselves to say how probable they are
+        memberships = memberships_given_others(finest_level(comparable(adjacency)), communities)
+    spent = stage_ms(1000 * (clock() - started), {"encode": encode_ms})
+    return Detection(communities, spent, memberships)
 
 
 def finding(

@@ -11,6 +11,7 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from stream_icd.core.arrays import NOBODY, Shares
 from stream_icd.core.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
@@ -21,6 +22,7 @@ from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
@@ -47,6 +49,9 @@ BITS_WORSE = 0.1
 
 MOST_GRAPHS = 100
 """Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
+
+DIGITS = 2
+"""Decimals of a published probability. Memory keeps 1/255; more would not compress."""
 
 CAUTION = 0.9
 """How much of its share a memory that is too large keeps: its bytes follow its nodes roughly."""
@@ -84,10 +89,11 @@ def detect_snapshot(
             adjacency, model.model, at_most, method=method, seed=seed, threads=threads
         )
         labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
+        sure = detection.memberships
     else:
         spent: dict[str, float] = {}
         remembered = memory.detect(snapshot, adjacency, model.model, at_most, spent)
-        labels = remembered[0].communities
+        labels, sure = remembered[0].communities, None
         milliseconds = stage_ms(remembered[0].milliseconds, spent)
     is_new = checked is not None and _is_new(snapshot.graph, model, checked)
     # To compare takes as long as to detect it once more.
@@ -105,7 +111,7 @@ def detect_snapshot(
         )
     milliseconds["decode"] = decode_ms
     return communities_with(
-        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place
+        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place, sure
     )
 
 
@@ -154,18 +160,23 @@ def communities_with(
     settings: DetectSettings,
     remembered: tuple[Remembered, MemoryUse] | None = None,
     place: str = "",
+    memberships: Memberships | None = None,
 ) -> Communities:
     """Return the communities with these labels, and their quality.
 
-    `remembered` is what was found with memory, and what memory contributed.
+    `remembered` is what was found with memory, and what memory contributed; `memberships` is known
+    without it.
     """
     k = snapshot.n_communities or settings.n_communities
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = community_weights(adjacency, labels)
     known: dict[str, Any] = {}
+    if memberships is not None:
+        known = {"probabilities": _as_published(memberships.probabilities)}
     if memory is not None:
         known = {
+            **_memberships_of(memory),
             "community_ids": memory.community_ids,
             "replaced": memory.replaced,
             "horizon": memory.horizon,
@@ -197,6 +208,23 @@ def communities_with(
         memory=use,
         **known,
     )
+
+
+def _memberships_of(memory: Remembered) -> dict[str, Any]:
+    """Return how probable communities are, as fields of `Communities`."""
+    own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
+    if own is None or ids is None or second is None:
+        return {}
+    second = _as_published(second)
+    return {
+        "probabilities": _as_published(own),
+        "second_ids": np.where(second > 0, ids, NOBODY),
+        "second_probabilities": second,
+    }
+
+
+def _as_published(shares: Shares) -> Shares:
+    return np.minimum(shares, np.float32(1)).round(DIGITS)
 
 
 @dataclass(slots=True)
