@@ -49,6 +49,7 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.memory import forgotten
 from stream_icd.registry.find import open_model
+from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.limits import Limits
@@ -93,6 +94,39 @@ def test_communities_and_labels_come_out_as_the_same_messages(
     for kind, message in (("communities", found), ("labels", known)):
         (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
         assert read_message(store, noted) == message
+
+
+def test_communities_have_one_schema_whatever_version_wrote_them(
+    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+) -> None:
+    one, other = communities(snapshot(0)), communities(snapshot(1))
+    n_nodes, k = one.n_nodes, one.n_communities
+    seconds = np.where(np.arange(n_nodes) == 1, 900, -1)
+    sure = replace(
+        one,
+        community_ids=np.arange(k) + 40,
+        replaced=np.empty((0, 2), np.int64),
+        probabilities=np.full(n_nodes, 0.75, np.float32),
+        second_ids=seconds,
+        second_probabilities=np.where(seconds < 0, 0, 0.25).astype(np.float32),
+    )
+    before = replace(sure, snapshot_id=other.snapshot_id, window=other.window)
+    message = encode_communities(before)
+    table = pa.ipc.open_stream(message.value).read_all().select(["node", "community"])
+    earlier = replace(message, value=write_table(table))
+    sent = [encode_communities(sure), earlier]
+    for each in sent:
+        Archive(store).add("communities", each)
+    list(compact(store, date(2100, 1, 1)))
+    noted = list(windows(store, Selection("communities")))
+    assert [read_message(store, each) for each in noted] == sent
+    assert len(store.files("communities")) == 1
+    rows = [read_window(store, each) for each in noted]
+    assert rows[0].schema.equals(rows[1].schema)
+    assert [each["community_id"].null_count for each in rows] == [0, 0]
+    assert rows[0]["second_id"].to_pylist() == [900 if i == 1 else None for i in range(n_nodes)]
+    assert rows[0]["probability"].to_pylist() == [0.75] * n_nodes
+    assert rows[1]["probability"].null_count == n_nodes
 
 
 @pytest.mark.parametrize("kind", [int, str])

@@ -196,8 +196,30 @@ def test_a_prediction_leaves_its_labels_until_another_graph_is_used(graph: Label
     assert not hasattr(icd, "labels_")
     assert icd.fit_predict(ring).tolist() == icd.labels_.tolist()
     icd.fit([graph.adjacency])
-    for name in ("labels_", "nodes_", "bits_", "evidence_"):
+    for name in ("labels_", "nodes_", "probabilities_", "bits_", "evidence_"):
         assert not hasattr(icd, name)
+
+
+def test_probabilities_are_in_the_order_of_the_nodes() -> None:
+    between = networkx.disjoint_union(networkx.complete_graph(8), networkx.complete_graph(8))
+    between.add_edges_from([(16, 0), (16, 1), (16, 8), (16, 9)])
+    icd = ICD.load("default")
+    icd.predict(between)
+    assert icd.probabilities_ is not None
+    assert icd.nodes_[icd.probabilities_.argmin()] == 16
+    turned = networkx.Graph()
+    turned.add_nodes_from(reversed(range(17)))
+    turned.add_edges_from(between.edges)
+    found = icd.predict_next(turned)
+    assert icd.nodes_.tolist() == list(reversed(range(17)))
+    for own in (icd.probabilities_, found.probabilities):
+        assert own is not None
+        assert own.argmin() == 0  # node 16
+    assert found.second_ids is not None
+    assert found.second_ids[0] in found.community_ids
+    kmeans = ICD.load("default", method="icd")
+    kmeans.predict(between, n_communities=2)
+    assert kmeans.probabilities_ is None
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from stream_icd.wire.attributes import (
     encode_attributes,
 )
 from stream_icd.wire.communities import (
+    MEMBERSHIP,
     decode_communities,
     decode_labels,
     encode_communities,
@@ -388,7 +389,8 @@ def test_columns_are_those_of_the_tables(name: str) -> None:
         name, "### Nodes of communities"
     )
     columns = set(pa.ipc.open_stream(MESSAGES[name][0].value).schema.names)
-    assert columns <= set(rows_under(heading)) <= columns | {"weight"}
+    further = {"weight"} | (set(MEMBERSHIP) if name == "labels" else set())
+    assert columns <= set(rows_under(heading)) <= columns | further
 
 
 def test_the_metadata_of_tables_is_documented() -> None:

@@ -91,14 +91,16 @@ def _place(result: Result) -> dict[str, Any]:
 class OfCommunities(Shape[Communities]):
     titles = (
         f"{'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
-        f"{'evidence':>8} {'horizon':>7} {'predicted':>9} {'largest':>8} {'ms':>8}  model"
+        f"{'evidence':>8} {'probable':>8} {'horizon':>7} {'predicted':>9} "
+        f"{'largest':>8} {'ms':>8}  model"
     )
 
     def texts(self, result: Communities) -> Iterator[str]:
         yield (
             f"{result.n_nodes:>8,} {result.n_edges:>9,} "
             f"{result.n_communities:>11,} {result.modularity:>10.4f} "
-            f"{result.evidence or '-':>8} {_number(result.horizon, 1):>7} "
+            f"{result.evidence or '-':>8} {_mean(result.probabilities):>8} "
+            f"{_number(result.horizon, 1):>7} "
             f"{_number(result.predicted_bits, 3):>9} {int(result.sizes.max()):>8,} "
             f"{sum(result.milliseconds.values()):>8.1f}  {result.model}"
         )
@@ -143,6 +145,10 @@ class OfCommunities(Shape[Communities]):
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _mean(shares: Shares | None) -> str:
+    return "-" if shares is None else f"{shares.mean(dtype=np.float64):.2f}"
 
 
 def _written(shares: Shares | None) -> list[float] | None:

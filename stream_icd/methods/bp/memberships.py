@@ -67,6 +67,7 @@ def _renamed(communities: Labels, shares: Shares, labels: Labels, into: Labels) 
                     others[at], sums[at] = name, np.float32(0.0)
                     n_others += 1
                 sums[at] += shares[node, place]
+        own[node] = min(own[node], np.float32(1.0))  # sums are rounded
         for at in range(n_others):
             if sums[at] > second[node]:
                 seconds[node], second[node] = others[at], sums[at]
@@ -86,7 +87,7 @@ def memberships_given_others(graph: LevelGraph, labels: Labels) -> Memberships:
     volumes = np.bincount(labels, graph.strengths, k)
     between = float(links(graph, labels, False).sum())
     mixing = bounded_mixing(between / max(graph.total, 1e-300))
-    excess = (1 - mixing) / mixing * graph.total / np.maximum(volumes, 1.0)
+    excess = (1 - mixing) / mixing * graph.total / np.maximum(volumes, 1e-300)
     sizes = np.bincount(labels, minlength=k).astype(np.float64)
     return _given_others(graph, labels, np.log1p(excess), sizes)
 

@@ -224,7 +224,7 @@ def _memberships_of(memory: Remembered) -> dict[str, Any]:
 
 
 def _as_published(shares: Shares) -> Shares:
-    return np.minimum(shares, np.float32(1)).round(DIGITS)
+    return shares.round(DIGITS)
 
 
 @dataclass(slots=True)

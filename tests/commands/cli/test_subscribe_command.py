@@ -53,6 +53,9 @@ def publish_result(broker: Broker, graph: str, number: int) -> None:
         memory="continued",
         horizon=4.5,
         predicted_bits=-0.25,
+        probabilities=np.array([1, 0.9, 0.55], np.float32),
+        second_ids=np.array([-1, -1, 7]),
+        second_probabilities=np.array([0, 0, 0.45], np.float32),
     )
     message = encode_communities(result)
     create_topics(broker.settings())
@@ -86,6 +89,8 @@ def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
     )
     assert first["nodes"] == ["a", "b", "c"]
     assert first["communities"] == [0, 1, 0]
+    assert first["probabilities"] == [1, 0.9, 0.55]
+    assert (first["second_ids"], first["second_probabilities"]) == ([-1, -1, 7], [0, 0, 0.45])
     assert (first["n_communities"], first["modularity"]) == (2, 0.25)
     assert (first["horizon"], first["predicted_bits"]) == (4.5, -0.25)
     assert datetime.fromisoformat(first["window_end"]) == START
@@ -104,6 +109,7 @@ def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
         "2",
         "0.2500",
         "weak",
+        "0.82",
         "4.5",
         "-0.250",
         "2",
@@ -141,9 +147,22 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
     assert table["community_id"].to_pylist()[-3:] == [102, 7, 102]
+    assert table["second_id"].to_pylist()[:3] == [None, None, 7]
     said = ("evidence", "bits_saved", "horizon", "predicted_bits")
     assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, -0.25]
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
+
+
+def test_csv_says_how_probable_communities_are(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--until", "end", "--format", "csv")
+    heading, *rows = done.stdout.splitlines()
+    columns = '"community_id","probability","second_id","second_probability"'
+    assert heading.endswith(f'"node","community",{columns}')
+    assert [row.split(",")[-4:] for row in rows[:3]] == [
+        ["100", "1", "", ""],
+        ["7", "0.9", "", ""],
+        ["100", "0.55", "7", "0.45"],
+    ]
 
 
 def test_a_message_that_is_no_result_is_named_apart_from_the_results(

@@ -22,13 +22,15 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 import stream_icd
+from stream_icd.core.arrays import NOBODY
 from stream_icd.core.compiled import FAR, LARGE
 from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp import belief_propagation, level_graph, modularity
 from stream_icd.methods.bp.belief_propagation import Model, believe
 from stream_icd.methods.bp.evidence import evidence_for
-from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.find import find_communities, find_memberships
 from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.memberships import memberships_given_others
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.edges import Edges
@@ -71,8 +73,13 @@ def check(adjacency: csr_array) -> None:
     for mixing, spread in ((None, 1.0), (0.001, 1.0), (0.999, 0.0), (0.5, 0.5)):
         parameters = BpParameters(1.5, mixing, spread, iterations=2, sweeps=3)
         for k in (None, 1, 2, n_nodes // 2, n_nodes):
-            labels = find_communities(adjacency, parameters, k)
+            labels, sure = find_memberships(adjacency, parameters, k)
             assert set(labels) == set(range(k or labels.max() + 1)), (mixing, k, labels)
+            given = memberships_given_others(finest_level(comparable(adjacency)), labels)
+            for own, seconds, of_seconds in (sure, given):
+                assert ((own >= 0) & (of_seconds >= 0) & (own + of_seconds < 1.001)).all()
+                assert ((seconds == NOBODY) == (of_seconds == 0)).all()
+                assert ((seconds >= NOBODY) & (seconds <= labels.max()) & (seconds != labels)).all()
         check_memory(adjacency, parameters)
     for k in (None, n_nodes // 4):
         evidence_for(adjacency, find_communities(adjacency, BpParameters(search=True), k))

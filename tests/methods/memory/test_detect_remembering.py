@@ -244,3 +244,28 @@ def test_a_graph_that_stays_the_same_is_not_broken() -> None:
         found = detect_remembering(hub, open_model("default").model, memory)
         memory = found.memory
     assert found.n_continued
+
+
+@BOTH
+def test_a_node_between_two_communities_may_be_in_the_second(parameters: BpParameters) -> None:
+    left, right = range(8), range(8, 16)
+    both = snapshot(0, left, right, [16, 0, 1], [16, 8, 9])
+    one, two = seen(parameters, both, snapshot(1, left, right, [16, 0, 1], [16, 8, 9]))
+    for found in (one, two):
+        own, ids, second = found.probabilities, found.second_ids, found.second_probabilities
+        assert own is not None
+        assert ids is not None
+        assert second is not None
+        assert own[:16].min() > 0.95 > 0.8 > own[16] > 0.2
+        assert own[16] + second[16] == pytest.approx(1, abs=0.05)
+        assert {int(ids[16]), id_of(found, both, 16)} == set(found.community_ids.tolist())
+
+
+def test_what_another_method_found_has_no_probabilities() -> None:
+    found = detect_remembering(
+        snapshot(0, range(8), range(8, 16)), model(BELIEFS), find=lambda graph, _k, _known: HALVES
+    )
+    assert found.probabilities is found.second_ids is found.second_probabilities is None
+
+
+HALVES = np.repeat(np.array([0, 1], np.int32), 8)

@@ -186,3 +186,19 @@ def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
         detect_smoothed([snapshot, replace(snapshot, id="again")], model(CLIQUES))
     with pytest.raises(BadInput, match="one graph; there are g and other"):
         detect_smoothed([snapshot, replace(cliques(1, range(5)), graph="other")], model(CLIQUES))
+
+
+def test_what_the_future_shows_makes_communities_more_probable() -> None:
+    snapshots, truths = planted(7, 5)
+    filtered, smoothed = (
+        found[1] for found in (forward(snapshots, LFR), detect_smoothed(snapshots, model(LFR)))
+    )
+    assert filtered.probabilities is not None
+    assert smoothed.probabilities is not None
+    assert smoothed.second_ids is not None
+    assert filtered.probabilities.mean() < smoothed.probabilities.mean() <= 1
+    assert (smoothed.second_ids != np.array(ids(smoothed))).all()
+    counts = np.zeros((len(smoothed.community_ids), truths[1].max() + 1))
+    np.add.at(counts, (smoothed.communities, truths[1]), 1)
+    right = counts.argmax(axis=1)[smoothed.communities] == truths[1]
+    assert smoothed.probabilities.mean() == pytest.approx(right.mean(), abs=0.1)
