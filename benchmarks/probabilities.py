@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,14 +117,16 @@ class Scores:
     def row(self, case: Case) -> str:
         p, right = np.concatenate(self.probable), np.concatenate(self.right)
         cells, difference = [], 0.0
-        for least, most in zip(BOUNDS, BOUNDS[1:], strict=False):
+        for least, most in pairwise(BOUNDS):
             of = (p >= least) & (p < most)
             said, is_so = float(p[of].mean()) if of.any() else 0.0, right[of]
             if of.any():
                 difference += abs(said - float(is_so.mean())) * of.mean()
             enough = of.sum() >= FEW
             cells.append(f"{said:.2f}: {is_so.mean():.2f} ({of.mean():.1%})" if enough else "")
-        second = "" if not case.memory else f"{np.concatenate(self.second).sum() / (~right).sum():.0%}"
+        second = (
+            "" if not case.memory else f"{np.concatenate(self.second).sum() / (~right).sum():.0%}"
+        )
         columns = [case.stream, str(case), f"{right.mean():.1%}", *cells, f"{difference:.3f}"]
         return f"| {' | '.join([*columns, second])} |\n"
 

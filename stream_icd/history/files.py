@@ -23,7 +23,6 @@ from itertools import chain
 from typing import Any, Literal, TypeVar, cast, get_args
 from urllib.parse import quote, unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 

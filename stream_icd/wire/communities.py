@@ -184,24 +184,25 @@ def _node_table(result: Communities | Labels) -> pa.Table:
 
 def membership_table(communities: Communities) -> pa.Table:
     """Return the table of a communities message, without metadata: a row for each node."""
-    n_nodes, table = communities.n_nodes, _node_table(communities)
-    seconds = communities.second_ids
-    columns = {
-        "community_id": communities.ids_of_nodes,
-        "probability": communities.probabilities,
-        "second_id": seconds,
-        "second_probability": communities.second_probabilities,
-    }
-    for name, kind in MEMBERSHIP.items():
-        values, absent = columns[name], None
-        if values is None:
-            values, absent = np.zeros(n_nodes), np.ones(n_nodes, np.bool_)
-        elif seconds is not None and name.startswith("second"):
-            absent = seconds < 0
-            values = np.where(absent, 0, values)  # what is under a null is a part of the bytes
-        column = pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=absent)
-        table = table.append_column(name, column)
+    table, seconds = _node_table(communities), communities.second_ids
+    second = (seconds, communities.second_probabilities)
+    columns = (communities.ids_of_nodes, communities.probabilities, *second)
+    absent = None if seconds is None else seconds < 0
+    for values, (name, kind) in zip(columns, MEMBERSHIP.items(), strict=True):
+        is_null = absent if name.startswith("second") else None
+        table = table.append_column(name, _column(values, kind, is_null, communities.n_nodes))
     return table
+
+
+def _column(
+    values: NDArray[Any] | None, kind: pa.DataType, is_null: NDArray[np.bool_] | None, n_rows: int
+) -> pa.Array:
+    """Return a column; what is under a null is a part of the bytes, and is 0."""
+    if values is None:
+        values, is_null = np.zeros(n_rows), np.ones(n_rows, np.bool_)
+    elif is_null is not None:
+        values = np.where(is_null, 0, values)
+    return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=is_null)
 
 
 def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
@@ -261,16 +262,16 @@ def _read_nodes(value: bytes | None, columns: Mapping[str, bool], limits: Limits
 
 def _read_memberships(table: pa.Table) -> dict[str, NDArray[Any] | None]:
     """Return the columns of `MEMBERSHIP` but `community_id`, as `Communities` has them."""
-    own, seconds, of_seconds = (
+    own, ids, of_ids = (
         _known(table, name) for name in ("probability", "second_id", "second_probability")
     )
-    if seconds is not None and of_seconds is not None:
-        absent = np.isnan(seconds)
-        if (absent != np.isnan(of_seconds)).any():
+    if ids is not None and of_ids is not None:
+        absent = np.isnan(ids)
+        if (absent != np.isnan(of_ids)).any():
             raise BadCommunities("second_id and second_probability are not null in the same rows")
-        seconds = np.where(absent, NOBODY, seconds).astype(np.int64)
-        of_seconds = np.where(absent, 0, of_seconds).astype(np.float32)
-    return {"probabilities": own, "second_ids": seconds, "second_probabilities": of_seconds}
+        ids = np.where(absent, NOBODY, ids).astype(np.int64)
+        of_ids = np.where(absent, 0, of_ids).astype(np.float32)
+    return {"probabilities": own, "second_ids": ids, "second_probabilities": of_ids}
 
 
 def _known(table: pa.Table, name: str) -> NDArray[Any] | None:
@@ -282,13 +283,17 @@ def _known(table: pa.Table, name: str) -> NDArray[Any] | None:
         raise BadCommunities(f"{name} has type {column.type!s:.80}; expected {MEMBERSHIP[name]}")
     if column.null_count == len(column):
         return None
-    return column.to_numpy(zero_copy_only=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _check_ids(communities: Communities, table: pa.Table) -> None:
     """Raise `BadCommunities` unless the column says the ids that the metadata say."""
+    if "community_id" not in table.column_names:
+        return
     column, ids = _known(table, "community_id"), communities.ids_of_nodes
-    if "community_id" in table.column_names and not np.array_equal(column, ids):
+    known = column is not None and ids is not None
+    if not (np.array_equal(column, ids) if known else column is ids):
         raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
 

@@ -137,7 +137,7 @@ def test_what_is_not_known_is_null() -> None:
     table = pa.ipc.open_stream(message.value).read_all()
     assert [column.null_count for column in table.columns] == [0, 0, 2, 2, 2, 2]
     got = decode_communities(message.key, message.value, message.headers)
-    assert got.probabilities is got.second_ids is got.second_probabilities is None
+    assert (got.probabilities, got.second_ids, got.second_probabilities) == (None, None, None)
 
 
 def test_messages_of_earlier_versions_are_read() -> None:

@@ -10,13 +10,14 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Floats, Labels, Shares
-from stream_icd.core.compiled import compiled
-from stream_icd.methods.bp.level_graph import LevelGraph, links
+from stream_icd.core.compiled import compiled, unsigned
+from stream_icd.methods.bp.level_graph import LevelGraph, finest_level, links
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.partition import majority
-from stream_icd.methods.bp.sweep import Prior
+from stream_icd.methods.bp.sweep import N_KEPT, Prior
 
 
 class Memberships(NamedTuple):
@@ -96,6 +97,7 @@ def memberships_given_others(graph: LevelGraph, labels: Labels) -> Memberships:
 def _given_others(
     graph: LevelGraph, labels: Labels, log_odds: Floats, sizes: Floats
 ) -> Memberships:
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
     n_nodes, k = len(labels), len(sizes)
     own, second = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
     seconds = np.full(n_nodes, NOBODY, np.int32)
@@ -103,8 +105,8 @@ def _given_others(
     for node in range(n_nodes):
         mine = labels[node]
         touched[0], n_touched, most = mine, 1, 0.0
-        for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-            name = labels[graph.indices[entry]]
+        for entry in range(indptr[node], indptr[node + 1]):
+            name = labels[indices[entry]]
             if weights[name] == 0 and name != mine:
                 touched[n_touched] = name
                 n_touched += 1
@@ -127,3 +129,12 @@ def _given_others(
         own[node] /= total
         second[node] /= total
     return Memberships(own, seconds, second)
+
+
+def compile_memberships() -> None:
+    """Compile what both ways need: which of them a graph takes is not known before."""
+    labels = np.zeros(2, np.int32)
+    beliefs = Prior(np.full((2, N_KEPT), NOBODY, np.int32), np.ones((2, N_KEPT), np.float32))
+    beliefs.communities[:, 0] = labels
+    believed_memberships(beliefs, labels)
+    memberships_given_others(finest_level(csr_array((2, 2))), labels)

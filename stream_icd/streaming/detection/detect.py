@@ -82,10 +82,11 @@ def detect(
     if (weigh := weighing(model, threads)) is not None:
         graph, parameters = weigh(adjacency), weigh.parameters
     encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
-    communities, memberships = find_memberships(
-        graph, parameters, n_communities, seed=seed, threads=threads
-    )
-    if weigh is not None:  # its weights are too sure of themselves to say how probable they are
+    how = {"seed": seed, "threads": threads}
+    if weigh is None:
+        communities, memberships = find_memberships(graph, parameters, n_communities, **how)
+    else:  # the weights are too sure of themselves to say how probable communities are
+        communities = find_communities(graph, parameters, n_communities, **how)
         memberships = memberships_given_others(finest_level(comparable(adjacency)), communities)
     spent = stage_ms(1000 * (clock() - started), {"encode": encode_ms})
     return Detection(communities, spent, memberships)

@@ -117,6 +117,9 @@ class Detection:
 
     def warm_up(self) -> None:
         """Detect small snapshots, so that all code compiled at first use is compiled now."""
+        from stream_icd.methods.bp.memberships import compile_memberships  # as `detected`
+
+        compile_memberships()
         relay = LocalRelay() if self.remembers else None
         settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
         small = Detection(self.model, settings, recent=decoded)

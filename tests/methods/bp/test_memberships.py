@@ -64,7 +64,9 @@ def test_without_edges_each_community_is_as_probable_as_it_is_large() -> None:
 
 
 def test_beliefs_in_communities_that_are_one_now_add_up() -> None:
-    communities = np.array([[0, 1, 2, -1], [0, -1, -1, -1], [1, 2, -1, -1], [2, 1, 0, -1]], np.int32)
+    communities = np.array(
+        [[0, 1, 2, -1], [0, -1, -1, -1], [1, 2, -1, -1], [2, 1, 0, -1]], np.int32
+    )
     shares = np.array([[0.5, 0.3, 0.2, 0], [1, 0, 0, 0], [0.75, 0.25, 0, 0], [0.5, 0.25, 0.25, 0]])
     merged = np.array([0, 0, 0, 1], np.int32)  # 0 and 1 are one
     own, seconds, of_seconds = believed_memberships(

@@ -263,9 +263,9 @@ def test_a_node_between_two_communities_may_be_in_the_second(parameters: BpParam
 
 def test_what_another_method_found_has_no_probabilities() -> None:
     found = detect_remembering(
-        snapshot(0, range(8), range(8, 16)), model(BELIEFS), find=lambda graph, _k, _known: HALVES
+        snapshot(0, range(8), range(8, 16)), model(BELIEFS), find=lambda _graph, _k, _known: HALVES
     )
-    assert found.probabilities is found.second_ids is found.second_probabilities is None
+    assert (found.probabilities, found.second_ids, found.second_probabilities) == (None, None, None)
 
 
 HALVES = np.repeat(np.array([0, 1], np.int32), 8)

@@ -82,7 +82,12 @@ def later_windows() -> list[Record]:
 
 @pytest.mark.parametrize(
     ("model", "method", "memory"),
-    [("lfr", "bp", "off"), ("lfr", "icd", "off"), ("default", "bp", "auto")],
+    [
+        ("lfr", "bp", "off"),
+        ("lfr", "icd", "off"),
+        ("default", "bp", "off"),
+        ("default", "bp", "auto"),
+    ],
 )
 def test_nothing_is_compiled_for_the_first_snapshots(
     model: str, method: Method, memory: Literal["auto", "off"]
