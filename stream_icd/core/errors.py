@@ -3,6 +3,7 @@
 StreamIcdError                                            stop, where nothing else is said
 ├── BadInput                                              dead-letter the record, and go on
 │   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement, BadAttributes
+│   ├── BadMember
 │   ├── BadClaim
 │   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
 │   └── BadRow, NoGoodRows, LimitExceeded, OverBudget, CrashedWorker
@@ -82,6 +83,10 @@ class BadAnnouncement(BadInput):
 
 class BadAttributes(BadInput):
     """The attributes of a node break their contract (docs/wire.md)."""
+
+
+class BadMember(BadInput):
+    """A row of a node's community breaks its contract (docs/wire.md)."""
 
 
 class BadMemory(BadInput):

@@ -27,6 +27,7 @@ MODELS = "icd.models.v1"
 ATTRIBUTES = "icd.attributes.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
+MEMBERS = "icd.members.v1"
 
 
 def messages_topic(name: str, partitions: int = 1, days: int | None = None) -> TopicSpec:
@@ -41,6 +42,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *messages_topic(LABELS, 6, days=30).with_dead_letters(),
     *messages_topic(EVENTS, 6, days=30).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
+    TopicSpec(MEMBERS, partitions=6, cleanup_policy="compact"),
     TopicSpec(ATTRIBUTES, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),
     *TopicSpec(

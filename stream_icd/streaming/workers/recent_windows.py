@@ -1,9 +1,10 @@
-"""The last windows of each graph that a tracker works on, within limits in bytes."""
+"""What a worker keeps of each graph that it works on, within limits in bytes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked_bytes
@@ -14,23 +15,33 @@ MOST_UNPACKED = 64 << 20
 Recent = tuple[PackedWindow, ...]
 
 
-class RecentWindows:
-    """The last windows of each graph, packed.
+class Sized(Protocol):
+    """What says how much memory it takes."""
 
-    Above `most_bytes`, the graphs that were tracked longest ago are let go: their windows must be
-    read from the events topic again when they are needed.
+    @property
+    def n_bytes(self) -> int: ...
+
+
+Kept = TypeVar("Kept", bound=Sized)
+
+
+class RecentWindows(Generic[Kept]):
+    """The last windows of each graph, or what is kept of them.
+
+    Above `most_bytes`, the graphs that were worked on longest ago are let go: they must be read
+    from their topic again when they are needed.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._kept: dict[str, Recent] = {}  # tracked longest ago first
+        self._kept: dict[str, tuple[Kept, ...]] = {}  # longest ago first
         self.n_bytes = 0
         self.let_go: set[str] = set()
 
-    def get(self, graph: str) -> Recent:
+    def get(self, graph: str) -> tuple[Kept, ...]:
         return self._kept.get(graph, ())
 
-    def put(self, graph: str, recent: Recent) -> None:
+    def put(self, graph: str, recent: tuple[Kept, ...]) -> None:
         """Set the windows of a graph; let go of others if that is too much."""
         self._drop(graph)
         self._kept[graph] = recent
@@ -48,7 +59,7 @@ class RecentWindows:
         self.n_bytes -= _size(self._kept.pop(graph, ()))
 
 
-def _size(recent: Recent) -> int:
+def _size(recent: Iterable[Sized]) -> int:
     return sum(window.n_bytes for window in recent)
 
 

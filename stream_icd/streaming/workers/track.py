@@ -21,7 +21,7 @@ from stream_icd.kafka.record import Headers, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.packed import pack
+from stream_icd.methods.tracking.packed import PackedWindow, pack
 from stream_icd.methods.tracking.settings import TrackSettings
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.streaming.execution.budget import MemorySettings
@@ -55,7 +55,7 @@ class Tracker(Step):
     def __post_init__(self) -> None:
         self._unnamed_because = ""
         self._memory = self._events(None if self.graph is None else {self.graph})
-        self._committed = RecentWindows(self.memory.cache_bytes)
+        self._committed = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._changed: dict[str, Recent] = {}  # by this batch
         self._unpacked = Unpacked()
         self._wanted: set[str] = set()  # the graphs of this batch

@@ -1,0 +1,172 @@
+"""Rows of members: reads communities, publishes the nodes that changed; that topic is the state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import structlog
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadInput
+from stream_icd.core.members import NOTHING, Changes, Member, Members, changes_by
+from stream_icd.core.times import EPOCH, microseconds, time_at
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MEMBERS
+from stream_icd.methods.names.names import Naming
+from stream_icd.streaming.execution.budget import MemorySettings
+from stream_icd.streaming.subscribers.members_topic import read_members
+from stream_icd.streaming.subscribers.seen_results import MixedModels
+from stream_icd.streaming.workers.recent_windows import RecentWindows
+from stream_icd.streaming.workers.step import Step
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.members import encode_member, member_key
+from stream_icd.wire.message import result_id
+
+NOT_FOLLOWED = ("damaged", "late")
+"""What memory says of a window that lacks most nodes, or is not after the last one."""
+
+
+@dataclass(eq=False)
+class Rows(Step):
+    """Publishes a row for each node whose community changed, and a deletion for each that left.
+
+    It reads the members topic whenever partitions are assigned: another worker may have written
+    rows of their graphs. Raises `TopicMissing` or `BrokerUnavailable` if it cannot.
+
+    Attributes:
+        least: a row is published again if its probability differs by this.
+        model: only results of this model, by its name or version; None: all.
+    """
+
+    kafka: KafkaSettings
+    least: float = 0.1
+    model: str | None = None
+    graph: str | None = None  # read only the rows of this graph; None: all
+    naming: Naming | None = None
+    topic: str = MEMBERS
+    reader: MessageReader = field(default_factory=MessageReader)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+
+    def __post_init__(self) -> None:
+        self._committed = RecentWindows[Members](self.memory.cache_bytes)
+        self._changed: dict[str, Members] = {}  # by this batch
+        self._before: tuple[str, Members] = "", NOTHING  # of the last window
+        self._is_caught_up = False
+        self._without_ids: set[str] = set()
+        self._models = MixedModels()
+
+    def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
+        self._committed, self._is_caught_up = RecentWindows(self.memory.cache_bytes), False
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Forget what a batch has changed that was not committed; read rows that are missing."""
+        self._changed = {}
+        wanted = {graph_in_key(record) for record in records}
+        if not self._is_caught_up:
+            self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
+            self._is_caught_up = True
+        if missing := self._committed.let_go & wanted:
+            self._read(missing)
+
+    def process(self, record: Record) -> Outcome:
+        """Return the rows that a window changes."""
+        try:
+            communities = self.reader.decoded(record, decode_communities)
+        except BadInput as error:
+            return Refused("decode", error)
+        graph, model = communities.graph, communities.model
+        if self.model not in (None, model, model.rpartition("@")[0]):
+            return Processed("no rows: of another model")
+        if communities.memory in NOT_FOLLOWED:
+            return Processed(f"no rows: the window is {communities.memory}")
+        if communities.community_ids is None:
+            self._warn_without_ids(graph)
+            return Processed("no rows: there are no stable ids")
+        if said := self._models.look_at(graph, model):
+            structlog.get_logger().warning(f"{said}; choose one with --model")
+        if graph in self._committed.let_go - self._changed.keys():  # all at once were too much
+            self._read({graph})
+        before = self._members(graph)
+        if microseconds(communities.window.end - EPOCH) < before.end:
+            return Processed("no rows: a later window is known")
+        names = self._names(communities)
+        changes = changes_by(before, communities, names, self.least)
+        self._before, self._changed[graph] = (graph, before), changes.after
+        rows = tuple(rows_of(communities, changes, self.topic))
+        facts = {"changed": len(changes.changed), "left": len(changes.left)}
+        return Processed("rows", facts, rows)
+
+    def forget(self, record: Record) -> None:  # noqa: ARG002
+        """Undo the rows of the last window."""
+        graph, before = self._before
+        self._changed[graph] = before
+
+    def done(self, batch: BatchDone) -> None:  # noqa: ARG002
+        for graph, members in self._changed.items():
+            self._committed.put(graph, (members,))
+
+    def _members(self, graph: str) -> Members:
+        if graph in self._changed:
+            return self._changed[graph]
+        kept = self._committed.get(graph)
+        return kept[0] if kept else NOTHING
+
+    def _names(self, communities: Communities) -> Mapping[int, str]:
+        ids = communities.ids_of_nodes
+        if self.naming is None or ids is None:
+            return {}
+        window = self.naming.window(communities.graph, communities.nodes, ids)
+        named = {} if window is None else window.names()
+        # Without counts, which would change the rows of all members with each of them.
+        return {one: name.briefly() for one, name in named.items()}
+
+    def _warn_without_ids(self, graph: str) -> None:
+        if graph not in self._without_ids:
+            self._without_ids.add(graph)
+            structlog.get_logger().warning(
+                "results without stable ids have no rows: detect with memory (logged once per "
+                "graph)",
+                graph=graph,
+            )
+
+    def _read(self, graphs: Collection[str] | None, most_bytes: float = np.inf) -> None:
+        found, left_out = read_members(
+            self.kafka, self.topic, graphs, most_bytes, self.reader.limits
+        )
+        for graph in graphs or ():
+            self._committed.put(graph, ())
+        for graph, members in found.items():
+            self._committed.put(graph, (members,))
+        for graph in left_out:
+            self._committed.leave(graph)
+        n_rows = sum(len(members.nodes) for members in found.values())
+        structlog.get_logger().info("rows read", graphs=len(found), rows=n_rows)
+
+
+def rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
+    """Yield the deletions of nodes that left, then the rows of those that changed."""
+    for node in changes.left.to_pylist():
+        yield OutgoingRecord(topic, None, member_key(window.graph, node))
+    after, changed = changes.after, changes.changed
+    event = result_id(window.snapshot_id, window.model, window.revision)
+    nodes = after.nodes.take(changed).to_pylist()
+    columns = (after.community_ids, after.since, after.probabilities)
+    values = zip(nodes, changed.tolist(), *(one[changed].tolist() for one in columns), strict=True)
+    for node, at, community, since, own in values:
+        member = Member(
+            graph=window.graph,
+            node=node,
+            community_id=community,
+            since=time_at(since),
+            as_of=window.window.end,
+            snapshot_id=window.snapshot_id,
+            probability=None if own != own else round(own, 2),
+            name=after.names.get(community),
+        )
+        yield outgoing(topic, encode_member(member, f"{event}#{at}"))

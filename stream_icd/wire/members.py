@@ -1,0 +1,124 @@
+"""Rows of members on the wire: a JSON object for each node, in a compacted topic (docs/wire.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from stream_icd.core.communities import MOST_IDS
+from stream_icd.core.errors import BadMember, LimitExceeded
+from stream_icd.core.members import Member
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Headers,
+    Message,
+    event_message,
+    graph_of,
+    refusing,
+)
+
+MEMBER_TYPE = "stream_icd.member.v1"
+MOST_BYTES = 64 << 10
+
+
+def member_key(graph: str, node: int | str) -> bytes:
+    """Return the key of the row of a node.
+
+    >>> member_key("a/b", 7018)
+    b'a%2Fb/7018'
+    """
+    return f"{quote(graph, safe='')}/{node}".encode()
+
+
+def encode_member(member: Member, event_id: str) -> Message:
+    """Encode a row; `event_id` is that of the result that it is from, and its place there."""
+    value = {
+        "graph": member.graph,
+        "node": member.node,
+        "community_id": member.community_id,
+        "name": member.name,
+        "probability": member.probability,
+        "since": _written(member.since),
+        "as_of": _written(member.as_of),
+        "snapshot_id": member.snapshot_id,
+    }
+    return event_message(
+        member_key(member.graph, member.node),
+        json.dumps(value, ensure_ascii=False).encode(),
+        type=MEMBER_TYPE,
+        source="stream_icd/rows",
+        id=event_id,
+        time=member.as_of,
+        extra={},
+        content_type=JSON_TYPE,
+    )
+
+
+def graph_in_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Return the graph that the key of a row names; raises as `decode_member`."""
+    with refusing(BadMember, "the key cannot be read"):
+        quoted, _, node = (key or b"").partition(b"/")
+        if not node:
+            raise BadMember(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
+        return graph_of(unquote(quoted, errors="strict").encode(), limits, BadMember)
+
+
+def decode_member(
+    key: bytes | None, value: bytes, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> Member:
+    """Decode a row with a value; raises BadMember and LimitExceeded, see `wire.message`."""
+    with refusing(BadMember, "the row cannot be read"):
+        graph = graph_in_key(key, limits)
+        EventHeaders(headers, MEMBER_TYPE, limits, BadMember, JSON_TYPE)
+        if len(value) > MOST_BYTES:
+            raise LimitExceeded(f"the row has {len(value)} bytes; at most {MOST_BYTES}")
+        said = json.loads(value)
+        if not isinstance(said, dict) or said.get("graph") != graph:
+            raise BadMember(f"the value is no JSON object of graph {graph!r:.80}")
+        member = Member(
+            graph=graph,
+            node=_of(said, "node", int, str),
+            community_id=_of(said, "community_id", int),
+            since=_time(said, "since"),
+            as_of=_time(said, "as_of"),
+            snapshot_id=_of(said, "snapshot_id", str),
+            probability=_of(said, "probability", float, int, type(None)),
+            name=_of(said, "name", str, type(None)),
+        )
+        if member_key(graph, member.node) != key:
+            raise BadMember(f"the key is {key!r:.80}, but the node {member.node!r:.80}")
+        _check(member)
+        return member
+
+
+def _check(member: Member) -> None:
+    own = member.probability
+    if not 0 <= member.community_id < MOST_IDS:
+        raise BadMember(f"community_id {member.community_id} is not in 0..{MOST_IDS - 1}")
+    if own is not None and not (math.isfinite(own) and 0 <= own <= 1):
+        raise BadMember(f"the probability is {own}; expected a number from 0 to 1")
+    if isinstance(member.node, int) and not -(2**63) <= member.node < 2**64:
+        raise BadMember(f"node {member.node} has more than 64 bits")
+
+
+def _of(said: dict[str, Any], name: str, *kinds: type) -> Any:
+    value = said.get(name)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise BadMember(f"{name} is {value!r:.80}; expected {kinds[0].__name__}")
+    return value
+
+
+def _time(said: dict[str, Any], name: str) -> datetime:
+    time = datetime.fromisoformat(_of(said, name, str))
+    if time.tzinfo is None:
+        raise BadMember(f"{name} is {said[name]!r:.80}; it needs a time zone, such as Z")
+    return time.astimezone(UTC)
+
+
+def _written(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
