@@ -24,6 +24,7 @@ from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.lineage import Figure, Gate
+from stream_icd.core.members import Member
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, Window, snapshot_from_pairs
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
@@ -50,6 +51,7 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
+from stream_icd.wire.members import decode_member, encode_member, member_key
 from stream_icd.wire.message import NAMES_IN_AN_ID, Headers, Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
@@ -328,6 +330,30 @@ def test_attributes_have_the_headers_that_are_documented_and_a_reader_asks_for_n
     kept = tuple(pair for pair in message.headers if pair[0] in required)
     assert decode_attributes(message.key, message.value, kept) == said
     assert decode_attributes(message.key, None, ()) == replace(said, values={})
+
+
+def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> None:
+    said = Member("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
+    message = encode_member(said, "a/b/1@m@1#7")
+    headers = texts(message.headers)
+    schema = headers_schema("member")
+    jsonschema.validate(headers, schema)
+    rows = rows_under("it needs no headers.\n\nheader of a row")
+    assert set(headers) == set(schema["properties"]) == set(rows)
+    required = {name for name, text in rows.items() if text.startswith("yes")}
+    assert required == set(schema["required"])
+    contract = resolved(CONTRACT["components"]["messages"]["member"])
+    value = json.loads(message.value)
+    jsonschema.validate(value, contract["payload"])
+    assert list(value) == list(contract["payload"]["properties"])
+    assert list(value) == list(
+        rows_under("Readers ignore fields that they do not know.\n\nfield of a row")
+    )
+    key = contract["bindings"]["kafka"]["key"]
+    assert key["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
+    assert message.key == member_key("a/b", 7018) == b"a%2Fb/7018"
+    kept = tuple(pair for pair in message.headers if pair[0] in required)
+    assert decode_member(message.key, message.value, kept) == said
 
 
 def test_topics_are_those_that_topics_create_makes() -> None:
