@@ -86,6 +86,7 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
         "producer": ("produce", "lfr", "--limit", str(N_SNAPSHOTS), "--nodes", "200"),
         "detector": ("consume", "detect", "--model", "lfr", "--delivery", "exactly-once"),
         "tracker": ("consume", "track", "--delivery", "exactly-once"),
+        "scribe": ("consume", "rows", "--delivery", "exactly-once"),
         "archivist": ("consume", "archive", str(tmp_path / "history")),
     }
     for user, arguments in programs.items():
@@ -104,6 +105,7 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
         found = list(subscribe(group="NAME", limit=N_SNAPSHOTS, settings=subscriber))
         events = list(subscribe_events(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
         wait_until(lambda: len(list((tmp_path / "history").rglob("*.parquet"))) >= N_SNAPSHOTS)
+        wait_until(lambda: '"event": "rows"' in logs["scribe"].read_text())
         for command in (("dlq", "list", "--all"), ("dlq", "retry", "--all")):
             run_as(secure, "retrier", *command)
     finally:

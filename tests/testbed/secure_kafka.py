@@ -47,6 +47,7 @@ USERS = (
     "detector",
     "tracker",
     "archivist",
+    "scribe",
     "subscriber",
     "retrier",
     "worker",

@@ -11,7 +11,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
 from stream_icd.core.members import NOTHING, Changes, Member, Members, changes_by
-from stream_icd.core.times import EPOCH, microseconds, time_at
+from stream_icd.core.times import EPOCH, microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
@@ -83,6 +83,8 @@ class Rows(Step):
         graph, model = communities.graph, communities.model
         if self.model not in (None, model, model.rpartition("@")[0]):
             return Processed("no rows: of another model")
+        if too_far_ahead(communities.window, utc_now()):  # all later windows would be late
+            return Processed("no rows: the window ends too far in the future")
         if communities.memory in NOT_FOLLOWED:
             return Processed(f"no rows: the window is {communities.memory}")
         if communities.community_ids is None:

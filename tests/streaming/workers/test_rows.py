@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from structlog.testing import capture_logs
 from stream_icd.core.child_process import start_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import RecordTooLarge
+from stream_icd.core.snapshot import Window
+from stream_icd.core.times import utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.port import TopicSpec
@@ -123,10 +126,13 @@ def test_a_batch_that_failed_is_written_again(memory: Broker, topics: Topics) ->
 
 def test_late_and_damaged_windows_change_nothing(memory: Broker, topics: Topics) -> None:
     first, second, third = with_ids("g", 3)
-    marked = [replace(third, memory="damaged"), replace(first, memory="late"), first]
+    day = utc_now() + timedelta(days=40)
+    ahead = replace(third, window=Window(day, day))
+    marked = [replace(third, memory="damaged"), replace(first, memory="late"), first, ahead]
     records = sent(memory, topics[0], [second, *marked])
     assert [len(work(memory, writer(memory, topics[1]), [r])) > 0 for r in records] == [
         True,
+        False,
         False,
         False,
         False,
