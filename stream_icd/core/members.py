@@ -12,7 +12,8 @@ import pyarrow as pa
 from stream_icd.core.arrays import Ids, Shares
 from stream_icd.core.communities import Communities
 from stream_icd.core.node_ids import places
-from stream_icd.core.times import EPOCH, microseconds
+from stream_icd.core.snapshot import EPOCH
+from stream_icd.core.times import microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,8 @@ class Members:
     @property
     def n_bytes(self) -> int:
         """Bytes of its arrays and names, about."""
-        arrays = (self.community_ids, self.since, self.probabilities)
-        return int(self.nodes.nbytes) + sum(map(_bytes_of, arrays)) + 100 * len(self.names)
-
-
-def _bytes_of(array: Ids | Shares) -> int:
-    return int(array.nbytes)
+        of_ids = self.nodes.nbytes + self.community_ids.nbytes
+        return int(of_ids + self.since.nbytes + self.probabilities.nbytes) + 100 * len(self.names)
 
 
 NOTHING = Members(

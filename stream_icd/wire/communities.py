@@ -292,8 +292,8 @@ def _check_ids(communities: Communities, table: pa.Table) -> None:
     if "community_id" not in table.column_names:
         return
     column, ids = _known(table, "community_id"), communities.ids_of_nodes
-    known = column is not None and ids is not None
-    if not (np.array_equal(column, ids) if known else column is ids):
+    none = (column is None) + (ids is None)
+    if none == 1 or (column is not None and ids is not None and (column != ids).any()):
         raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
 

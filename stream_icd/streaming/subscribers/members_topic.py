@@ -11,7 +11,8 @@ import numpy as np
 from stream_icd.core.errors import BadInput
 from stream_icd.core.members import Member, Members
 from stream_icd.core.node_ids import id_array, values_of, widened
-from stream_icd.core.times import EPOCH, microseconds
+from stream_icd.core.snapshot import EPOCH
+from stream_icd.core.times import microseconds
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -97,7 +98,7 @@ def _members(records: Iterable[Record], limits: Limits) -> Members | None:
     if len(numbers) < len(rows):  # ids are of one kind: those of the newest window
         newest = max(rows, key=lambda row: row.as_of)
         rows = numbers if isinstance(newest.node, int) else [r for r in rows if r not in numbers]
-    rows.sort(key=lambda row: row.node)  # type: ignore[arg-type, return-value]
+    rows.sort(key=lambda row: row.node)
     nodes = widened(values_of(id_array([row.node for row in rows])))
     own = [np.nan if row.probability is None else row.probability for row in rows]
     return Members(

@@ -11,7 +11,8 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
 from stream_icd.core.members import NOTHING, Changes, Member, Members, changes_by
-from stream_icd.core.times import EPOCH, microseconds, time_at, too_far_ahead, utc_now
+from stream_icd.core.snapshot import EPOCH
+from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing

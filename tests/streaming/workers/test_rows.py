@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from stream_icd.core.child_process import start_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import RecordTooLarge
+from stream_icd.core.members import Member
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -90,8 +91,8 @@ def test_only_nodes_that_changed_are_written(memory: Broker, topics: Topics) -> 
     assert third == ()
 
 
-def rows_in_outgoing(rows: Sequence[OutgoingRecord]) -> list[object]:
-    return list(rows_in(Record(r.topic, 0, 0, 0, r.key, r.value, r.headers) for r in rows))  # type: ignore[misc]
+def rows_in_outgoing(rows: Sequence[OutgoingRecord]) -> list[Member | None]:
+    return list(rows_in(Record(r.topic, 0, 0, 0, r.key, r.value, r.headers) for r in rows))
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 30, 1])
