@@ -56,6 +56,7 @@ NOT_RUN = {
     r"^python -m benchmarks\.": "takes minutes; benchmarks/tests/test_fuzz.py runs its parts",
     r"^python -m benchmarks.lab": "benchmarks/lab/tests/test_run.py",
     r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
+    r"^kcat ": "a tool of others",
     r"^export ": "test_settings_shown_exist",
     r"stream-icd demo": "tests/interfaces/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
