@@ -92,6 +92,10 @@ class Export(PastOptions):
     stream-icd history export history/ --kind communities --out result.csv
 
     stream-icd history export history/ --graph as733 --out as733.parquet
+
+    Or one graph, with its communities: .gexf for Gephi's time line, .graphml its newest window.
+
+    stream-icd history export history/ --graph as733 --from 1999-04-01 --out as733.gexf
     """
 
     uri: ArchiveUri
@@ -99,7 +103,8 @@ class Export(PastOptions):
         Path,
         typer.Option(
             parser=path,
-            help="File to write; its extension sets the format: .parquet, .csv or .arrow.",
+            help="File to write; its extension sets the format: .parquet, .csv or .arrow for rows, "
+            ".gexf or .graphml for a graph.",
         ),
     ]
     kind: Kind = option("snapshots", "Kind of messages.")
@@ -113,7 +118,13 @@ class Export(PastOptions):
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
         from stream_icd.history.export import export
+        from stream_icd.history.graph_files import GRAPH_WRITERS, export_graph
 
+        if self.out.suffix in GRAPH_WRITERS:
+            chosen = replace(self.selection("snapshots"), model=self.model)
+            n_nodes = export_graph(open_store(self.uri), chosen, self.out)
+            say(f"{n_nodes:,} nodes to {self.out}")
+            return
         if self.model is not None and self.kind not in ("communities", "events"):
             raise BadSettings("--model is for results: give --kind communities or events, too")
         chosen = self.selection(self.kind)
