@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 from xml.sax.saxutils import XMLGenerator
+from xml.sax.xmlreader import AttributesImpl
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable
@@ -128,7 +129,8 @@ class _Xml:
 
     @contextmanager
     def inside(self, name: str, **attributes: Any) -> Any:
-        self._out.startElement(name, {one: printable(str(of)) for one, of in attributes.items()})
+        texts = {one: printable(str(of)) for one, of in attributes.items()}
+        self._out.startElement(name, AttributesImpl(texts))
         yield
         self._out.endElement(name)
 

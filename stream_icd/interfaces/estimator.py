@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import NotFittedError
 
+from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.node_ids import change_of_kind
@@ -82,6 +83,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         probabilities_: after a prediction, how probable it is that each node is in its community,
             `(n,)` float32, in the order of `nodes_`: of the nodes with 0.9, about nine in ten are
             (docs/measured/probabilities.md). None with icd: K-means says nothing of it.
+        known_: after `predict`, the community of each label of `known`; -1 if no node is in it.
         evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -177,18 +179,33 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.model_, self.learned_, self.history_ = model, learned, history
         return self
 
-    def predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
+    def predict(
+        self,
+        graph: Any,
+        n_communities: int | None = None,
+        *,
+        known: Mapping[Any, Any] | None = None,
+        fixed: bool = False,
+    ) -> NDArray[np.int32]:
         """Return the community of each node, `(n,)` int32 in 0..K-1, in the order of `nodes_`.
 
-        `n_communities` is K, if it is known; None to determine it.
+        Args:
+            n_communities: K, if it is known; None to determine it.
+            known: a label for some nodes, by their names (`nodes_`), such as `{"acme": 7}`; with
+                bp, and without K. Nodes of one label are in one community, and `known_` says which.
+                It is what they are before any edge: edges may say something else.
+            fixed: known nodes are certainly in the community of their label.
 
         Raises:
-            BadInput: the graph cannot be used, or it is several: predict one after the other.
-            BadSettings: a parameter is wrong, or K is not from 1 to n.
+            BadInput: the graph cannot be used, or it is several: predict one after the other; or it
+                has no node of a known name.
+            BadSettings: a parameter is wrong, K is not from 1 to n, or it is given beside `known`,
+                or with method icd.
             NotFitted: not fitted yet.
         """
         model = self._fitted()
         adjacency, nodes = as_named(graph)
+        given, names = _labels_known(nodes, known or {})
         detection = detect(
             adjacency,
             model,
@@ -196,8 +213,11 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             method=self.method,
             seed=self.seed,
             threads=self.threads,
+            known=given if names else None,
+            fixed=fixed,
         )
         found, sure = detection.communities, detection.memberships
+        self.known_ = dict(zip(names, detection.of_known, strict=True))
         self.bits_, self.evidence_ = evidence_for(adjacency, found)
         self.nodes_, self.labels_ = nodes, found
         self.probabilities_ = None if sure is None else sure.probabilities
@@ -329,7 +349,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Remove what the last prediction left: it is about another graph, or another model."""
-        for name in ("nodes_", "labels_", "probabilities_", "bits_", "evidence_"):
+        for name in ("nodes_", "labels_", "probabilities_", "known_", "bits_", "evidence_"):
             self.__dict__.pop(name, None)
 
     def _check(self) -> None:
@@ -384,3 +404,21 @@ def _id_text(node: Any) -> str:
 
 def _moment(graph: Any) -> Moment | None:
     return Moment.of(graph) if isinstance(graph, Snapshot) else None
+
+
+def _labels_known(
+    nodes: NDArray[Any], known: Mapping[Any, Any]
+) -> tuple[NDArray[np.int32], list[Any]]:
+    """Return a number for each node with a known label, -1 for others, and the labels by number."""
+    places = {name: at for at, name in enumerate(nodes.tolist())} if known else {}
+    if missing := [name for name in known if name not in places]:
+        raise BadInput(
+            f"the graph has no node {missing[0]!r:.80} ({len(missing)} of the known ones are "
+            "missing): give known by the names in nodes_"
+        )
+    names = list(dict.fromkeys(known.values()))
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = np.full(len(nodes), NOBODY, np.int32)
+    for node, label in known.items():
+        labels[places[node]] = numbers[label]
+    return labels, names

@@ -15,6 +15,7 @@ from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities, find_memberships
+from stream_icd.methods.bp.known import find_with_known
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.modularity import estimate_n_communities
@@ -40,6 +41,7 @@ class Detection:
     communities: NDArray[np.int32]  # of each node, `(n,)`, in 0..K-1
     milliseconds: dict[str, float]
     memberships: Memberships | None = None  # how probable they are; K-means does not say it
+    of_known: tuple[int, ...] = ()  # the community of each known label, -1 for none
 
 
 def detect(
@@ -50,6 +52,8 @@ def detect(
     method: MethodChoice = "auto",
     seed: int = 0,
     threads: int = 2,
+    known: Labels | None = None,
+    fixed: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Detection:
     """Find the communities of a graph with a frozen model.
@@ -69,13 +73,20 @@ def detect(
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
+        known, fixed: labels of some nodes, see `find_with_known`; with bp, and without K.
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
-        BadSettings: K is not from 1 to n, or the method is unknown.
+        BadSettings: K is not from 1 to n, the method is unknown, or labels are known beside K or
+            with method icd.
     """
     check_method(method)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
+    if known is not None and (n_communities is not None or model.method_for(method) == "icd"):
+        raise BadSettings(
+            "known communities of nodes need method bp, and K determined: give no n_communities, "
+            "and method='bp'"
+        )
     if model.method_for(method) == "icd":
         return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
     started, graph, parameters = clock(), adjacency, model.bp
@@ -83,13 +94,17 @@ def detect(
         graph, parameters = weigh(adjacency), weigh.parameters
     encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
     how = {"seed": seed, "threads": threads}
-    if weigh is None:
+    of_known: tuple[int, ...] = ()
+    if known is not None:
+        found = find_with_known(graph, parameters, known, fixed=fixed, seed=seed, threads=threads)
+        communities, memberships, of_known = found[0], found[1], tuple(found[2].tolist())
+    elif weigh is None:
         communities, memberships = find_memberships(graph, parameters, n_communities, **how)
     else:  # the weights are too sure of themselves to say how probable communities are
         communities = find_communities(graph, parameters, n_communities, **how)
         memberships = memberships_given_others(finest_level(comparable(adjacency)), communities)
     spent = stage_ms(1000 * (clock() - started), {"encode": encode_ms})
-    return Detection(communities, spent, memberships)
+    return Detection(communities, spent, memberships, of_known)
 
 
 def finding(

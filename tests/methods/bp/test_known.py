@@ -1,0 +1,75 @@
+"""What is known of some nodes helps to find the communities of the others."""
+
+from __future__ import annotations
+
+import networkx
+import numpy as np
+import pytest
+from scipy.sparse import block_diag, csr_array
+
+from stream_icd.core.arrays import NOBODY
+from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.interfaces.estimator import ICD
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.known import find_with_known
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+
+SEARCH = BpParameters(search=True)
+CLIQUES = csr_array(block_diag([np.ones((10, 10)) - np.eye(10)] * 3))
+CLIQUES.eliminate_zeros()
+
+
+def known_of(n_nodes: int, **of: int) -> np.ndarray:
+    known = np.full(n_nodes, NOBODY, np.int32)
+    for node, label in of.items():
+        known[int(node[1:])] = label
+    return known
+
+
+def test_known_nodes_help_the_others() -> None:
+    planted = generate_lfr(np.random.default_rng(9001), LfrSettings(3000, mixing=0.6))
+    truth, rng = planted.communities, np.random.default_rng(0)
+    known = np.full(3000, NOBODY, np.int32)
+    chosen = rng.choice(3000, 600, replace=False)
+    known[chosen] = truth[chosen]
+    others = known < 0
+    alone = find_communities(planted.adjacency(), SEARCH)
+    for fixed in (False, True):
+        labels, sure, of_known = find_with_known(planted.adjacency(), SEARCH, known, fixed=fixed)
+        gain = ami(truth[others], labels[others]) - ami(truth[others], alone[others])
+        assert gain > 0.01
+        assert set(labels) == set(range(labels.max() + 1))
+        assert ((sure.probabilities >= 0) & (sure.probabilities <= 1)).all()
+        assert (labels[chosen] == of_known[known[chosen]]).mean() > (0.999 if fixed else 0.5)
+
+
+def test_fixed_nodes_are_where_they_are_said_to_be_whatever_their_edges_say() -> None:
+    known = known_of(30, n0=0, n1=1, n12=0)
+    labels, sure, of_known = find_with_known(CLIQUES, SEARCH, known, fixed=True)
+    assert labels[0] == labels[12] == of_known[0] != labels[1] == of_known[1]
+    assert sure.probabilities[[0, 1, 12]].tolist() == [1, 1, 1]
+
+
+def test_a_prior_gives_way_to_edges() -> None:
+    known = known_of(30, n0=0, n1=0, n2=0, n12=0)
+    labels, _, of_known = find_with_known(CLIQUES, SEARCH, known)
+    assert labels[0] == of_known[0]
+    assert labels[12] == labels[13] != of_known[0]
+
+
+def test_nodes_are_known_by_their_names() -> None:
+    graph = networkx.ring_of_cliques(4, 8)
+    graph = networkx.relabel_nodes(graph, {node: f"n{node}" for node in graph})
+    icd = ICD.load("default")
+    found = icd.predict(graph, known={"n0": "east", "n9": "west"}, fixed=True)
+    of = dict(zip(icd.nodes_.tolist(), found.tolist(), strict=True))
+    assert icd.known_ == {"east": of["n0"], "west": of["n9"]}
+    assert icd.predict(graph).tolist() == icd.labels_.tolist()
+    assert icd.known_ == {}
+    with pytest.raises(BadInput, match=r"no node 'acme' \(1 of the known ones are missing\)"):
+        icd.predict(graph, known={"acme": 7, "n0": 7})
+    for other, k in ((icd, 4), (ICD.load("default", method="icd"), None)):
+        with pytest.raises(BadSettings, match="known communities of nodes need method bp"):
+            other.predict(graph, k, known={"n0": 7})
