@@ -110,7 +110,8 @@ def detect_smoothed(
         own = _about(now, nodes)
         predicted = forward[next_at].predicted_bits or 0.0
         related = then.stay > 0 and predicted > LEAST_BITS  # else the future says nothing
-        if known.believed and then.believed and related:
+        anew = known.believed and then.believed and related
+        if anew:
             past = _about(memories[at], nodes)
             edges = rows_of(snapshots[at].adjacency())
             graph = level_of(edges.comparable(model.bp.weight_exponent))
@@ -119,7 +120,7 @@ def detect_smoothed(
             )
             next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
         later = _with_absent(own, later, kept_a_window(known.stay))
-        results[at] = _result(forward[at], own, 1000 * (clock() - started))
+        results[at] = _result(forward[at], own, 1000 * (clock() - started), anew=anew)
     last = replace(last, next_id=next_id)
     return [*results[:-1], replace(results[-1], memory=last)]
 
@@ -170,7 +171,8 @@ def _with_absent(own: _About, later: _About, kept: float) -> _About:
     )
 
 
-def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered:
+def _result(forward: Remembered, own: _About, milliseconds: float, *, anew: bool) -> Remembered:
+    """Return what is found in hindsight; anew: with beliefs that know the later windows."""
     labels, n_communities = compact(
         np.unique(own.ids[:, 0], return_inverse=True)[1].astype(np.int32)
     )
@@ -182,7 +184,7 @@ def _result(forward: Remembered, own: _About, milliseconds: float) -> Remembered
         community_ids=ids,
         milliseconds=forward.milliseconds + milliseconds,
     )
-    if not forward.memory.present.known.believed:
+    if not anew:
         return smoothed
     has_second = own.ids[:, 1] != own.ids[:, 0]  # else they were made one, to have K of them
     return replace(
