@@ -48,6 +48,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire import communities as nodes_wire
+from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.attributes import NodeAttributes, decode_attributes, encode_attributes
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
@@ -148,6 +149,7 @@ def targets(folder: str) -> Mapping[str, Target]:
         "communities": ([communities()], nodes_wire.decode_communities, ("node", "community")),
         "labels": ([labels()], nodes_wire.decode_labels, ("node", "community")),
         "events": ([events(), late()], decode_events, tuple(EVENT_COLUMNS)),
+        "alerts": ([alert()], decode_alert, ("event",)),
         "announcements": ([announcement()], decode_announcement, ("kind",)),
     }
     found = {
@@ -299,6 +301,12 @@ def labels() -> Message:
 def attributes() -> Message:
     """The attributes of a node."""
     return encode_attributes(NodeAttributes("g", "7", {"country": "CH", "x": "1"}), DAY.end, "test")
+
+
+def alert() -> Message:
+    """A merger that a rule asked for."""
+    about = ("desk", "g", "g/1", DAY.start, DAY.end, "m@1")
+    return encode_alert(Alert(*about, "merged", 0, 10, 9, 0, ("merged",), "0 joined 7", 31.4))
 
 
 def announcement() -> Message:

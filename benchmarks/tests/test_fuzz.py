@@ -10,8 +10,8 @@ import pytest
 from benchmarks.fuzz_wire import fuzz, targets
 from stream_icd.core.errors import BadInput
 
-TOPICS = ("snapshots", "communities", "labels", "events", "announcements", "claims", "dead letters",
-          "attributes", "memory")  # fmt: skip
+TOPICS = ("snapshots", "communities", "labels", "events", "alerts", "announcements", "claims",
+          "dead letters", "attributes", "memory")  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", TOPICS)

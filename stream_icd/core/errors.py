@@ -6,6 +6,7 @@ StreamIcdError                                            stop, where nothing el
 │   ├── BadMember
 │   ├── BadClaim
 │   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
+│   ├── BadAlert, AlertRefused
 │   └── BadRow, NoGoodRows, LimitExceeded, OverBudget, CrashedWorker
 ├── ContentChanged, MissingExtra, SourceNotFound, HistoryDamaged, TooManyDeadLetters
 ├── BadSettings
@@ -21,6 +22,7 @@ StreamIcdError                                            stop, where nothing el
 │   │   └── RecordTooLarge
 │   ├── TopicMissing, OffsetGone, OffsetHeld, RecordUndecodable
 │   └── NotAllowed, NotSupported
+├── ReceiverUnavailable                                   retry
 ├── Overloaded                                            slow down
 └── WorkersLost                                           retry
 """
@@ -87,6 +89,14 @@ class BadAttributes(BadInput):
 
 class BadMember(BadInput):
     """A row of a node's community breaks its contract (docs/wire.md)."""
+
+
+class BadAlert(BadInput):
+    """An alert breaks its contract (docs/wire.md)."""
+
+
+class AlertRefused(BadInput):
+    """A receiver of alerts refused one, or did not take it in time; the message names both."""
 
 
 class BadMemory(BadInput):
@@ -263,6 +273,12 @@ class NotSupported(BrokerError):
 
 class TooManyDeadLetters(StreamIcdError):
     """A worker stopped because too many of its records became dead letters."""
+
+
+class ReceiverUnavailable(StreamIcdError):
+    """A receiver of alerts does not answer, or asks to try again later."""
+
+    action = Action.RETRY
 
 
 class Overloaded(StreamIcdError):

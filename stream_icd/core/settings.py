@@ -83,6 +83,19 @@ def config_file(environment: Mapping[str, str]) -> str | None:
     return {name.upper(): value for name, value in environment.items()}.get(CONFIG_FILE)
 
 
+def secret_in(path: Path, name: str) -> str:
+    """Return the secret that is all that a file holds; `ValueError` names the setting `name`."""
+    try:
+        secret = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"cannot read {name} {path}: {error.strerror}") from None
+    except ValueError:
+        raise ValueError(f"{name} {path} is not UTF-8 text") from None
+    if not secret:
+        raise ValueError(f"{name} {path} is empty")
+    return secret
+
+
 def _table(path: Path, name: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get(name, {})

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from stream_icd.core.errors import BrokerUnavailable
-from stream_icd.core.settings import Settings
+from stream_icd.core.settings import Settings, secret_in
 
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"
@@ -83,7 +83,7 @@ class KafkaSettings(Settings):
             if file is not None:
                 if given.get(name) is not None:
                     raise ValueError(f"both {name} and {name}_file are set: leave out one")
-                given = given | {name: _secret_of(Path(str(file)), f"{name}_file")}
+                given = given | {name: secret_in(Path(str(file)), f"{name}_file")}
         return given
 
     @field_validator("bootstrap_servers")
@@ -162,18 +162,6 @@ class KafkaSettings(Settings):
     def member_name(self) -> str:
         """The name of a group member at the broker; includes the `instance_id`, if there is one."""
         return "-".join(filter(None, (self.client_id, self.instance_id)))
-
-
-def _secret_of(path: Path, name: str) -> str:
-    try:
-        secret = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise ValueError(f"cannot read {name} {path}: {error.strerror}") from None
-    except ValueError:
-        raise ValueError(f"{name} {path} is not UTF-8 text") from None
-    if not secret:
-        raise ValueError(f"{name} {path} is empty")
-    return secret
 
 
 def _reason(error: OSError) -> str:

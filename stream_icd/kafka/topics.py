@@ -23,6 +23,7 @@ SNAPSHOTS = "icd.snapshots.v1"
 COMMUNITIES = "icd.communities.v1"
 LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
+ALERTS = "icd.alerts.v1"
 MODELS = "icd.models.v1"
 ATTRIBUTES = "icd.attributes.v1"
 WORKERS = "icd.workers.v1"
@@ -41,6 +42,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *messages_topic(COMMUNITIES, 6, days=7).with_dead_letters(),
     *messages_topic(LABELS, 6, days=30).with_dead_letters(),
     *messages_topic(EVENTS, 6, days=30).with_dead_letters(),
+    *messages_topic(ALERTS, days=30).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(MEMBERS, partitions=6, cleanup_policy="compact"),
     TopicSpec(ATTRIBUTES, cleanup_policy="compact"),

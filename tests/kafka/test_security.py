@@ -39,6 +39,7 @@ from tests.testbed import brokers
 from tests.testbed.brokers import wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
+from tests.testbed.webhook import Webhook, webhook
 
 pytestmark = pytest.mark.kafka
 
@@ -82,11 +83,18 @@ def start(secure: SecureKafka, user: str, log: Path, *arguments: str) -> subproc
 def test_everything_works_with_the_rights_that_are_documented_and_no_others(
     secure: SecureKafka, tmp_path: Path
 ) -> None:
+    with webhook() as receiver:
+        run_all(secure, receiver, tmp_path)
+
+
+def run_all(secure: SecureKafka, receiver: Webhook, tmp_path: Path) -> None:
+    """A stream from its producer to those who read it, and what operators do afterwards."""
     programs = {
         "producer": ("produce", "lfr", "--limit", str(N_SNAPSHOTS), "--nodes", "200"),
         "detector": ("consume", "detect", "--model", "lfr", "--delivery", "exactly-once"),
         "tracker": ("consume", "track", "--delivery", "exactly-once"),
         "scribe": ("consume", "rows", "--delivery", "exactly-once"),
+        "alerter": ("consume", "alert", "--rule", "born or continued", "--to", receiver.url),
         "archivist": ("consume", "archive", str(tmp_path / "history")),
     }
     for user, arguments in programs.items():
@@ -106,6 +114,7 @@ def test_everything_works_with_the_rights_that_are_documented_and_no_others(
         events = list(subscribe_events(start="beginning", limit=N_SNAPSHOTS, settings=subscriber))
         wait_until(lambda: len(list((tmp_path / "history").rglob("*.parquet"))) >= N_SNAPSHOTS)
         wait_until(lambda: '"event": "rows"' in logs["scribe"].read_text())
+        receiver.wait_for(1)
         for command in (("dlq", "list", "--all"), ("dlq", "retry", "--all")):
             run_as(secure, "retrier", *command)
     finally:

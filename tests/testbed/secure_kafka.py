@@ -48,6 +48,7 @@ USERS = (
     "tracker",
     "archivist",
     "scribe",
+    "alerter",
     "subscriber",
     "retrier",
     "worker",

@@ -22,7 +22,7 @@ import yaml
 from stream_icd.core.communities import STAGES, Communities, Labels
 from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadInput, BadSnapshot
-from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.core.lineage import Figure, Gate
 from stream_icd.core.members import Member
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, Window, snapshot_from_pairs
@@ -31,8 +31,10 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.attributes import (
@@ -152,6 +154,23 @@ TOLD = Announcement(
     ),
 )
 ANNOUNCEMENT = encode_announcement(TOLD)
+ALERT = Alert(
+    group="stream-icd-alert",
+    graph="as733",
+    snapshot_id="as733/1999-04-02",
+    window_start=DAY.start,
+    window_end=DAY.end,
+    model="as@1",
+    event="merged",
+    community=12,
+    size=60,
+    size_before=40,
+    confirmed=3,
+    rules=("merged and bits >= 20",),
+    text="community 3 (20 nodes) joined community 12 (31 bits)",
+    bits=31.4,
+    parents=(12, 3),
+)
 EVERYWHERE = "On every message about a window:"
 
 
@@ -309,6 +328,25 @@ def test_announcements_have_the_headers_and_fields_that_are_documented() -> None
         assert said in schema["properties"]["icd_kind"]["enum"]
         assert f"`{said}`" in rows["icd_kind"]
         assert kind in payload["properties"]["kind"]["enum"]
+
+
+def test_alerts_have_the_headers_and_fields_that_are_documented() -> None:
+    message = encode_alert(ALERT)
+    headers = texts(message.headers)
+    schema = headers_schema("alert")
+    jsonschema.validate(headers, schema)
+    rows = rows_under("## Alerts")
+    assert set(headers) == set(schema["properties"]) == set(rows) == set(schema["required"])
+    value = json.loads(message.value)
+    payload = resolved(CONTRACT["components"]["messages"]["alert"]["payload"])
+    jsonschema.validate(value, payload)
+    fields = rows_under("A reader ignores a field that it does not know.\n")
+    named = {name for row in fields for name in row.split("`, `")}
+    assert set(value) == set(payload["properties"]) == named
+    assert payload["properties"]["event"]["enum"] == [*KINDS, MOVED]
+    kept = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
+    assert decode_alert(message.key, message.value, message.headers) == ALERT
+    assert decode_alert(message.key, kept, message.headers).text == ALERT.text
 
 
 def test_attributes_have_the_headers_that_are_documented_and_a_reader_asks_for_no_more() -> None:

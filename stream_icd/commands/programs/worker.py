@@ -120,7 +120,7 @@ def run_worker(
                 ),
                 stop,
                 delivery=delivery,
-                max_records=batch,
+                max_records=step.most_records or batch,
                 give_up_after_s=options.give_up_after_s,
                 watchers=[
                     metrics.watch(topic, groups[topic], options.graph, step.stages),

@@ -17,7 +17,9 @@ from stream_icd.kafka.topics import MEMORY
 from stream_icd.wire.message import Message
 from stream_icd.wire.states import read_state_key
 
-Stage = Literal["decode", "detect", "track", "archive", "budget", "publish", "crashed"]
+Stage = Literal[
+    "decode", "detect", "track", "alert", "deliver", "archive", "budget", "publish", "crashed"
+]
 """The processing stage in which a record was refused."""
 
 

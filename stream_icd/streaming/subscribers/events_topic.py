@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -38,7 +38,10 @@ def forget_graph(graph: str, topic: str) -> OutgoingRecord:
 
 @dataclass(slots=True)
 class EventsTopic:
-    """Reads the new records of the topic since the last read; the first time, all records."""
+    """Reads the new records of the topic since the last read; the first time, all records.
+
+    `before`: only records before these offsets, by partition, and no others. None: all there are.
+    """
 
     settings: KafkaSettings
     topic: str
@@ -46,6 +49,7 @@ class EventsTopic:
     windows: int  # how many of a graph's last windows to return
     reader: MessageReader
     most_bytes: float = inf  # what is read before it is returned
+    before: Mapping[int, int] | None = None
     # Graphs of which windows are missing, since all were too much; those of others are later.
     left_out: set[str] = field(default_factory=set)
     _positions: dict[int, int] = field(default_factory=dict)
@@ -95,11 +99,15 @@ class EventsTopic:
         """Add the new records to the latest ones of each graph, and to `seen`."""
         keys = None if self.graphs is None else {graph.encode() for graph in self.graphs}
         n_bytes = 0
-        start = self._positions.copy()
+        start, ends = self._positions.copy(), self.before or {}
+        only = None if self.before is None else tuple(self.before)
         # A broker may say that a transaction is committed before its records can be read.
-        with open_reader(self.settings, self.topic, start, until="settled") as records:
+        read = open_reader(self.settings, self.topic, start, until="settled", only=only)
+        with read as records:
             for record in records:
                 self._positions[record.partition] = record.offset + 1
+                if record.offset >= ends.get(record.partition, inf):
+                    continue
                 if keys is not None and record.key not in keys:
                     continue
                 said = dict(record.headers).get("icd_next_community", b"")

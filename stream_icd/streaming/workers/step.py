@@ -26,6 +26,7 @@ class BatchStep(ABC):
         ahead: whether the next batch may begin before the `done` of this one.
         at_once: number of records that `work` works on at the same time, if each takes its time
             (`Handler.at_once`).
+        most_records: number of records in a batch, at most; None: as many as the worker allows.
         place: where records are kept outside Kafka (`Handler.place`).
         stages: the stages in which records are refused; their dead letters are counted from
             the start, since an alert sees only a count that changes.
@@ -33,6 +34,7 @@ class BatchStep(ABC):
 
     ahead: bool = False
     at_once: int | None = None
+    most_records: int | None = None
     place: str = ""
     stages: tuple[Stage, ...] = ("decode",)
 
