@@ -137,6 +137,12 @@ def memory() -> Iterator[brokers.Broker]:
 
 
 @pytest.fixture(scope="session")
+def tenant() -> Iterator[brokers.Broker]:
+    """An in-memory broker, one for the whole run, on which all names have a prefix."""
+    yield from _open("tenant")
+
+
+@pytest.fixture(scope="session")
 def embedded() -> Iterator[brokers.Broker]:
     """The embedded broker, one for the whole run."""
     yield from _open("embedded")

@@ -9,11 +9,21 @@ from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 def connect(settings: KafkaSettings) -> Broker:
     """The broker that the settings name; it connects when you open something on it.
 
-    `memory://NAME` is the in-memory broker of that name; others are reached by kafka-python.
+    `memory://NAME` is the in-memory broker of that name; others are reached by kafka-python. With a
+    `topic_prefix`, all names have it there.
 
     Raises:
         BrokerUnavailable: no such in-memory broker runs.
     """
+    broker = _reached(settings)
+    if not settings.topic_prefix:
+        return broker
+    from stream_icd.kafka.tenant import Prefix, TenantBroker
+
+    return TenantBroker(broker, Prefix(settings.topic_prefix))
+
+
+def _reached(settings: KafkaSettings) -> Broker:
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         from stream_icd.kafka.in_process.broker import MemoryConnection
 

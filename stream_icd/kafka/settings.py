@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -15,6 +16,17 @@ from stream_icd.core.settings import Settings, secret_in
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"
 ANSWERS_WITHIN_S = 1.0
+
+PASSWORD = ("sasl_username", "sasl_password")
+OF_MECHANISM = {
+    "OAUTHBEARER": ("sasl_oauth_",),
+    "AWS_MSK_IAM": ("sasl_aws_",),
+    "GSSAPI": ("sasl_kerberos_",),
+}
+"""How the settings of a mechanism begin; all others take a user's name and password."""
+
+TOKEN_URL = re.compile(r"https://[^/\s@]+|http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
+"""On this machine, nobody listens on the way."""
 
 
 class KafkaSettings(Settings):
@@ -47,6 +59,12 @@ class KafkaSettings(Settings):
         description="this worker's own name, kept over restarts, so that a restarted worker "
         "fences its former self at once (exactly-once); no two workers may share it",
     )
+    topic_prefix: str = Field(
+        default="",
+        pattern=r"^([A-Za-z0-9._-]{1,100})?$",
+        description="before the names of all topics, groups and transactional ids at the broker, "
+        "such as team-a., so that several installations share a cluster",
+    )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
@@ -54,10 +72,22 @@ class KafkaSettings(Settings):
     ssl_password: SecretStr | None = None
     ssl_password_file: Path | None = None
     ssl_check_hostname: bool = True
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_mechanism: (
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
+        | None
+    ) = None
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
     sasl_password_file: Path | None = None
+    sasl_oauth_token_file: Path | None = None
+    sasl_oauth_token_url: str | None = None
+    sasl_oauth_client_id: str | None = None
+    sasl_oauth_client_secret: SecretStr | None = None
+    sasl_oauth_client_secret_file: Path | None = None
+    sasl_oauth_scope: str | None = None
+    sasl_aws_region: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")
+    sasl_kerberos_service_name: str = "kafka"
+    sasl_kerberos_domain_name: str | None = None
 
     connect_timeout_s: float = Field(default=10.0, gt=0, le=600)
     request_timeout_s: float = Field(default=30.0, ge=1, le=500)
@@ -78,7 +108,7 @@ class KafkaSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_secrets_of_files(cls, given: dict[str, object]) -> dict[str, object]:
-        for name in ("ssl_password", "sasl_password"):
+        for name in ("ssl_password", "sasl_password", "sasl_oauth_client_secret"):
             file = given.get(f"{name}_file")
             if file is not None:
                 if given.get(name) is not None:
@@ -97,7 +127,7 @@ class KafkaSettings(Settings):
                 raise ValueError(f"{server.strip()!r} is not host:port, such as kafka.example:9092")
         return value
 
-    @field_validator("ssl_cafile", "ssl_certfile", "ssl_keyfile")
+    @field_validator("ssl_cafile", "ssl_certfile", "ssl_keyfile", "sasl_oauth_token_file")
     @classmethod
     def _is_a_file(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_file():
@@ -112,13 +142,8 @@ class KafkaSettings(Settings):
                 f"{min(unused)} has no effect without security_protocol: set that to SASL_SSL, SSL "
                 "or SASL_PLAINTEXT (or to PLAINTEXT, which protects nothing)"
             )
-        if self.security_protocol.startswith("SASL") and not (
-            self.sasl_mechanism and self.sasl_username and self.sasl_password
-        ):
-            raise ValueError(
-                f"security_protocol {self.security_protocol} needs sasl_mechanism, "
-                "sasl_username and sasl_password (or sasl_password_file)"
-            )
+        if self.security_protocol.startswith("SASL"):
+            self._check_login()
         if "SSL" in self.security_protocol:
             self._check_certificates()
         if self.heartbeat_interval_s * 2 > self.session_timeout_s:
@@ -132,6 +157,45 @@ class KafkaSettings(Settings):
                 f"request_timeout_s {self.request_timeout_s}"
             )
         return self
+
+    def _check_login(self) -> None:
+        """Check that the mechanism has what it needs, and nothing of another one."""
+        protocol, mechanism = self.security_protocol, self.sasl_mechanism
+        if mechanism is None:
+            raise ValueError(
+                f"security_protocol {protocol} needs sasl_mechanism, sasl_username and "
+                "sasl_password (or sasl_password_file)"
+            )
+        own = OF_MECHANISM.get(mechanism, PASSWORD)
+        for name in sorted(self.model_fields_set - {"sasl_mechanism"}):
+            if name.startswith("sasl_") and not name.startswith(own):
+                raise ValueError(f"{name} has no effect with sasl_mechanism {mechanism}")
+        if own == PASSWORD and not (self.sasl_username and self.sasl_password):
+            raise ValueError(
+                f"sasl_mechanism {mechanism} needs sasl_username and sasl_password (or "
+                "sasl_password_file)"
+            )
+        if mechanism == "OAUTHBEARER":
+            self._check_tokens()
+        if mechanism == "AWS_MSK_IAM" and not (protocol == "SASL_SSL" and self.sasl_aws_region):
+            raise ValueError(
+                "sasl_mechanism AWS_MSK_IAM needs security_protocol SASL_SSL, and sasl_aws_region, "
+                "such as eu-central-1"
+            )
+
+    def _check_tokens(self) -> None:
+        url = self.sasl_oauth_token_url
+        by_url = (url, self.sasl_oauth_client_id, self.sasl_oauth_client_secret)
+        if (self.sasl_oauth_token_file is None) == (None in by_url):
+            raise ValueError(
+                "sasl_mechanism OAUTHBEARER needs either sasl_oauth_token_file, or "
+                "sasl_oauth_token_url, sasl_oauth_client_id and sasl_oauth_client_secret (or "
+                "sasl_oauth_client_secret_file)"
+            )
+        if url is not None and not TOKEN_URL.match(url):
+            raise ValueError(
+                "sasl_oauth_token_url must be https://HOST/PATH: a secret is sent there"
+            )
 
     def _check_certificates(self) -> None:
         """Open the files, to find errors early and never prompt for a password."""

@@ -92,7 +92,8 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
         is_ours = topic in {spec.name for spec in DEFAULT_TOPICS}
         advice = " (stream-icd topics create)" if is_ours else ", or name another one"
         raise TopicMissing(
-            f"there is no topic {topic} at {settings.bootstrap_servers}: create it{advice}"
+            f"there is no topic {settings.topic_prefix}{topic} at {settings.bootstrap_servers}: "
+            f"create it{advice}"
         )
     return existing, known
 

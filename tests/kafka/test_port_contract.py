@@ -1,4 +1,5 @@
-"""The contract of the port, on every implementation: in-memory, embedded, Apache Kafka.
+"""The contract of the port, on every implementation: in-memory (also with a prefix), embedded,
+Apache Kafka.
 
 What a broker cannot do (`Capabilities`), it is not asked for here.
 """
@@ -27,7 +28,7 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.record import OutgoingRecord, Record
 from tests.testbed.brokers import Broker, wait_until
 
-pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
+pytestmark = pytest.mark.brokers("memory", "tenant", "embedded", "kafka")
 
 
 class Never:

@@ -320,6 +320,30 @@ def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, 
             assert hit == [budget["metadata"]["name"]]
 
 
+TOKENS = "kafka.securityProtocol=SASL_SSL,kafka.sasl.mechanism=OAUTHBEARER"
+
+
+def test_a_login_by_token_takes_its_settings_from_those_of_all_containers() -> None:
+    extra = "extraEnv[0].name=STREAM_ICD_SASL_OAUTH_TOKEN_FILE,extraEnv[0].value=/run/token"
+    for pod in pods(rendered("default", "--set", f"{TOKENS},{extra}")).values():
+        for container in pod["containers"]:
+            env = {one["name"]: one.get("value") for one in container["env"]}
+            assert env["STREAM_ICD_SASL_MECHANISM"] == "OAUTHBEARER"
+            assert env["STREAM_ICD_SASL_OAUTH_TOKEN_FILE"] == "/run/token"
+            assert "STREAM_ICD_SASL_USERNAME" not in env
+
+
+def test_a_prefix_is_that_of_all_programs_and_of_their_scaling() -> None:
+    prefix = "kafka.topicPrefix=team-a.,detector.autoscaling.enabled=true"
+    objects = rendered("default", "--set", prefix)
+    for name, pod in pods(objects).items():
+        for container in pod["containers"]:
+            assert {"name": "STREAM_ICD_TOPIC_PREFIX", "value": "team-a."} in container["env"], name
+    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    assert trigger["metadata"]["topic"] == "team-a.icd.snapshots.v1"
+    assert trigger["metadata"]["consumerGroup"] == "team-a.stream-icd-detect"
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -327,6 +351,12 @@ def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, 
         ("kafka.tls.clientCertificate=true", "kafka.tls.existingSecret"),
         ("kafka.tls.existingSecret=a", "no effect with kafka.securityProtocol PLAINTEXT"),
         ("kafka.sasl.existingSecret=a", "no effect with kafka.securityProtocol PLAINTEXT"),
+        (
+            f"{TOKENS},kafka.sasl.existingSecret=a",
+            "no effect with kafka.sasl.mechanism OAUTHBEARER",
+        ),
+        (f"{TOKENS},detector.autoscaling.enabled=true", "make a ScaledObject of your own"),
+        ("kafka.topicPrefix=a/b", "topicPrefix"),
         ("history.uri=/history", "/history is on no volume"),
         ("registry.uri=", "give registry.uri, or a shipped model"),
         ("storage.enabled=false", "s3://bucket/history"),

@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,7 @@ class Broker:
     bootstrap_servers: str
     pid: int | None = None
     node: KafkaNode | None = None
+    prefix: str = ""  # before all names
 
     def settings(self, **overrides: Any) -> KafkaSettings:
         """How to reach it, with timeouts for tests."""
@@ -85,6 +86,7 @@ class Broker:
         address = {
             "bootstrap_servers": self.bootstrap_servers,
             "connect_timeout_s": ANSWERS_WITHIN_S,
+            "topic_prefix": self.prefix,
         }
         return KafkaSettings(**{**address, **own, **let_in, **overrides})
 
@@ -103,6 +105,13 @@ class Broker:
 def memory() -> Iterator[Broker]:
     with memory_broker() as broker:
         yield Broker("memory", broker.bootstrap_servers, os.getpid())
+
+
+@contextmanager
+def tenant() -> Iterator[Broker]:
+    """An in-memory broker on which all names have a prefix."""
+    with memory() as broker:
+        yield replace(broker, prefix="team-a.")
 
 
 @contextmanager
@@ -359,5 +368,5 @@ def wait_until(condition: Any, timeout_s: float = 60.0, every_s: float = 0.05) -
         time.sleep(every_s)
 
 
-OPENERS = {"memory": memory, "embedded": embedded, "kafka": apache_kafka}
+OPENERS = {"memory": memory, "tenant": tenant, "embedded": embedded, "kafka": apache_kafka}
 UNAVAILABLE = (NoKafka, MissingExtra)

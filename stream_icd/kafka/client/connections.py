@@ -12,9 +12,9 @@ import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
 from kafka.serializer import SerializeWrapper
-from pydantic import SecretStr
 
 from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.kafka.client.login import hidden, login_options
 from stream_icd.kafka.client.translate import not_connected, whose_address, wrongly_advertised
 from stream_icd.kafka.client.workarounds import (
     Network,
@@ -45,29 +45,12 @@ def client_options(settings: KafkaSettings) -> dict[str, Any]:
             "ssl_certfile": settings.ssl_certfile,
             "ssl_keyfile": settings.ssl_keyfile,
             # Without a password, an encrypted key would prompt for it at the terminal, and wait.
-            "ssl_password": _hidden(settings.ssl_password),
+            "ssl_password": hidden(settings.ssl_password),
             "ssl_check_hostname": settings.ssl_check_hostname,
         }
     if settings.security_protocol.startswith("SASL"):
-        options |= {
-            "sasl_mechanism": settings.sasl_mechanism,
-            "sasl_plain_username": settings.sasl_username,
-            "sasl_plain_password": _hidden(settings.sasl_password),
-        }
+        options |= login_options(settings)
     return options
-
-
-class _Hidden(str):
-    """A secret with a hidden `repr`: the client logs its whole configuration at DEBUG."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'**********'"
-
-
-def _hidden(secret: SecretStr | None) -> str:
-    return _Hidden("" if secret is None else secret.get_secret_value())
 
 
 def milliseconds(seconds: float) -> int:

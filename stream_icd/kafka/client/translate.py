@@ -36,6 +36,19 @@ _LOGIN_REFUSED = (
     client.IllegalSaslStateError,
 )
 
+PASSWORD = "sasl_username, sasl_password and sasl_mechanism"
+CHECK = {
+    "": "security_protocol and sasl_mechanism",
+    "PLAIN": PASSWORD,
+    "SCRAM-SHA-256": PASSWORD,
+    "SCRAM-SHA-512": PASSWORD,
+    "OAUTHBEARER": "the token in sasl_oauth_token_file, or sasl_oauth_token_url, "
+    "sasl_oauth_client_id, its secret and sasl_oauth_scope, and sasl_mechanism",
+    "AWS_MSK_IAM": "the AWS credentials, their right kafka-cluster:Connect, and sasl_aws_region",
+    "GSSAPI": "the ticket (klist), sasl_kerberos_service_name and sasl_kerberos_domain_name",
+}
+"""What to check if a login is refused, by the mechanism."""
+
 TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
 
 # The first matching row decides; `RetriableError` is the client's "no broker answered (yet)".
@@ -162,10 +175,9 @@ def _meaning(failure: Exception, settings: KafkaSettings) -> str:
             f"no TLS with it: {tls.reason or tls}; check security_protocol "
             f"({settings.security_protocol}), and ssl_certfile where it asks for a certificate"
         )
-    return (
-        f"it refused the login of {settings.sasl_username} by {settings.sasl_mechanism}: "
-        f"{failure}; check sasl_username, sasl_password and sasl_mechanism"
-    )
+    mechanism = settings.sasl_mechanism or ""
+    who = f" of {settings.sasl_username}" if settings.sasl_username else ""
+    return f"it refused the login{who} by {mechanism}: {failure}; check {CHECK[mechanism]}"
 
 
 def is_final(failure: Exception) -> bool:

@@ -60,8 +60,13 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
+{{/* Whether there is a login; and whether it is by a password. */}}
 {{- define "stream-icd.sasl" -}}
 {{- if hasPrefix "SASL_" .Values.kafka.securityProtocol }}true{{ end }}
+{{- end }}
+
+{{- define "stream-icd.password" -}}
+{{- if and (include "stream-icd.sasl" .) (has .Values.kafka.sasl.mechanism (list "PLAIN" "SCRAM-SHA-256" "SCRAM-SHA-512")) }}true{{ end }}
 {{- end }}
 
 {{/* The memory of a detector's container (docs/operating.md): 0.1 GiB + the memory of its graphs +
@@ -80,11 +85,19 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* Fails early where values contradict each other. */}}
 {{- define "stream-icd.check" -}}
-{{- if and (include "stream-icd.sasl" .) (not .Values.kafka.sasl.existingSecret) }}
+{{- if and (include "stream-icd.password" .) (not .Values.kafka.sasl.existingSecret) }}
 {{- fail (printf "kafka.securityProtocol is %s: name a secret in kafka.sasl.existingSecret" .Values.kafka.securityProtocol) }}
 {{- end }}
 {{- if and .Values.kafka.sasl.existingSecret (not (include "stream-icd.sasl" .)) }}
 {{- fail (printf "kafka.sasl.existingSecret has no effect with kafka.securityProtocol %s: set that to SASL_SSL or SASL_PLAINTEXT" .Values.kafka.securityProtocol) }}
+{{- end }}
+{{- if and (include "stream-icd.sasl" .) (not (include "stream-icd.password" .)) }}
+{{- if .Values.kafka.sasl.existingSecret }}
+{{- fail (printf "kafka.sasl.existingSecret has no effect with kafka.sasl.mechanism %s: give the settings of that in extraEnv" .Values.kafka.sasl.mechanism) }}
+{{- end }}
+{{- if .Values.detector.autoscaling.enabled }}
+{{- fail (printf "detector.autoscaling logs in with a password, and kafka.sasl.mechanism is %s: make a ScaledObject of your own" .Values.kafka.sasl.mechanism) }}
+{{- end }}
 {{- end }}
 {{- if and .Values.kafka.tls.existingSecret (not (has .Values.kafka.securityProtocol (list "SSL" "SASL_SSL"))) }}
 {{- fail (printf "kafka.tls.existingSecret has no effect with kafka.securityProtocol %s: set that to SSL or SASL_SSL" .Values.kafka.securityProtocol) }}
@@ -120,9 +133,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   value: {{ .Values.shutdownSeconds | quote }}
 - name: STREAM_ICD_INSTANCE_ID # a container that starts again ends its open transaction at once
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
+{{- with .Values.kafka.topicPrefix }}
+- name: STREAM_ICD_TOPIC_PREFIX
+  value: {{ . | quote }}
+{{- end }}
 {{- if include "stream-icd.sasl" . }}
 - name: STREAM_ICD_SASL_MECHANISM
   value: {{ .Values.kafka.sasl.mechanism }}
+{{- end }}
+{{- if include "stream-icd.password" . }}
 - name: STREAM_ICD_SASL_USERNAME
   valueFrom: { secretKeyRef: { name: {{ .Values.kafka.sasl.existingSecret }}, key: username } }
 - name: STREAM_ICD_SASL_PASSWORD_FILE

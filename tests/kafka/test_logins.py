@@ -1,0 +1,246 @@
+"""Logins other than by password: tokens, AWS's IAM and Kerberos."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as client
+
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra
+from stream_icd.kafka.client.connections import client_options
+from stream_icd.kafka.client.login import Tokens, tokens
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import create_topics, topic_names
+from tests.testbed import brokers
+from tests.testbed.brokers import KafkaNode, free_ports, node_properties
+from tests.testbed.token_endpoint import TokenEndpoint, token_endpoint, unsigned_token
+
+SASL = {"security_protocol": "SASL_SSL"}
+URL = "https://login.example/token"
+BY_URL = {"sasl_oauth_token_url": URL, "sasl_oauth_client_id": "anna"}
+
+
+@pytest.fixture(autouse=True)
+def no_tokens_of_other_tests() -> None:
+    tokens.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "values", "says"),
+    [
+        ("PLAIN", {"sasl_username": "a"}, "PLAIN needs sasl_username and sasl_password"),
+        (
+            "PLAIN",
+            {"sasl_oauth_scope": "x"},
+            "sasl_oauth_scope has no effect with",
+        ),
+        ("OAUTHBEARER", {}, "needs either sasl_oauth_token_file, or sasl_oauth_token_url"),
+        ("OAUTHBEARER", BY_URL, "sasl_oauth_client_secret"),
+        ("OAUTHBEARER", {"sasl_username": "a"}, "sasl_username has no effect"),
+        ("OAUTHBEARER", {"sasl_oauth_token_file": "/no/such"}, "no such file: /no/such"),
+        (
+            "OAUTHBEARER",
+            {**BY_URL, "sasl_oauth_client_secret": "x", "sasl_oauth_token_file": __file__},
+            "needs either",
+        ),
+        (
+            "OAUTHBEARER",
+            {**BY_URL, "sasl_oauth_client_secret": "x", "sasl_oauth_token_url": "http://a.b/"},
+            "must be https://HOST/PATH",
+        ),
+        ("AWS_MSK_IAM", {}, "needs security_protocol SASL_SSL, and sasl_aws_region"),
+        ("AWS_MSK_IAM", {"sasl_aws_region": "a b"}, "sasl_aws_region"),
+        ("GSSAPI", {"sasl_password": "x"}, "sasl_password has no effect"),
+    ],
+)
+def test_a_login_that_lacks_something_or_has_too_much_is_refused(
+    mechanism: str, values: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(BadSettings, match=says):
+        KafkaSettings(**SASL, sasl_mechanism=mechanism, **values)
+
+
+def by_url(endpoint: TokenEndpoint, **values: object) -> KafkaSettings:
+    about = {"sasl_oauth_token_url": endpoint.url, "sasl_oauth_client_id": "anna"}
+    secret = {"sasl_oauth_client_secret": endpoint.secret, "sasl_oauth_scope": "kafka"}
+    return KafkaSettings(**{**SASL, "sasl_mechanism": "OAUTHBEARER", **about, **secret, **values})
+
+
+def test_a_token_is_granted_once_and_again_before_it_ends() -> None:
+    with token_endpoint() as endpoint:
+        options = client_options(by_url(endpoint))
+        assert options["sasl_mechanism"] == "OAUTHBEARER"
+        provider = options["sasl_oauth_token_provider"]
+        first = provider.token()
+        assert client_options(by_url(endpoint))["sasl_oauth_token_provider"].token() == first
+        assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
+        assert endpoint.secret not in repr(options)
+        assert first not in repr(options)
+        provider._last = first, time.monotonic() - 1  # it ends
+        provider.token()
+        assert len(endpoint.asked) == 2
+
+
+def test_a_token_that_is_refused_and_one_that_may_come_later() -> None:
+    with token_endpoint() as endpoint:
+        wrong = by_url(endpoint, sasl_oauth_client_secret="wrong")
+        with pytest.raises(client.SaslAuthenticationFailedError, match="401: .*invalid_client"):
+            tokens(wrong).token()
+        endpoint.answer = '{"token": 1}'
+        with pytest.raises(client.SaslAuthenticationFailedError, match="gave no access_token"):
+            tokens(by_url(endpoint)).token()
+    with pytest.raises(client.KafkaConnectionError, match="no token from"):
+        tokens(by_url(endpoint)).token()
+
+
+def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
+    (file := tmp_path / "token").write_text("one\n")
+    settings = KafkaSettings(**SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=file)
+    assert tokens(settings).token() == "one"
+    file.write_text("two")
+    assert tokens(settings).token() == "two"
+    file.unlink()
+    with pytest.raises(client.KafkaConnectionError, match="cannot read sasl_oauth_token_file"):
+        tokens(settings).token()
+
+
+MSK = {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"}
+
+
+def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Provider:
+        @staticmethod
+        def generate_auth_token(region: str) -> tuple[str, int]:
+            asked.append(region)
+            if len(asked) > 1:
+                raise RuntimeError("no credentials")
+            return "signed", round(1000 * (time.time() + 900))
+
+    library = SimpleNamespace(MSKAuthTokenProvider=Provider)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", library)
+    options = client_options(KafkaSettings(**MSK))
+    provider: Tokens = options["sasl_oauth_token_provider"]
+    assert (options["sasl_mechanism"], provider.token()) == ("OAUTHBEARER", "signed")
+    assert provider.token() == "signed"
+    assert asked == ["eu-central-1"]
+    provider._last = None
+    with pytest.raises(client.KafkaConnectionError, match="AWS gives no token: no credentials"):
+        provider.token()
+
+
+def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    names = {"sasl_kerberos_service_name": "kfk", "sasl_kerberos_domain_name": "broker.example"}
+    settings = KafkaSettings(**SASL, sasl_mechanism="GSSAPI", **names)
+    assert {"sasl_mechanism": "GSSAPI", **names}.items() <= client_options(settings).items()
+
+
+@pytest.mark.parametrize(
+    ("values", "library", "extra"),
+    [
+        (MSK, "aws_msk_iam_sasl_signer", "msk"),
+        ({**SASL, "sasl_mechanism": "GSSAPI"}, "gssapi", "kerberos"),
+    ],
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(
+    values: dict[str, Any], library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=rf"needs {library}.*stream-icd\[{extra}\]"):
+        client_options(KafkaSettings(**values))
+
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[KafkaNode]:
+    """Apache Kafka with a listener that takes unsigned tokens."""
+    try:
+        classpath = brokers.kafka_classpath()
+    except brokers.UNAVAILABLE as error:
+        pytest.skip(str(error))
+    port, oauth, controller = free_ports(3)
+    listeners = (
+        f"PLAINTEXT://127.0.0.1:{port},OAUTH://127.0.0.1:{oauth},"
+        f"CONTROLLER://127.0.0.1:{controller}"
+    )
+    properties = node_properties({}) | {
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.oauth.oauthbearer.sasl.jaas.config": f"{OAUTH} required;",
+    }
+    with tempfile.TemporaryDirectory(prefix="stream-icd-kafka-") as folder:
+        node = KafkaNode(classpath, Path(folder), properties)
+        node.format()
+        node.start()
+        try:
+            yield node
+        finally:
+            node.stop()
+
+
+def with_tokens(node: KafkaNode, **values: object) -> KafkaSettings:
+    address = node.properties["listeners"].split(",")[1].removeprefix("OAUTH://")
+    return KafkaSettings(
+        bootstrap_servers=address,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        **{"connect_timeout_s": 30.0, **values},
+    )
+
+
+@pytest.mark.kafka
+def test_kafka_lets_in_who_has_a_token(
+    node: KafkaNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    (file := tmp_path / "token").write_text(unsigned_token("anna"))
+    create_topics(with_tokens(node, sasl_oauth_token_file=file), [TopicSpec("t")])
+    with token_endpoint() as endpoint:
+        settings = with_tokens(
+            node,
+            sasl_oauth_token_url=endpoint.url,
+            sasl_oauth_client_id="anna",
+            sasl_oauth_client_secret=endpoint.secret,
+        )
+        assert "t" in topic_names(settings)
+        secrets = endpoint.secret, tokens(settings).token(), file.read_text()
+        assert not any(secret in caplog.text for secret in secrets)
+        assert "OAUTHBEARER" in caplog.text
+        refused = with_tokens(
+            node,
+            sasl_oauth_token_url=endpoint.url,
+            sasl_oauth_client_id="anna",
+            sasl_oauth_client_secret="wrong",
+        )
+        said = "refused the login by OAUTHBEARER: .*answered 401.*check the token in"
+        with pytest.raises(BadSettings, match=said):
+            topic_names(refused)
+
+
+@pytest.mark.kafka
+def test_kafka_refuses_a_token_that_has_ended(node: KafkaNode, tmp_path: Path) -> None:
+    (file := tmp_path / "token").write_text(unsigned_token("anna", life_s=-100.0))
+    settings = with_tokens(node, sasl_oauth_token_file=file)
+    with pytest.raises(BadSettings, match="refused the login by OAUTHBEARER"):
+        topic_names(settings)
+    settings = with_tokens(node, sasl_oauth_token_file=file, connect_timeout_s=2.0)
+    file.unlink()
+    with pytest.raises(BrokerUnavailable, match="cannot read sasl_oauth_token_file"):
+        topic_names(settings)

@@ -1,0 +1,98 @@
+"""Two installations on one cluster: neither sees anything of the other."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from stream_icd.core.errors import BadSettings, TopicMissing
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.port import TopicPartition, Undecodable
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.tenant import Prefix, TenantReader
+from stream_icd.kafka.topics import (
+    COMMUNITIES,
+    DEFAULT_TOPICS,
+    EVENTS,
+    create_topics,
+    describe_topic,
+    positions,
+    topic_names,
+)
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.subscribers.subscribe import subscribe_events
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.streaming.workers.track import Tracker
+from tests.streaming.workers.tracked import outgoing, same, stream, unbroken
+from tests.testbed.brokers import Broker
+from tests.testbed.streams import beside, publish
+
+N_WINDOWS, GROUP = 8, "stream-icd-track"
+
+
+def track_all(broker: Broker, stop: threading.Event) -> None:
+    """A tracker with the usual names, all of which another one on this broker has too."""
+    settings = broker.settings(instance_id="tracker-0")
+    runner = Runner(Tracker(settings), DeadLetterLimit())
+    run_consumer(settings, COMMUNITIES, GROUP, runner, stop)
+
+
+@pytest.mark.brokers("memory", "embedded", "kafka")
+def test_two_installations_side_by_side(broker: Broker, topic_name: str) -> None:
+    tenants = [replace(broker, prefix=f"{topic_name}-{team}.") for team in "ab"]
+    streams = [stream("g", N_WINDOWS, seed) for seed in (3, 4)]
+    for tenant, windows in zip(tenants, streams, strict=True):
+        created = create_topics(tenant.settings())
+        assert created == [spec.name for spec in DEFAULT_TOPICS]
+        publish(tenant, [outgoing(window, COMMUNITIES) for window in windows])
+    with ExitStack() as running:
+        errors = [running.enter_context(beside(partial(track_all, tenant))) for tenant in tenants]
+        found = [
+            list(subscribe_events(start="beginning", limit=N_WINDOWS, settings=tenant.settings()))
+            for tenant in tenants
+        ]
+    assert errors == [[], []]
+    for tenant, windows, events in zip(tenants, streams, found, strict=True):
+        assert same(events, unbroken(windows))
+        position = positions(tenant.settings(), COMMUNITIES, GROUP)
+        assert sum(position.values()) >= N_WINDOWS
+        assert positions(broker.settings(), f"{tenant.prefix}{COMMUNITIES}", GROUP) == {}
+        of_group = positions(
+            broker.settings(), f"{tenant.prefix}{COMMUNITIES}", f"{tenant.prefix}{GROUP}"
+        )
+        assert of_group == position
+    names = [spec.name for spec in DEFAULT_TOPICS]
+    assert topic_names(tenants[0].settings()) == sorted(names)
+    everything = topic_names(broker.settings())
+    assert {f"{tenant.prefix}{name}" for tenant in tenants for name in names} <= set(everything)
+
+
+def test_an_error_names_the_topic_as_the_broker_has_it(tenant: Broker) -> None:
+    with pytest.raises(TopicMissing, match="there is no topic team-a.nowhere at"):
+        describe_topic(tenant.settings(), "nowhere")
+
+
+def test_what_cannot_be_decoded_is_in_our_topic() -> None:
+    class Reader:
+        def poll(self, *_: object) -> None:
+            raise Undecodable("damaged", TopicPartition("team-a.t", 3), 7)
+
+    with pytest.raises(Undecodable) as error:
+        TenantReader(Reader(), Prefix("team-a.")).poll(0.0)
+    assert (error.value.partition, error.value.end) == (TopicPartition("t", 3), 7)
+
+
+@pytest.mark.parametrize("prefix", ["team a.", "é", "x" * 101, "a/b"])
+def test_a_prefix_that_no_topic_may_have_is_refused(prefix: str) -> None:
+    with pytest.raises(BadSettings, match="topic_prefix"):
+        KafkaSettings(topic_prefix=prefix)
+
+
+def test_without_a_prefix_nothing_stands_between(memory: Broker) -> None:
+    assert type(connect(memory.settings())).__name__ == "MemoryConnection"
+    assert EVENTS in {spec.name for spec in DEFAULT_TOPICS}
