@@ -75,7 +75,7 @@ NOT_RUN = {
 
 BOUNDS = {
     r"^subscribe": "--until end",
-    r"^produce (events|taxi) --topic": "--until end",
+    r"^produce (events|taxi|changes) --topic": "--until end",
     r"^produce files .*--watch": "--limit 1",
     r"^produce gn": "--limit 2 --nodes 100 --communities 5",
     r"^produce lfr": "--limit 2 --nodes 250",
@@ -223,11 +223,14 @@ def write_fixes(folder: Path) -> None:
 
 def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
     """A snapshot of 31 January 2026, rows in topics, and dead letters."""
-    create_topics(broker.settings(), [TopicSpec("payments"), TopicSpec("fixes")])
+    create_topics(
+        broker.settings(), [TopicSpec("payments"), TopicSpec("fixes"), TopicSpec("edges")]
+    )
     with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
         snapshot = next(iter(records))
     payment = {"src": 701, "dst": 702, "t": 1}
     fix = {"taxi": 1, "t": 1, "lat": 39.9, "lon": 116.4}
+    change = {"op": "add", "src": 1, "dst": 2, "t": 1}
     with Publisher(broker.settings()) as publisher:
         publisher.send(
             OutgoingRecord(
@@ -238,7 +241,7 @@ def send_what_is_kept_of_the_past(broker: brokers.Broker) -> None:
                 timestamp_ms=1_769_870_000_000,  # 2026-01-31T14:33:20Z
             )
         )
-        for topic, row in (("payments", payment), ("fixes", fix)):
+        for topic, row in (("payments", payment), ("fixes", fix), ("edges", change)):
             publisher.send(OutgoingRecord(topic, json.dumps(row).encode()))
         for offset in range(41, 41 + DEAD_LETTERS):
             came = Record(SNAPSHOTS, 3, offset, 0, snapshot.key, snapshot.value, snapshot.headers)

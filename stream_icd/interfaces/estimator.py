@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -19,6 +19,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.updates import Update, UpdatedGraph
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit
 from stream_icd.learning.training.icd.epochs import History
@@ -300,6 +301,34 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         found = replace(found, **{name: of[at] for name, of in of_nodes if of is not None})
         self.labels_, self.probabilities_ = found.communities, found.probabilities
         return found
+
+    def update(self, add: Iterable[Any] = (), remove: Iterable[Any] = ()) -> Update:
+        """Change a graph that the estimator keeps, and return its communities, and which changed.
+
+        Each community keeps its id. The first call begins with an empty graph; removals come before
+        additions. `graph_` holds the graph and what is remembered of it.
+
+        Args:
+            add: edges `(src, dst)` or `(src, dst, weight)`; one that is there gets this weight. The
+                id of a node adds it without an edge.
+            remove: edges `(src, dst)`, whose nodes stay; the id of a node removes it and its edges.
+
+        Raises:
+            BadInput: something given is no edge and no id, ids are of two types, or no edge is
+                left. The graph stays as it was.
+            NotFitted: not fitted yet.
+
+        >>> icd = ICD.load("default")
+        >>> triangles = [("a", "b"), ("b", "c"), ("a", "c"), ("x", "y"), ("y", "z"), ("x", "z")]
+        >>> first = icd.update(add=[*triangles, ("a", "x")])
+        >>> then = icd.update(add=[("z", "new"), ("y", "new")])
+        >>> [then.members(community) for community in then.changed]
+        [['new', 'x', 'y', 'z']]
+        """
+        kept: UpdatedGraph = getattr(self, "graph_", None) or UpdatedGraph()
+        after, update = kept.updated(self, add, remove)
+        self.graph_: UpdatedGraph = after
+        return update
 
     def fit_predict(self, graph: Any, n_communities: int | None = None) -> NDArray[np.int32]:
         """Learn from one graph, without labels, and return its communities, `(n,)` int32.

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -413,8 +413,11 @@ def rows_of_json(
     columns: Sequence[str],
     on_bad_row: OnBadRow,
     stream: int = 0,
+    optional: Collection[str] = (),
 ) -> RawRows:
     """Return rows of JSON objects, each given with its place; values are text, or empty.
+
+    An object may lack the `optional` columns.
 
     >>> from stream_icd.sources.source import stop_at_bad_row
     >>> event = b'{"t": "2026-01-31T12:00:00Z", "src": 1, "dst": "b"}'
@@ -426,7 +429,8 @@ def rows_of_json(
     for place, value in values:
         try:
             row = json.loads(value or b"")
-            rows.append([_text(row[column]) for column in columns])
+            missing = {name: None for name in optional if name not in row}
+            rows.append([_text((missing | row)[column]) for column in columns])
             places.append(place)
         except (*NO_JSON, TypeError, KeyError):
             shown = (value or b"")[:80]

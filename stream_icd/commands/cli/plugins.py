@@ -147,7 +147,7 @@ produce = typer.Typer(
 consume = typer.Typer(
     cls=Consumers,
     no_args_is_help=True,
-    help="Run a worker on arriving messages (detector, tracker, alerts, archive, rows), or retrain.",
+    help="Run a worker on arriving messages (detector, tracker, alerts, archive, rows) or retrain.",
 )
 
 

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -124,17 +124,19 @@ def read_topic_rows(
     columns: Sequence[str],
     on_bad_row: OnBadRow,
     *,
-    since: datetime | None = None,
+    since: datetime | Mapping[int, int] | None = None,
     until: Literal["forever", "end"] = "forever",
     quiet_after_s: float | None = None,
+    optional: Collection[str] = (),
     stop: threading.Event,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[RawRows | Quiet]:
     """Yield a topic's rows (JSON objects) as they arrive, each batch from one partition.
 
-    Those with a timestamp from `since` on; partitions without rows for `quiet_after_s` are reported
-    as quiet: by the clock, or, with "end", once at the end, by how far the timestamp of their last
-    row is behind the newest one. Raises `TopicMissing`, `OffsetGone`, `BrokerUnavailable`.
+    Those with a timestamp from `since` on, or from these offsets; an object may lack the `optional`
+    columns. Partitions without rows for `quiet_after_s` are reported as quiet, and again and again
+    while all are: by the clock, or, with "end", once at the end, by how far the timestamp of their
+    last row is behind the newest one. Raises `TopicMissing`, `OffsetGone`, `BrokerUnavailable`.
     """
     heard = dict.fromkeys(range(describe_topic(settings, topic).partitions), monotonic())
     quiet: frozenset[int] = frozenset()
@@ -148,7 +150,7 @@ def read_topic_rows(
         heard |= dict.fromkeys([*added, *by_partition], now)
         if quiet_after_s is not None and until == "forever":
             silent = frozenset(p for p, at in heard.items() if now - at >= quiet_after_s)
-            if silent != quiet:
+            if silent != quiet or len(silent) == len(heard):
                 quiet = silent
                 yield Quiet(quiet)
         for partition, of_one in sorted(by_partition.items()):
@@ -156,7 +158,9 @@ def read_topic_rows(
                 newest_ms.get(partition, -math.inf), *(r.timestamp_ms for r in of_one)
             )
             values = [(record.offset, record.value) for record in of_one]
-            yield rows_of_json(f"{topic}[{partition}]", values, columns, on_bad_row, partition)
+            yield rows_of_json(
+                f"{topic}[{partition}]", values, columns, on_bad_row, partition, optional
+            )
     if quiet_after_s is not None and until == "end":
         # How fast each partition was read says nothing, and the next run must decide alike.
         before = max(newest_ms.values()) - 1000 * quiet_after_s
@@ -166,7 +170,7 @@ def read_topic_rows(
 def _batches(
     settings: KafkaSettings,
     topic: str,
-    since: datetime | None,
+    since: datetime | Mapping[int, int] | None,
     until: Literal["forever", "end"],
     stop: threading.Event,
 ) -> Iterator[list[Record]]:

@@ -1,0 +1,257 @@
+"""Edges that come and go: the graph as it stands, at any time and after any restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.sources.changes import (
+    MOST_WINDOWS,
+    Change,
+    ChangeColumns,
+    Standing,
+    StandingGraph,
+    StandingWindows,
+    places_in,
+    source_of,
+)
+from stream_icd.sources.tables import rows_of_json
+from stream_icd.sources.windows import Quiet
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+MINUTE = 60_000_000
+Edges = dict[tuple[str, str], float]
+
+
+def windows(standing: Standing, *, now: int = 1000 * MINUTE, **options: object) -> StandingWindows:
+    every = timedelta(minutes=1)
+    known = {"n_streams": 1, "now": lambda: now, **options}
+    return StandingWindows(standing, "g", "edges", every, **known)
+
+
+def add(minute: float, src: str, dst: str | None, weight: float | None = None) -> Change:
+    return Change(round(minute * MINUTE), 0, 0, "add", src, dst, weight)
+
+
+def remove(minute: float, src: str, dst: str | None = None) -> Change:
+    return Change(round(minute * MINUTE), 0, 0, "remove", src, dst)
+
+
+def placed(*changes: Change) -> list[Change]:
+    return [
+        Change(one.time, 0, place, one.op, one.src, one.dst, one.weight)
+        for place, one in enumerate(changes)
+    ]
+
+
+def edges(snapshot: Snapshot) -> Edges:
+    names = snapshot.nodes.to_pylist()
+    weights = [1.0] * snapshot.n_edges if snapshot.weights is None else snapshot.weights.tolist()
+    ends = zip(*snapshot.edges.tolist(), weights, strict=True)
+    return {(names[src], names[dst]): weight for src, dst, weight in ends}
+
+
+def made(*changes: Change, **options: object) -> list[Snapshot]:
+    return list(windows(Standing(), **options).snapshots([placed(*changes)]))
+
+
+def test_a_snapshot_of_the_whole_graph_at_the_end_of_each_interval() -> None:
+    first, second, third = made(
+        add(0.5, "a", "b"), add(0.6, "b", "c"), add(1.1, "c", "d"), remove(1.2, "b", "a"),
+        add(2.5, "a", "d")
+    )  # fmt: skip
+    assert edges(first) == {("a", "b"): 1.0, ("b", "c"): 1.0}
+    assert edges(second) == {("b", "c"): 1.0, ("c", "d"): 1.0}
+    assert edges(third) == {("a", "d"): 1.0, ("b", "c"): 1.0, ("c", "d"): 1.0}
+    assert first.window.end == second.window.start
+    assert third.source == "urn:stream_icd:changes?topic=edges&next=0@5"
+    assert first.weights is None
+
+
+def test_adding_again_gives_the_new_weight_and_removing_what_is_not_there_nothing() -> None:
+    (last,) = made(
+        add(0, "a", "b", 2.0), add(0, "b", "a", 3.0), add(0, "a", "c"), remove(0, "x", "y"),
+        add(0, "a", "a"), remove(0, "x")
+    )  # fmt: skip
+    assert edges(last) == {("a", "b"): 3.0, ("a", "c"): 1.0}
+    assert last.nodes.to_pylist() == ["a", "b", "c"]
+
+
+def test_nodes_stay_without_edges_until_they_are_removed_with_theirs() -> None:
+    changes = (
+        add(0, "a", "b"), add(0, "alone", None), add(0, "b", "c"), remove(1, "alone"),
+        remove(1, "a", "b"), add(2, "d", None), remove(2, "a"), add(2, "d", "e"), remove(3, "d")
+    )  # fmt: skip
+    nodes = [one.nodes.to_pylist() for one in made(*changes)]
+    assert nodes == [
+        ["a", "alone", "b", "c"],
+        ["a", "b", "c"],
+        ["b", "c", "d", "e"],
+        ["b", "c", "e"],
+    ]
+    nodes = [one.nodes.to_pylist() for one in made(*changes, isolated=False)]
+    assert nodes == [["a", "b", "c"], ["b", "c"], ["b", "c", "d", "e"], ["b", "c"]]
+
+
+def test_windows_without_a_change_and_without_an_edge() -> None:
+    counted: dict[str, int] = {}
+
+    def count(kind: str, n: int) -> None:
+        counted[kind] = counted.get(kind, 0) + n
+
+    changes = (add(0, "a", "b"), remove(3, "a", "b"), add(5, "a", "c"))
+    assert len(made(*changes, count=count)) == 4  # minutes 0, 1, 2 and 5
+    assert counted == {"empty_windows": 2}
+    counted.clear()
+    assert len(made(*changes, count=count, only_changed=True)) == 2
+    assert counted == {"empty_windows": 1, "unchanged_windows": 3}
+
+
+def test_what_comes_late_counts_in_the_next_window() -> None:
+    standing = Standing()
+    arrivals = [placed(add(0, "a", "b"), add(2, "b", "c"), add(0.5, "c", "d"))]
+    *_, last = windows(standing).snapshots(arrivals)
+    assert len(edges(last)) == 3
+    continued = windows(Standing.after(last, "edges"))
+    late = Change(0, 0, 7, "add", "d", "e")
+    (after,) = continued.snapshots([[late]])
+    assert after.window.start == last.window.end
+    assert len(edges(after)) == 4
+
+
+def test_streams_are_waited_for_unless_they_are_quiet() -> None:
+    one = [Change(0, 0, 0, "add", "a", "b"), Change(5 * MINUTE, 0, 1, "add", "a", "c")]
+    other = [Change(MINUTE, 1, 0, "add", "b", "c")]
+    waiting = windows(Standing(), n_streams=2, now=20 * MINUTE)
+    found = waiting.snapshots(iter([one, other, Quiet(frozenset((1,))), Quiet(frozenset((0, 1)))]))
+    assert [len(edges(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
+
+
+def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> None:
+    clock = iter([9.5 * MINUTE, 10.5 * MINUTE, 11 * MINUTE])
+    early = windows(Standing())
+    early.now = lambda: round(next(clock))
+    (only,) = early.snapshots([placed(add(5000, "a", "b"))])
+    assert (only.window.end.hour, only.window.end.minute) == (0, 10)
+    far = add(MOST_WINDOWS + 3, "b", "c")
+    with pytest.raises(LimitExceeded, match="choose a longer --every, or --only-changed"):
+        made(add(0, "a", "b"), far, now=10**8 * MINUTE)
+    assert len(made(add(0, "a", "b"), far, now=10**8 * MINUTE, only_changed=True)) == 2
+
+
+NODES = st.sampled_from("abcde")
+CHANGES = st.lists(
+    st.one_of(
+        st.builds(
+            add,
+            st.floats(0, 6),
+            NODES,
+            st.none() | NODES,
+            st.none() | st.sampled_from([1.0, 2.0, 0.5]),
+        ),
+        st.builds(remove, st.floats(0, 6), NODES, st.none() | NODES),
+    ),
+    max_size=30,
+)
+
+
+def reference(changes: Sequence[Change]) -> tuple[Edges, set[str]]:
+    """The graph after changes, the plain way: its edges and nodes."""
+    found: Edges = {}
+    nodes: set[str] = set()
+    for change in changes:
+        ends = {change.src} if change.dst is None else {change.src, change.dst}
+        if change.op == "add":
+            nodes |= ends
+            if len(ends) == 2:
+                found[tuple(sorted(ends))] = 1.0 if change.weight is None else change.weight
+        elif change.dst is None:
+            nodes -= ends
+            found = {pair: weight for pair, weight in found.items() if change.src not in pair}
+        else:
+            found.pop(tuple(sorted(ends)), None)
+    return found, nodes
+
+
+def wired(snapshot: Snapshot) -> Snapshot:
+    message = encode_snapshot(snapshot)
+    return decode_snapshot(message.key, message.value, message.headers)
+
+
+def run(changes: Sequence[Change], standing: Standing, parts: int) -> Iterator[Snapshot]:
+    """The snapshots of what a run reads from where `standing` says, in so many parts."""
+    read = [one for one in changes if one.place >= standing.places.get(0, 0)]
+    size = max(1, -(-len(read) // parts))
+    batches = [read[at : at + size] for at in range(0, len(read), size)]
+    yield from windows(standing).snapshots(batches)
+
+
+@given(CHANGES, st.integers(1, 4), st.integers(0, 8))
+def test_exactly_what_was_added_is_there_also_after_restarts(
+    changes: list[Change], parts: int, stopped: int
+) -> None:
+    ordered = placed(*changes)
+    unbroken = list(run(ordered, Standing(), 1))
+    first = [wired(one) for one in run(ordered, Standing(), parts)][:stopped]
+    rest = Standing() if not first else Standing.after(first[-1], "edges")
+    continued = [*first, *run(ordered, rest, parts)]
+    assert [one.id for one in continued] == [one.id for one in unbroken]
+    assert continued == unbroken
+    expected, nodes = reference(ordered)
+    if expected:
+        assert edges(unbroken[-1]) == expected
+        assert set(unbroken[-1].nodes.to_pylist()) == nodes
+
+
+def test_a_graph_is_that_of_its_snapshot() -> None:
+    (snapshot,) = made(add(0, "a", "b", 2.0), add(0, "alone", None))
+    again = StandingGraph.of(snapshot).snapshot("g", 0, MINUTE, snapshot.source)
+    assert again == snapshot
+
+
+@pytest.mark.parametrize("source", ["urn:stream_icd:events", source_of("other", {})])
+def test_a_snapshot_of_something_else_is_not_continued(source: str) -> None:
+    with pytest.raises(BadSettings, match="give this graph another --graph"):
+        places_in(source, "edges")
+
+
+def test_places_of_topics_with_any_name() -> None:
+    assert places_in(source_of("a.b-c_d", {1: 7, 0: 12}) + "#correction=2", "a.b-c_d") == {
+        0: 12,
+        1: 7,
+    }
+
+
+def test_rows_are_read_and_bad_ones_reported() -> None:
+    bad: list[BadRow] = []
+    columns = ChangeColumns("t", bad.append, lambda: "auto")
+    rows = [
+        b'{"op": "add", "src": 1, "dst": 2, "weight": 2, "t": 60}',
+        b'{"op": "add", "src": 3, "t": "1970-01-01T00:01:00Z"}',
+        b'{"op": "remove", "src": 1, "dst": null, "t": 60}',
+        b'{"op": "put", "src": 1, "dst": 2, "t": 60}',
+        b'{"op": "add", "src": 1, "dst": 2, "t": "soon"}',
+        b'{"op": "add", "src": "", "dst": 2, "t": 60}',
+        b'{"op": "add", "src": 1, "dst": "x", "t": 60}',
+        b'{"op": "add", "src": 1, "dst": 2, "weight": -1, "t": 60}',
+        b'{"src": 1, "dst": 2, "t": 60}',
+    ]
+    batch = rows_of_json("edges[0]", list(enumerate(rows)), columns.names, bad.append, 0,
+                         ("dst", "weight"))  # fmt: skip
+    columns._ids = columns._ids.__class__("integer")
+    found = columns.read(batch)
+    assert [(one.op, one.src, one.dst, one.weight, one.place) for one in found] == [
+        ("add", 1, 2, 2.0, 0),
+        ("add", 3, None, None, 1),
+        ("remove", 1, None, None, 2),
+    ]
+    assert {one.time for one in found} == {MINUTE}
+    reasons = ["is not an object", "op 'put'", "is not a time", "src is empty", "dst is", "weight"]
+    assert all(any(reason in str(error) for error in bad) for reason in reasons)
+    assert len(bad) == 6
