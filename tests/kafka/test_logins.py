@@ -95,6 +95,11 @@ def test_a_token_that_is_refused_and_one_that_may_come_later() -> None:
         wrong = by_url(endpoint, sasl_oauth_client_secret="wrong")
         with pytest.raises(client.SaslAuthenticationFailedError, match="401: .*invalid_client"):
             tokens(wrong).token()
+        endpoint.redirects = True
+        with pytest.raises(client.SaslAuthenticationFailedError, match="answered 302"):
+            tokens(by_url(endpoint)).token()
+        assert len(endpoint.asked) == 2
+        endpoint.redirects = False
         endpoint.answer = '{"token": 1}'
         with pytest.raises(client.SaslAuthenticationFailedError, match="gave no access_token"):
             tokens(by_url(endpoint)).token()

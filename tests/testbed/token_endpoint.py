@@ -29,6 +29,7 @@ class TokenEndpoint:
     secret: str = "s3cr/t"
     answer: str | None = None  # None: a token
     life_s: float = 3600.0
+    redirects: bool = False
     asked: list[dict[str, list[str]]] = field(default_factory=list)
 
 
@@ -47,7 +48,8 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
             granted = {"access_token": unsigned_token(who), "expires_in": found.life_s}
             text = json.dumps(granted) if good else '{"error": "invalid_client"}'
             answer = (found.answer or text).encode()
-            self.send_response(200 if good else 401)
+            self.send_response(302 if found.redirects else 200 if good else 401)
+            self.send_header("location", found.url)
             self.send_header("content-length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)

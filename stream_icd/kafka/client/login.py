@@ -9,17 +9,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
 from kafka import errors as client
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from pydantic import SecretStr
 
 from stream_icd.core.imports import needs_extra
+from stream_icd.core.post import post
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import secret_in
 from stream_icd.kafka.settings import KafkaSettings
@@ -122,19 +123,17 @@ def _granted(settings: KafkaSettings) -> Token:
     if settings.sasl_oauth_scope is not None:
         asked["scope"] = settings.sasl_oauth_scope
     headers = {"authorization": f"Basic {credentials}", "accept": "application/json"}
-    request = Request(url, urlencode(asked).encode(), headers, method="POST")
     try:
-        with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
-            said = json.loads(answer.read(1 << 20))
+        said = json.loads(post(url, urlencode(asked).encode(), headers, ANSWER_TIMEOUT_S))
         life_s = USED * float(said.get("expires_in") or LIFE_S)
         return str(said["access_token"]), time.monotonic() + life_s
     except HTTPError as error:
         with error:
             reason = printable(shortened(error.read(1000), 200))
-        final = 400 <= error.code < 500 and error.code not in (408, 429)
+        final = 300 <= error.code < 500 and error.code not in (408, 429)
         kind = client.SaslAuthenticationFailedError if final else client.KafkaConnectionError
         raise kind(f"the token endpoint {url} answered {error.code}: {reason}") from None
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise client.KafkaConnectionError(f"no token from {url}: {error}") from None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         said = f"the token endpoint {url} gave no access_token: {error!r:.100}"

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from pydantic import SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from stream_icd.core.errors import AlertRefused, BadSettings, ReceiverUnavailable
+from stream_icd.core.post import post
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
 from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, structured
@@ -106,9 +106,8 @@ class Receiver:
             AlertRefused: the receiver will never take it.
         """
         body = _for_slack(alert) if self.slack else structured(alert)
-        request = Request(self.url, body, self._headers(alert, body), method="POST")
         try:
-            OPENER.open(request, timeout=ANSWER_TIMEOUT_S).close()
+            post(self.url, body, self._headers(alert, body), ANSWER_TIMEOUT_S)
         except HTTPError as error:
             with error:
                 answer = printable(shortened(error.read(MOST_ANSWER), MOST_ANSWER))
@@ -164,13 +163,3 @@ def _for_slack(alert: Alert) -> bytes:
     for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(sign, code)
     return json.dumps({"text": text}).encode()
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Refuses them: an alert goes where it was sent, and nowhere else."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-OPENER = build_opener(_NoRedirects)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.errors import TopicMissing
 from stream_icd.core.events import CommunityEvents
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import create_topics, positions
 from stream_icd.methods.names.attributes import LiveAttributes
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
@@ -30,8 +32,8 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from stream_icd.wire.events import encode_events
 from tests.streaming.workers.tracked import stream, unbroken
-from tests.testbed.brokers import Broker
-from tests.testbed.streams import held, publish
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import beside, held, publish
 from tests.testbed.webhook import webhook
 
 Topics = tuple[str, str]
@@ -248,6 +250,20 @@ def test_an_outage_that_lasts_too_long_is_not_waited_for_again(published: list[R
         letters = list(runner.handle(published[:3]))
     assert len(letters) == 3
     assert len(at.statuses) == 4  # two tries of the first alert, one of each other one
+
+
+def test_a_worker_that_stops_gives_back_the_alert_that_waits(
+    memory: Broker, topics: Topics, published: list[Record]
+) -> None:
+    assert published
+    create_topics(memory.settings())  # with that in which workers note what they process
+    settings = memory.settings(shutdown_timeout_s=0.3)
+    with webhook(lambda _: 503) as at:
+        runner = Runner(Deliver("desk", [Receiver(at.url)], 60.0), DeadLetterLimit())
+        with beside(partial(run_consumer, settings, topics[1], "group", runner)) as errors:
+            wait_until(lambda: at.statuses)
+    assert errors == []
+    assert positions(memory.settings(), topics[1], "group") == {}
 
 
 def test_a_record_that_is_no_alert_is_a_dead_letter(published: list[Record]) -> None:
