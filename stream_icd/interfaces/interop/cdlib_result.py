@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
 from stream_icd.methods.graphs.adjacency import NamedGraph, as_named, is_graph_of
 from stream_icd.methods.graphs.labelled_graph import numbered
+
+if TYPE_CHECKING:
+    from stream_icd.methods.memory.detect import Remembered
 
 
 def to_cdlib(
@@ -55,6 +59,56 @@ def to_cdlib(
     is_theirs = named_igraph or is_graph_of("networkx", graph)
     theirs = graph if is_theirs else _networkx_graph(named)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
+
+
+def to_cdlib_stream(windows: Iterable[tuple[Any, Communities | Remembered]]) -> Any:
+    """Return the communities of a stream as CDlib's `TemporalClustering`.
+
+    Windows count from 0. Communities with one id in two windows are matched explicitly, from each
+    window to the next one in which the id is there, with the Jaccard index of their members.
+
+    Args:
+        windows: of each window, in order, the graph and its result: what `ICD.predict_next` or
+            `subscribe` returns. If results have no ids, nothing is matched.
+
+    Raises:
+        BadInput, MissingExtra: as `to_cdlib`; `BadInput` also if there are no windows.
+
+    >>> from stream_icd import ICD
+    >>> path, memory, windows = [("a", "b"), ("b", "c"), ("a", "c")], None, []
+    >>> icd = ICD.load("default")
+    >>> for _ in range(2):
+    ...     windows.append((path, icd.predict_next(path, memory)))
+    ...     memory = windows[-1][1].memory
+    >>> to_cdlib_stream(windows).get_explicit_community_match()
+    [('0_0', '1_0', 1.0)]
+    """
+    clusterings, matching = [], []
+    last: dict[int, tuple[str, frozenset[Any]]] = {}
+    for tid, (graph, result) in enumerate(windows):
+        of_nodes = result.labels if isinstance(result, Communities) else result.communities
+        clustering = to_cdlib(graph, of_nodes)
+        clusterings.append(clustering)
+        ids = result.community_ids
+        if ids is None:
+            continue
+        community = dict(zip(as_named(graph).nodes.tolist(), ids[of_nodes].tolist(), strict=True))
+        for at, members in enumerate(map(frozenset, clustering.communities)):
+            id, name = community[next(iter(members))], f"{tid}_{at}"
+            if id in last:
+                before, nodes = last[id]
+                matching.append((before, name, len(nodes & members) / len(nodes | members)))
+            last[id] = name, members
+    if not clusterings:
+        raise BadInput("there are no windows: give at least one")
+    from cdlib import TemporalClustering
+
+    temporal = TemporalClustering()
+    for tid, clustering in enumerate(clusterings):
+        temporal.add_clustering(clustering, tid)
+    if matching:
+        temporal.add_matching(matching)
+    return temporal
 
 
 def _networkx_graph(named: NamedGraph) -> Any:
