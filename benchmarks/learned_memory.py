@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami
 from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import finding
 
 STREAMS = ("hospital", "un_votes", "ants_1", "workplace_hours", "basketball_weeks", "brain")
 PAGE = "stream_memory.md"
@@ -67,7 +69,8 @@ def _taught(window: KnownWindow) -> Taught:
 
 def _second_half(windows: Sequence[KnownWindow], model: Model, half: int) -> float:
     """Mean AMI in percent of the second half, with memory from the first window on."""
-    found = remembering(detect_remembering, model)(windows)
+    detect = partial(detect_remembering, find=finding("auto", model))
+    found = remembering(detect, model)(windows)
     scores = []
     for window, one in list(zip(windows, found, strict=True))[half:]:
         known = window.classes >= 0

@@ -20,7 +20,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, EVENTS
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting, Names
-from stream_icd.methods.tracking.packed import pack
+from stream_icd.methods.tracking.packed import PackedWindow, pack
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.streaming.subscribers.seen_results import SeenResults
@@ -99,7 +99,7 @@ class Alerts(Step):
         self.assigned(())
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
-        self._recent = RecentWindows(self.memory.cache_bytes)
+        self._recent = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._unpacked = Unpacked()
         self._restored: set[int] = set()
         self._published: PublishedAlerts | None = None
