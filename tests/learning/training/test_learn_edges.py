@@ -113,6 +113,19 @@ def test_nodes_without_a_label_teach_nothing() -> None:
         learn_edges([(graph.adjacency, np.full(1000, -1, np.int32))], RECIPE)
 
 
+def test_what_learned_from_no_weights_does_not_run_wild_on_a_graph_that_has_some(
+    learned: LearnedEdges,
+) -> None:
+    graph = mixed(9)
+    rows, columns = graph.adjacency.nonzero()
+    nearly = csr_array((1 + (rows + columns) % 6 / 1000, (rows, columns)), graph.adjacency.shape)
+    before, after = (
+        weighed(LabelledGraph(adjacency), learned.weights).log_odds
+        for adjacency in (graph.adjacency, nearly)
+    )
+    assert np.abs(after - before).max() < 1
+
+
 def test_when_the_time_is_up_what_was_given_is_kept(learned: LearnedEdges) -> None:
     late = learn_edges([pair(mixed(1))], RECIPE, start=learned.weights, seconds=0)
     assert digest(late.weights) == digest(learned.weights)

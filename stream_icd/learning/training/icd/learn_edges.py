@@ -48,6 +48,10 @@ by heart (docs/retraining.md)."""
 MOMENTS = 10
 """How often in a round the validation graphs are asked."""
 
+CONSTANT = np.float32(1e-6)
+"""Least scale of a column. What varies no more is the same on all examples, as the weight of an
+edge where graphs have none, and teaches nothing."""
+
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
 """Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
 
@@ -256,7 +260,10 @@ def _learn_round(
     """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
-        weights["scale"][number] = np.maximum(examples.columns.std(axis=0, dtype=np.float64), 1e-6)
+        spread = examples.columns.std(axis=0, dtype=np.float64)
+        weights["scale"][number] = np.maximum(spread, CONSTANT)
+    # Else random units would read it on other graphs, as on windows that memory has summed.
+    weights["first"][number][weights["scale"][number] <= CONSTANT] = 0
     judges = examples if tests is None else tests
     numbers = np.concatenate([weights[name][number].ravel() for name in LAYERS])
     layers = _layers(numbers, weights, number)
