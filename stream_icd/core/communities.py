@@ -108,6 +108,7 @@ class Communities:
             None without `second_ids`.
         memory: what memory contributed; None without memory.
         horizon: how many windows the memory is worth, 1 or more; None without memory.
+        horizon_for: for how many windows on end that way of looking back has led, 1 or more.
         predicted_bits: bits per edge that the communities known before saved on the edges of this
             window that are new; None without memory, in a first window, or without such edges.
     """
@@ -134,6 +135,7 @@ class Communities:
     replaced: Ids | None = None
     memory: MemoryUse | None = None
     horizon: float | None = None
+    horizon_for: int | None = None
     predicted_bits: float | None = None
     moved: Ids | None = None
     moved_bits: Floats | None = None

@@ -62,7 +62,7 @@ DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys
 NODES = "src", "dst", "node"
 NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
-OF_MEMORY = "horizon", "predicted_bits"
+OF_MEMORY = "horizon", "horizon_for", "predicted_bits"
 """How far back a result looked, and how well the communities before predicted its window."""
 
 

@@ -67,6 +67,7 @@ def encode_communities(communities: Communities) -> Message:
         "icd_seed": _written(communities.seed, "d"),
         "icd_memory": communities.memory,
         "icd_horizon": _written(communities.horizon),
+        "icd_horizon_for": _written(communities.horizon_for, "d"),
         "icd_predicted_bits": _written(communities.predicted_bits),
         "icd_evidence": communities.evidence,
         "icd_bits_saved": _written(communities.bits_saved),
@@ -115,6 +116,7 @@ def decode_communities(
             moved_bits=_numbers(metadata, MOVED_BITS, NUMBERS),
             memory=_one_of(fields, "icd_memory", MEMORY_USES),
             horizon=_read_number(fields, "icd_horizon", least=1),
+            horizon_for=fields.count("icd_horizon_for"),
             predicted_bits=_read_number(fields, "icd_predicted_bits"),
             **_read_memberships(table),
         )

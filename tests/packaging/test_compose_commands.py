@@ -27,6 +27,7 @@ OPTIONS: dict[str, dict[str, bool]] = {
     "down": {"--volumes": False},
     "logs": {"--follow": False},
     "exec": {"--no-TTY": False},
+    "run": {"--detach": False, "--no-deps": False},
 }
 WRITES_THE_REGISTRY = {"import", "promote", "rollback"}
 
@@ -67,11 +68,15 @@ def test_it_fits_the_file(line: str) -> None:
         service, count = given["--scale"].split("=")
         assert service in SERVICES
         assert count.isdigit()
-    if command != "exec":
+    if command not in ("exec", "run"):
         assert set(words) <= SERVICES.keys()
         return
     service, *inside = words
-    assert SERVICES[service]["restart"] == "unless-stopped", "it has ended: nothing runs there"
+    running = SERVICES[service]["restart"] == "unless-stopped"
+    assert running or command == "run", "it has ended: nothing runs there"
+    if command == "run":  # the image begins with the program
+        assert "--no-deps" in given, "it starts all that the service needs again"
+        inside = ["stream-icd", *inside]
     arguments = arguments_of(shlex.join(inside))
     assert arguments is not None
     assert complaint(arguments) is None

@@ -105,6 +105,7 @@ COMMUNITIES = encode_communities(
         moved_bits=np.array([12.5]),
         memory="continued",
         horizon=1.75,
+        horizon_for=3,
         predicted_bits=-0.5,
     )
 )

@@ -127,6 +127,7 @@ class OfCommunities(Shape[Communities]):
             "moved_bits": _listed(result.moved_bits),
             "memory": result.memory,
             "horizon": result.horizon,
+            "horizon_for": result.horizon_for,
             "predicted_bits": result.predicted_bits,
         }
 
@@ -134,7 +135,7 @@ class OfCommunities(Shape[Communities]):
         n, table = result.n_nodes, membership_table(result)
         numbers = {
             name: pa.repeat(pa.scalar(getattr(result, name), pa.float64()), n)
-            for name in ("bits_saved", "horizon", "predicted_bits")
+            for name in ("bits_saved", "horizon", "horizon_for", "predicted_bits")
         }
         return {
             "evidence": pa.repeat(pa.scalar(result.evidence, pa.string()), n),

@@ -58,7 +58,7 @@ class Explanation:
         edges: those that say most: first for its own community, then for others; most bits first.
         companions, n_companions: nodes that were in `before` then and are in `now`.
         reach: start of the oldest window whose edges count.
-        horizon: how many windows the edges are worth.
+        horizon: how many windows the edges are worth; horizon_for: for how many windows on end.
     """
 
     node: str
@@ -72,6 +72,7 @@ class Explanation:
     n_companions: int
     reach: datetime
     horizon: float
+    horizon_for: int | None
 
     def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield what happened, in words; `names`: of communities, by id."""
@@ -108,7 +109,7 @@ class Explanation:
                 f"The edge that says most for {called(self.now)} is to "
                 f"{printable(shortened(strongest.to))}: {strongest.bits:.1f} bits."
             )
-        yield how_far_back(self.reach, self.horizon)
+        yield how_far_back(self.reach, self.horizon, self.horizon_for)
 
 
 def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
@@ -127,10 +128,21 @@ def told(time: datetime) -> str:
     return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
 
 
-def how_far_back(reach: datetime, horizon: float) -> str:
-    """Say how far the memory of edges reaches back, and how many windows it is worth."""
-    worth = f"{horizon:.3g} {'window' if horizon == 1 else 'windows'}"
-    return f"The memory reaches back to {told(reach)}; it is worth {worth}."
+def how_far_back(reach: datetime, horizon: float, horizon_for: int | None = None) -> str:
+    """Say how far the memory of edges reaches back, how many windows it is worth, and since when.
+
+    >>> how_far_back(datetime(2026, 1, 31, 12), 20, 3)
+    'The memory reaches back to 2026-01-31 12:00; it is worth 20 windows, for 3 windows now.'
+    """
+    worth, since = (
+        _windows(horizon),
+        "" if horizon_for is None else f", for {_windows(horizon_for)} now",
+    )
+    return f"The memory reaches back to {told(reach)}; it is worth {worth}{since}."
+
+
+def _windows(number: float) -> str:
+    return f"{number:.3g} {'window' if number == 1 else 'windows'}"
 
 
 def window_weights(horizon: float, most: int) -> list[float]:
@@ -149,6 +161,7 @@ def explain(
     windows: Sequence[CommunityEvents],
     snapshots: Sequence[Snapshot],
     horizon: float = 1.0,
+    horizon_for: int | None = None,
 ) -> Explanation:
     """Explain the community of a node in the newest of some windows.
 
@@ -162,7 +175,7 @@ def explain(
         windows: tracked windows, oldest first; the last one is explained.
         snapshots: the graphs of the newest windows, newest first; as many as `window_weights` has
             count.
-        horizon: how many windows the memory was worth.
+        horizon, horizon_for: how many windows the memory was worth, and for how many on end.
 
     Raises:
         BadSettings: there is no window, or no graph; the first graph is not that of the last
@@ -186,6 +199,7 @@ def explain(
         n_companions=len(companions),
         reach=snapshots[-1].window.start,
         horizon=horizon,
+        horizon_for=horizon_for,
     )
 
 

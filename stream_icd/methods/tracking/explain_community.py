@@ -93,7 +93,7 @@ class CommunityExplanation:
             first; None if that window is not known. Without members: those of `last_seen`.
         apart: None if it has no edge to another community, or none at all.
         links: the edges that say most, of `apart.inside` and of `apart.across`, most bits first.
-        reach, horizon: as in `Explanation`.
+        reach, horizon, horizon_for: as in `Explanation`.
     """
 
     community: int
@@ -110,6 +110,7 @@ class CommunityExplanation:
     links: tuple[Link, ...]
     reach: datetime
     horizon: float
+    horizon_for: int | None
 
     def sentences(self, names: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield what happened, in words; `names`: of communities, by id."""
@@ -138,7 +139,7 @@ class CommunityExplanation:
             yield "No edge joins it to another community: nothing speaks against it."
             return
         yield from self._about(self.apart, called(self.apart.nearest))
-        yield how_far_back(self.reach, self.horizon)
+        yield how_far_back(self.reach, self.horizon, self.horizon_for)
 
     def _where(self, whereabouts: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
         total = sum(place.members for place in whereabouts)
@@ -178,6 +179,7 @@ def explain_community(
     windows: Sequence[CommunityEvents],
     snapshots: Sequence[Snapshot],
     horizon: float = 1.0,
+    horizon_for: int | None = None,
     after: CommunityEvents | None = None,
 ) -> CommunityExplanation:
     """Explain a community in the newest of some windows.
@@ -188,7 +190,7 @@ def explain_community(
 
     Args:
         community: stable id.
-        windows, snapshots, horizon: as for `explain`.
+        windows, snapshots, horizon, horizon_for: as for `explain`.
         after: the window after the last one.
 
     Raises:
@@ -223,6 +225,7 @@ def explain_community(
         links=links,
         reach=snapshots[-1].window.start,
         horizon=horizon,
+        horizon_for=horizon_for,
     )
 
 

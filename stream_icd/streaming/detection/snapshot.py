@@ -180,6 +180,7 @@ def communities_with(
             "community_ids": memory.community_ids,
             "replaced": memory.replaced,
             "horizon": memory.horizon,
+            "horizon_for": memory.memory.since or None,
             "predicted_bits": memory.predicted_bits,
             "moved": None if memory.moved is None else memory.moved.pairs,
             "moved_bits": None if memory.moved is None else memory.moved.bits,

@@ -148,8 +148,8 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table["community"].to_pylist()[:3] == [0, 1, 0]
     assert table["community_id"].to_pylist()[-3:] == [102, 7, 102]
     assert table["second_id"].to_pylist()[:3] == [None, None, 7]
-    said = ("evidence", "bits_saved", "horizon", "predicted_bits")
-    assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, -0.25]
+    said = ("evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits")
+    assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, None, -0.25]
     assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
 
 

@@ -88,8 +88,9 @@ def test_parquet_as_one_file_and_as_a_file_a_snapshot(
         assert subscribe(embedded, *options).returncode == 0
     whole = pq.read_table(file)
     place = ["graph", "snapshot_id", "window_start", "window_end", "model", "revision"]
-    said = ["evidence", "bits_saved", "horizon", "predicted_bits"]
-    assert whole.column_names == [*place, *said, "node", "community", "community_id"]
+    said = ["evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits"]
+    sure = ["probability", "second_id", "second_probability"]
+    assert whole.column_names == [*place, *said, "node", "community", "community_id", *sure]
     assert whole.num_rows == 54
     files = sorted(folder.iterdir())
     named = [f"{graph}@{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]

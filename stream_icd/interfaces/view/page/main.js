@@ -345,7 +345,7 @@ function drawNumbers() {
     [state.at === "" ? "newest window" : "window", time(columns.start[last]), "start"], ["communities", number(columns.k[last]), "k"],
     ["nodes", number(columns.nodes[last]), "nodes"], ["edges", number(columns.edges[last]), "edges"],
     ["modularity", number(columns.modularity[last], 3), "modularity"], ["evidence", columns.evidence[last] ?? "–", "evidence", "how sure it is that this graph has communities at all"],
-    ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon", "how many windows the detector's memory is worth"]]),
+    ...(columns.horizon[last] === null ? [] : [["horizon", `${number(columns.horizon[last], 1)} windows`, "horizon", `how many windows the detector's memory is worth${columns.horizon_for[last] ? `, for ${columns.horizon_for[last]} on end` : ""}`]]),
     ...(columns.nmi[last] === null ? [] : [["NMI", number(columns.nmi[last], 3), "nmi"]]),
     ["detected in", `${number(ms, ms < 10 ? 1 : 0)} ms`, "ms"],
     ...(archived() ? [] : [

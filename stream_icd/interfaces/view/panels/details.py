@@ -131,7 +131,7 @@ def explained(
     before = next((one for one in earlier if one.community_of(node) not in (None, now)), None)
     told_of = [newest] if before is None else [before, newest]  # of the others, nothing is said
     tracked = [window.tracked(events=False) for window in told_of]
-    return explain(node, tracked, *_graphs(windows, read)), _names(windows)
+    return explain(node, tracked, *_looked_back(windows, read)), _names(windows)
 
 
 def explained_community(
@@ -150,17 +150,18 @@ def explained_community(
     having = [window for window in windows[-LOOKED_BACK:] if community in window.ids]
     told_of = {*having[:1], *having[-2:], *windows[-2:]}  # of the others, nothing is said
     tracked = [window.tracked(events=False) for window in windows if window in told_of]
-    explanation = explain_community(community, tracked, *_graphs(windows, read), later)
+    explanation = explain_community(community, tracked, *_looked_back(windows, read), later)
     return explanation, _names(windows if after is None else [after, *windows[-LOOKED_BACK + 1 :]])
 
 
-def _graphs(
+def _looked_back(
     windows: Sequence[SeenWindow], read: Callable[[SeenWindow], Snapshot]
-) -> tuple[list[Snapshot], float]:
-    """Return the graphs whose edges count, those of the newest windows, and the horizon."""
-    horizon = windows[-1].result.horizon or 1.0
+) -> tuple[list[Snapshot], float, int | None]:
+    """Return the graphs whose edges count, of the newest windows, the horizon, and for how long."""
+    newest = windows[-1].result
+    horizon = newest.horizon or 1.0
     asked = list(reversed(windows))[: len(window_weights(horizon, MOST_GRAPHS))]
-    return [read(window) for window in asked], horizon
+    return [read(window) for window in asked], horizon, newest.horizon_for
 
 
 def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:

@@ -42,6 +42,7 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "evidence": result.evidence,
         "bits_saved": finite(result.bits_saved),
         "horizon": finite(result.horizon),
+        "horizon_for": result.horizon_for,
         "predicted_bits": finite(result.predicted_bits),
         "nmi": finite(window.nmi),
         "ami": {name: finite(value) for name, value in window.known.agreement.items()},
