@@ -518,7 +518,7 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
     _add_partly_wrong_labels(settings, 9, 13)
     drifted = _round(registry, settings).reason
     assert "NMI" in drifted
-    assert "drift 2 windows ago" in drifted  # by the labels of 4, found with memory
+    assert "drift 4 windows ago" in drifted  # by the labels of these 4
     assert "hidden edges" not in drifted.split(", but")[0]
 
 
