@@ -95,7 +95,7 @@ class Export(PastOptions):
 
     Or one graph, with its communities: .gexf for Gephi's time line, .graphml its newest window.
 
-    stream-icd history export history/ --graph as733 --from 1999-04-01 --out as733.gexf
+    stream-icd history export history/ --graph as733 --from 1999-04 --out as.gexf
     """
 
     uri: ArchiveUri
