@@ -215,6 +215,7 @@ def test_kafka_lets_in_who_has_a_token(
     node: KafkaNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="kafka")  # whatever tests before have set
     (file := tmp_path / "token").write_text(unsigned_token("anna"))
     create_topics(with_tokens(node, sasl_oauth_token_file=file), [TopicSpec("t")])
     with token_endpoint() as endpoint:
