@@ -189,8 +189,7 @@ def detect_window(
         remembered, changes = memory, None
     sure = None
     if step.find is None:
-        alone = level_of(step.edges.comparable(parameters.weight_exponent))
-        sure = memberships_in(after, rows, alone)
+        sure = memberships_in(after, rows, step.edges, parameters.weight_exponent)
     return Remembered(
         labels,
         ids,

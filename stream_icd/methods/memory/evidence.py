@@ -23,6 +23,11 @@ MOST_WINDOWS = 8
 """It may have as many edges as so many windows like the last one, if that is more."""
 
 
+def grown(evidence: Rows, decay: float, window: Rows) -> Rows:
+    """Return what is kept of λ A + B, the evidence with one more window; both of the same nodes."""
+    return kept(added(evidence, decay, window), len(window.indices))
+
+
 def added(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return λ A + B, both of the same nodes."""
     if not decay or not len(evidence.indices):

@@ -37,7 +37,7 @@ from stream_icd.methods.bp.posterior import (
     next_posterior,
 )
 from stream_icd.methods.memory.by_method import Find, followed
-from stream_icd.methods.memory.evidence import added, kept
+from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import best_sum, judged, leader_of, nats_of, pause, served
 from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
@@ -91,11 +91,13 @@ def begun(step: Step, before: Aligned) -> Found:
         known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
     elif n_nodes:
         known = _alone(step, before)
-    hypotheses = [
-        Hypothesis(kind, _grown(kind, no_edges(n_nodes), window), known.likeliest)
-        for kind in step.kinds
-        if kind != PRESENCE or _is_weighted(window)
-    ]
+    nothing, hypotheses = no_edges(n_nodes), []
+    for kind in step.kinds:
+        if kind == PRESENCE and not _is_weighted(window):
+            continue
+        is_sum = kind.by == "sum"
+        evidence = grown(nothing, kind.decay, window.comparable(kind.within)) if is_sum else nothing
+        hypotheses.append(Hypothesis(kind, evidence, known.likeliest))
     leader = leader_of(hypotheses)
     return Found(tuple(hypotheses), leader, known)
 
@@ -267,14 +269,6 @@ def _matrix(graph: Rows) -> csr_array:
     return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))
 
 
-def _grown(kind: Kind, evidence: Rows, window: Rows) -> Rows:
-    """Return the sum of a hypothesis with one more window."""
-    if kind.by != "sum":
-        return evidence
-    total = added(evidence, kind.decay, window.comparable(kind.within))
-    return kept(total, len(window.indices))
-
-
 def _searched(
     step: Step, before: Aligned, one: Hypothesis, first: Rows, anew: bool
 ) -> tuple[Hypothesis, float, bool]:
@@ -287,9 +281,8 @@ def _searched(
     kind, evidence = one.kind, first
     if kind.by == "sum":
         decay = 1.0 if step.lacking else kind.decay
-        total = added(one.evidence, decay, before.window.comparable(kind.within))
-        total = kept(total, len(before.window.indices))
-        one, evidence = replace(one, evidence=total), total
+        evidence = grown(one.evidence, decay, before.window.comparable(kind.within))
+        one = replace(one, evidence=evidence)
     nodes, labels = np.flatnonzero(np.diff(evidence.indptr) > 0), np.full_like(one.labels, NOBODY)
     if not len(nodes):
         return replace(one, labels=labels), before.memory.known.mixing, False

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.core.arrays import NOBODY, Ids
-from stream_icd.methods.bp.level_graph import LevelGraph, compact, entries_at, level_of
+from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.memory.memory import Memory
 
 
-def memberships_in(after: Memory, rows: Ids, window: LevelGraph) -> Memberships:
+def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> Memberships:
     """Return the memberships of the nodes `rows` after a window, `(len(rows),)`.
 
     Seconds are numbered as the communities of what is known. If the filter leads, they are its
     beliefs. Otherwise the sum in which the communities were found says how probable they are, and
     if modularity found them in the window alone, the window.
 
-    window: of these nodes.
+    window, exponent: the edges of these nodes, and of their weights.
     """
     known, lead = after.known, after.hypotheses[after.leader]
     if lead.kind.by == "filter" and known.believed:
@@ -26,8 +26,10 @@ def memberships_in(after: Memory, rows: Ids, window: LevelGraph) -> Memberships:
     labels = compact(known.likeliest[rows])[0]
     numbers = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
     numbers[labels] = known.likeliest[rows]
-    if lead.kind.by != "filter":
+    if lead.kind.by == "filter":
+        edges = window.comparable(exponent)
+    else:
         summed = lead if lead.kind.by == "sum" else after.hypotheses[0]
-        window = level_of(entries_at(summed.evidence.comparable(summed.kind.between), rows))
-    found = memberships_given_others(window, labels)
+        edges = entries_at(summed.evidence.comparable(summed.kind.between), rows)
+    found = memberships_given_others(level_of(edges), labels)
     return found._replace(seconds=numbers[found.seconds])

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
+import numpy as np
+
 from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.learn_edges import learn_edges
 from stream_icd.learning.training.icd.scored import Scored, scored
@@ -55,13 +57,9 @@ def quarter(n_graphs: int) -> int:
 
 def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
     """The last graphs that the encoder learns from."""
-    room, n_graphs = MOST_ENTRIES, 0
-    for graph in reversed(graphs[-MOST_NEWEST:]):
-        room -= graph.adjacency.nnz
-        if n_graphs >= FEWEST_NEWEST and room < 0:
-            break
-        n_graphs += 1
-    return graphs[len(graphs) - n_graphs :]
+    entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-MOST_NEWEST:])])
+    n_small = int(np.searchsorted(entries, MOST_ENTRIES, side="right"))
+    return graphs[-max(n_small, FEWEST_NEWEST) :]
 
 
 def with_edges(
@@ -84,7 +82,8 @@ def with_edges(
             starts from these.
         seconds: time limit of the learning; the best weights until then are tried.
     """
-    taught = taught[len(taught) - len(newest([one.graph for one in taught])) :]
+    n_newest = len(newest([one.graph for one in taught]))
+    taught = taught[len(taught) - n_newest :]
     before = None
     if parent is not None and parent.recipe.encoder == model.recipe.encoder:
         before = parent.trained

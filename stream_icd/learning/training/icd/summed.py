@@ -16,7 +16,7 @@ from stream_icd.core.node_ids import common_type
 from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.graphs.weights import comparable_weights
-from stream_icd.methods.memory.evidence import added, kept
+from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
 
 Pair = tuple[csr_array, Labels]
@@ -63,7 +63,7 @@ def _sums(windows: Sequence[Taught]) -> list[Pair]:
         weights = comparable_weights(entries.data, kind.within)
         window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
         window.sort_indices()
-        total = kept(added(total, kind.decay, rows_of(window)), window.nnz)
+        total = grown(total, kind.decay, rows_of(window))
         labels = labels.copy()
         labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
         found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
