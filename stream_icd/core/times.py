@@ -113,6 +113,15 @@ def iso_duration(span: timedelta) -> str:
     return f"PT{seconds}S"
 
 
+def rfc3339(time: datetime) -> str:
+    """Return a time that has a zone as text, in UTC.
+
+    >>> rfc3339(datetime(2008, 2, 2, 8, tzinfo=UTC))
+    '2008-02-02T08:00:00Z'
+    """
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def snapshot_id(graph: str, window: Window) -> str:
     """Return the id of a window's snapshot, the same each time: the graph and an ISO 8601 interval.
 
@@ -120,8 +129,7 @@ def snapshot_id(graph: str, window: Window) -> str:
     >>> snapshot_id("taxi", Window(start, start + timedelta(hours=1)))
     'taxi/2008-02-02T08:00:00Z/PT1H'
     """
-    start = window.start.isoformat().replace("+00:00", "Z")
-    return f"{graph}/{start}/{iso_duration(window.end - window.start)}"
+    return f"{graph}/{rfc3339(window.start)}/{iso_duration(window.end - window.start)}"
 
 
 WindowOf = Callable[[datetime], Window]

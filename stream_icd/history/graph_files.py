@@ -14,6 +14,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
+from stream_icd.core.times import rfc3339
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 
 Interval = tuple[str, str]
@@ -101,7 +102,7 @@ def graph_in_time(store: Store, selection: Selection) -> GraphInTime:
 
 
 def _interval(start: Any, end: Any) -> Interval:
-    return start.isoformat().replace("+00:00", "Z"), end.isoformat().replace("+00:00", "Z")
+    return rfc3339(start), rfc3339(end)
 
 
 def _say(spells: dict[Any, Spells], one: Any, at: Interval, values: Values) -> None:

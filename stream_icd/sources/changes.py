@@ -27,7 +27,6 @@ from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import (
     EPOCH,
     LEAST_WEIGHT,
-    MICROSECOND,
     MOST_WEIGHT,
     Snapshot,
     snapshot_from_pairs,
@@ -253,7 +252,7 @@ class Standing:
     @classmethod
     def after(cls, snapshot: Snapshot, topic: str) -> Standing:
         """Return where to continue after a snapshot; raises as `places_in`."""
-        end = (snapshot.window.end - EPOCH) // MICROSECOND
+        end = microseconds(snapshot.window.end - EPOCH)
         return cls(StandingGraph.of(snapshot), places_in(snapshot.source, topic), end)
 
 

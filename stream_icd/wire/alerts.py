@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from stream_icd.core.errors import BadAlert, LimitExceeded
+from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     JSON_TYPE,
@@ -119,7 +120,7 @@ def structured(alert: Alert) -> bytes:
         "type": ALERT_TYPE,
         "source": source_of_alerts(alert.group),
         "id": alert.id,
-        "time": alert.window_end.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "time": rfc3339(alert.window_end),
         "subject": alert.graph,
         "datacontenttype": JSON_TYPE,
         "data": _said(alert),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote, unquote
 
 from stream_icd.core.errors import BadAttributes, LimitExceeded
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -16,9 +15,9 @@ from stream_icd.wire.message import (
     Headers,
     Message,
     event_message,
-    graph_of,
     refusing,
 )
+from stream_icd.wire.node_keys import graph_and_node, node_key
 
 ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
 MOST_BYTES = 64 << 10
@@ -34,21 +33,12 @@ class NodeAttributes:
     values: Mapping[str, str]  # by attribute; empty: nothing is known of the node (any more)
 
 
-def attributes_key(graph: str, node: str) -> bytes:
-    """Return the key of the messages about a node.
-
-    >>> attributes_key("a/b", "10.0.0.0/8")
-    b'a%2Fb/10.0.0.0/8'
-    """
-    return f"{quote(graph, safe='')}/{node}".encode()
-
-
 def encode_attributes(attributes: NodeAttributes, at: datetime, source: str) -> Message:
     """Encode what `source`, a URI reference, knows of a node since `at`.
 
     A record with the key and no value takes it back. Raises `LimitExceeded`, see docs/wire.md.
     """
-    key = attributes_key(attributes.graph, attributes.node)
+    key = node_key(attributes.graph, attributes.node)
     value = json.dumps(dict(attributes.values), ensure_ascii=False).encode()
     _check_size(len(key), DEFAULT_LIMITS.name_bytes, "key")
     _check_size(len(value), MOST_BYTES, "value")
@@ -75,10 +65,7 @@ def decode_attributes(
     """
     with refusing(BadAttributes, "the attributes cannot be read"):
         _check_size(len(key or b""), limits.name_bytes, "key")
-        quoted, _, node = (key or b"").partition(b"/")
-        if not node:
-            raise BadAttributes(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-        graph = graph_of(unquote(quoted, errors="strict").encode(), limits, BadAttributes)
+        graph, node = graph_and_node(key, limits, BadAttributes)
         if value is None:
             return NodeAttributes(graph, node.decode(), {})
         EventHeaders(headers, ATTRIBUTES_TYPE, limits, BadAttributes, JSON_TYPE)

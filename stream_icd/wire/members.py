@@ -6,11 +6,11 @@ import json
 import math
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMember, LimitExceeded
 from stream_icd.core.members import Member
+from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     JSON_TYPE,
@@ -18,21 +18,12 @@ from stream_icd.wire.message import (
     Headers,
     Message,
     event_message,
-    graph_of,
     refusing,
 )
+from stream_icd.wire.node_keys import graph_and_node, node_key
 
 MEMBER_TYPE = "stream_icd.member.v1"
 MOST_BYTES = 64 << 10
-
-
-def member_key(graph: str, node: int | str) -> bytes:
-    """Return the key of the row of a node.
-
-    >>> member_key("a/b", 7018)
-    b'a%2Fb/7018'
-    """
-    return f"{quote(graph, safe='')}/{node}".encode()
 
 
 def encode_member(member: Member, event_id: str) -> Message:
@@ -43,12 +34,12 @@ def encode_member(member: Member, event_id: str) -> Message:
         "community_id": member.community_id,
         "name": member.name,
         "probability": member.probability,
-        "since": _written(member.since),
-        "as_of": _written(member.as_of),
+        "since": rfc3339(member.since),
+        "as_of": rfc3339(member.as_of),
         "snapshot_id": member.snapshot_id,
     }
     return event_message(
-        member_key(member.graph, member.node),
+        node_key(member.graph, member.node),
         json.dumps(value, ensure_ascii=False).encode(),
         type=MEMBER_TYPE,
         source="stream_icd/rows",
@@ -62,10 +53,7 @@ def encode_member(member: Member, event_id: str) -> Message:
 def graph_in_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> str:
     """Return the graph that the key of a row names; raises as `decode_member`."""
     with refusing(BadMember, "the key cannot be read"):
-        quoted, _, node = (key or b"").partition(b"/")
-        if not node:
-            raise BadMember(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-        return graph_of(unquote(quoted, errors="strict").encode(), limits, BadMember)
+        return graph_and_node(key, limits, BadMember)[0]
 
 
 def decode_member(
@@ -90,7 +78,7 @@ def decode_member(
             probability=_of(said, "probability", float, int, type(None)),
             name=_of(said, "name", str, type(None)),
         )
-        if member_key(graph, member.node) != key:
+        if node_key(graph, member.node) != key:
             raise BadMember(f"the key is {key!r:.80}, but the node {member.node!r:.80}")
         _check(member)
         return member
@@ -118,7 +106,3 @@ def _time(said: dict[str, Any], name: str) -> datetime:
     if time.tzinfo is None:
         raise BadMember(f"{name} is {said[name]!r:.80}; it needs a time zone, such as Z")
     return time.astimezone(UTC)
-
-
-def _written(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -18,6 +18,7 @@ from typing import Literal
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.snapshot import Window, check_graph_name
+from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -87,7 +88,7 @@ def event_message(
         "ce_type": type,
         "ce_source": source,
         "ce_id": id,
-        "ce_time": time.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "ce_time": rfc3339(time),
         "content-type": content_type,
         **extra,
     }
@@ -98,8 +99,8 @@ def event_message(
 def window_headers(window: Window) -> dict[str, str]:
     """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
     return {
-        "icd_window_start": window.start.isoformat().replace("+00:00", "Z"),
-        "icd_window_end": window.end.isoformat().replace("+00:00", "Z"),
+        "icd_window_start": rfc3339(window.start),
+        "icd_window_end": rfc3339(window.end),
     }
 
 

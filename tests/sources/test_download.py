@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import socket
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
 from stream_icd.sources.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
+from tests.testbed.http_server import serving
 
 CONTENT = bytes(range(256)) * (CHUNK // 128)
 
@@ -52,13 +52,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Handler, "asked", [])
     monkeypatch.setattr(Handler, "breaks_after", None)
     monkeypatch.setattr(Handler, "can_resume", True)
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{running.server_port}"
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    with serving(Handler) as address:
+        yield address
 
 
 def offered(*urls: str) -> PublicData:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, unquote
+
+from tests.testbed.http_server import serving
 
 
 def unsigned_token(user: str, life_s: float = 3600.0) -> str:
@@ -57,13 +58,6 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}/token"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as address:
+        found.url = f"{address}/token"
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.testbed.http_server import serving
 
 
 @dataclass
@@ -55,13 +57,6 @@ def webhook(answer: Callable[[int], int] = lambda _: 204) -> Iterator[Webhook]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}/hook/secret"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as address:
+        found.url = f"{address}/hook/secret"
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

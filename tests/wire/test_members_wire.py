@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadMember, LimitExceeded
 from stream_icd.core.members import Member
-from stream_icd.wire.members import decode_member, encode_member, member_key
+from stream_icd.wire.members import decode_member, encode_member
+from stream_icd.wire.node_keys import node_key
 
 START = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 ROW = Member("as733", 701, 4, START, START + timedelta(days=1), "as733/1", 0.97, "US")
@@ -67,4 +68,4 @@ def test_a_key_of_no_node_is_refused(key: bytes | None) -> None:
 def test_a_large_row_is_refused() -> None:
     message = encode_member(ROW, "as733/1#0")
     with pytest.raises(LimitExceeded, match="at most 65536"):
-        decode_member(member_key("as733", 701), message.value + b" " * 70_000, message.headers)
+        decode_member(node_key("as733", 701), message.value + b" " * 70_000, message.headers)

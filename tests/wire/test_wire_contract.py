@@ -40,7 +40,6 @@ from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.attributes import (
     MOST_ATTRIBUTES,
     NodeAttributes,
-    attributes_key,
     decode_attributes,
     encode_attributes,
 )
@@ -53,8 +52,9 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
-from stream_icd.wire.members import decode_member, encode_member, member_key
+from stream_icd.wire.members import decode_member, encode_member
 from stream_icd.wire.message import NAMES_IN_AN_ID, Headers, Message
+from stream_icd.wire.node_keys import node_key
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -365,7 +365,7 @@ def test_attributes_have_the_headers_that_are_documented_and_a_reader_asks_for_n
     assert contract["payload"]["maxProperties"] == MOST_ATTRIBUTES
     key = contract["bindings"]["kafka"]["key"]
     assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
-    assert message.key == attributes_key("a/b", "7018") == b"a%2Fb/7018"
+    assert message.key == node_key("a/b", "7018") == b"a%2Fb/7018"
     kept = tuple(pair for pair in message.headers if pair[0] in required)
     assert decode_attributes(message.key, message.value, kept) == said
     assert decode_attributes(message.key, None, ()) == replace(said, values={})
@@ -390,7 +390,7 @@ def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> No
     )
     key = contract["bindings"]["kafka"]["key"]
     assert key["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
-    assert message.key == member_key("a/b", 7018) == b"a%2Fb/7018"
+    assert message.key == node_key("a/b", 7018) == b"a%2Fb/7018"
     kept = tuple(pair for pair in message.headers if pair[0] in required)
     assert decode_member(message.key, message.value, kept) == said
 

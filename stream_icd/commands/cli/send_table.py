@@ -109,7 +109,8 @@ class SendAttributes(SendTable):
         from stream_icd.kafka.topics import ATTRIBUTES
         from stream_icd.sources.node_tables import read_attributes
         from stream_icd.streaming.subscribers.attributes import attributes_in_topic
-        from stream_icd.wire.attributes import NodeAttributes, attributes_key, encode_attributes
+        from stream_icd.wire.attributes import NodeAttributes, encode_attributes
+        from stream_icd.wire.node_keys import node_key
 
         graph, now = self.graph, datetime.now(UTC)
         wanted = read_attributes(self.table).rows()
@@ -121,7 +122,7 @@ class SendAttributes(SendTable):
                 message = encode_attributes(NodeAttributes(graph, node, row), now, self.source)
                 send(outgoing(ATTRIBUTES, message))
             for node in gone:
-                send(OutgoingRecord(ATTRIBUTES, None, attributes_key(graph, node)))
+                send(OutgoingRecord(ATTRIBUTES, None, node_key(graph, node)))
         done = "would send" if self.dry_run else "sent"
         say(
             f"{done} the attributes of {len(changed):,} nodes "

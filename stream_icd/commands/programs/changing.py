@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadSettings, OffsetGone
-from stream_icd.core.snapshot import EPOCH, MICROSECOND, Snapshot
-from stream_icd.core.times import utc_now
+from stream_icd.core.snapshot import EPOCH, Snapshot
+from stream_icd.core.times import microseconds, utc_now
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.publish import read_last_snapshot
 from stream_icd.kafka.port import TopicPartition
@@ -95,7 +95,7 @@ def changing_source(
             topic=topic,
             every=timedelta(seconds=every_s),
             n_streams=n_streams,
-            now=lambda: (utc_now() - EPOCH) // MICROSECOND,
+            now=lambda: microseconds(utc_now() - EPOCH),
             only_changed=options.only_changed,
             isolated=not options.drop_isolated,
             count=run.count,

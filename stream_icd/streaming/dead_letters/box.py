@@ -19,6 +19,7 @@ from typing import Literal
 from stream_icd.core import errors
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import did_you_mean, listed, shown
+from stream_icd.core.times import rfc3339
 from stream_icd.kafka.messages.records import graph_name
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
@@ -177,8 +178,7 @@ def dead_letter_of(record: Record) -> DeadLetter:
 
 def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
     """Return the marker for the dead letter's own partition, which says that it was resent."""
-    stamp = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    said = (RETRIED, letter.origin), (RETRIED_AT, stamp), (RETRIED_TO, to)
+    said = (RETRIED, letter.origin), (RETRIED_AT, rfc3339(at)), (RETRIED_TO, to)
     return OutgoingRecord(
         topic=letter.topic,
         key=letter.key,

@@ -26,8 +26,9 @@ from stream_icd.streaming.subscribers.seen_results import MixedModels
 from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.members import encode_member, member_key
+from stream_icd.wire.members import encode_member
 from stream_icd.wire.message import result_id
+from stream_icd.wire.node_keys import node_key
 
 NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
@@ -155,7 +156,7 @@ class Rows(Step):
 def rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
     """Yield the deletions of nodes that left, then the rows of those that changed."""
     for node in changes.left.to_pylist():
-        yield OutgoingRecord(topic, None, member_key(window.graph, node))
+        yield OutgoingRecord(topic, None, node_key(window.graph, node))
     after, changed = changes.after, changes.changed
     event = result_id(window.snapshot_id, window.model, window.revision)
     nodes = after.nodes.take(changed).to_pylist()
