@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from safetensors.numpy import save
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
+from stream_icd.learning.training.icd import learn_edges as module
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edges
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
@@ -156,3 +158,24 @@ def test_torch_is_not_imported() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_bp_does_without_the_encoder_if_it_is_worse_on_any_validation_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A better mean of two graphs is often chance."""
+
+    learn, validate = pair(mixed(1)), [pair(mixed(2)), pair(mixed(3))]
+
+    def chosen_power(*weighted: float) -> float:
+        """The power if bp scores .9 without the encoder on both, and this with a power of 1."""
+        without, with_it = cycle([0.9]), cycle(weighted)
+        scores = {(0.0, 0.0): without, (1.0, 0.0): with_it}
+        monkeypatch.setattr(
+            module, "_agreement", lambda _graph, how, _seed: next(scores.get(how, cycle([0.5])))
+        )
+        power: float = learn_edges([learn], RECIPE, validation=validate).weights["power"][0]
+        return power
+
+    assert chosen_power(0.99, 0.91) == 1
+    assert chosen_power(0.99, 0.89) == 0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, cos, inf, pi, prod
+from operator import ge
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -169,21 +170,31 @@ def learn_edges(
             one.log_odds = corrected(one.log_odds, its_columns, weights, number)
     if clock() - begun < seconds:
         judges = (tests or taught)[-MOST_JUDGED:]
-        candidates = (UNWEIGHTED, *product(POWERS, RESOLUTIONS))
-        best = max(candidates, key=lambda one: _agreement(judges, one, recipe.seed))
-        weights["power"][0], weights["resolution"][0] = best
+        weights["power"][0], weights["resolution"][0] = _best_for_bp(judges, recipe.seed)
     return LearnedEdges(weights, tuple(rounds), n_examples)
 
 
-def _agreement(graphs: Sequence[_Prepared], how: tuple[float, float], seed: int) -> float:
-    """Mean AMI with the labels of what bp finds with a power and a resolution, K unknown."""
-    (power, resolution), scores = how, []
-    for one in graphs:
-        known = one.labels >= 0
-        graph = weighted(one.graph, one.log_odds, power)
-        found = find_communities(graph, as_weighted(resolution), seed=seed)
-        scores.append(ami(one.labels[known], found[known]))
-    return float(np.mean(scores))
+def _best_for_bp(graphs: Sequence[_Prepared], seed: int) -> tuple[float, float]:
+    """Return the power and the resolution with which bp agrees best with the labels.
+
+    They must be no worse on any graph than `UNWEIGHTED`: on two or three, a better mean alone is
+    often chance.
+    """
+    candidates = (UNWEIGHTED, *product(POWERS, RESOLUTIONS))
+    scores = {how: [_agreement(one, how, seed) for one in graphs] for how in candidates}
+
+    def is_no_worse(how: tuple[float, float]) -> bool:
+        return all(map(ge, scores[how], scores[UNWEIGHTED]))
+
+    return max(filter(is_no_worse, candidates), key=lambda how: sum(scores[how]))
+
+
+def _agreement(one: _Prepared, how: tuple[float, float], seed: int) -> float:
+    """AMI with the labels of what bp finds with a power and a resolution, K unknown."""
+    (power, resolution), known = how, one.labels >= 0
+    graph = weighted(one.graph, one.log_odds, power)
+    found = find_communities(graph, as_weighted(resolution), seed=seed)
+    return ami(one.labels[known], found[known])
 
 
 @dataclass(slots=True, eq=False)
