@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stream_icd.core.version import __version__ as __version__
     from stream_icd.interfaces.estimator import ICD, NotFitted
     from stream_icd.interfaces.interop.cdlib_result import to_cdlib, to_cdlib_stream
+    from stream_icd.interfaces.interop.temporal import temporal_snapshots
     from stream_icd.interfaces.updates import Update
     from stream_icd.kafka.embedded import embedded_broker
     from stream_icd.kafka.in_process.broker import MemoryBroker, memory_broker
@@ -108,6 +109,7 @@ __all__ = [
     "subscribe",
     "subscribe_events",
     "subscribe_node",
+    "temporal_snapshots",
     "to_cdlib",
     "to_cdlib_stream",
 ]
@@ -124,6 +126,7 @@ __getattr__, __dir__ = lazy_imports(
         "stream_icd.interfaces.estimator": ("ICD", "NotFitted"),
         "stream_icd.interfaces.updates": ("Update",),
         "stream_icd.interfaces.interop.cdlib_result": ("to_cdlib", "to_cdlib_stream"),
+        "stream_icd.interfaces.interop.temporal": ("temporal_snapshots",),
         "stream_icd.kafka.embedded": ("embedded_broker",),
         "stream_icd.kafka.in_process.broker": ("MemoryBroker", "memory_broker"),
         "stream_icd.kafka.publisher": ("Publisher",),
