@@ -14,10 +14,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib import image
 
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter, News
@@ -59,6 +61,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--renderer-process-limi
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
 
 HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
+SVG = "{http://www.w3.org/2000/svg}"
 Opened = Callable[..., Any]
 
 
@@ -98,7 +101,8 @@ def opened(chromium: Any, profile: Any) -> Iterator[Opened]:
         to_close.append(own or tab)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("console", lambda m: complaints.append(m.text) if is_error(m) else None)
-        tab.on("request", lambda r: r.url.startswith(address) or complaints.append(r.url))
+        ours = (address, f"blob:{address}")
+        tab.on("request", lambda r: r.url.startswith(ours) or complaints.append(r.url))
         tab.goto(address + query)
         return tab
 
@@ -1096,6 +1100,63 @@ def test_the_slider_moves_the_map_and_members_are_saved(opened: Opened, six: str
     tab.get_by_role("button", name="play").click()
     tab.wait_for_selector("#map .plot[data-number='2'] canvas")
     tab.get_by_role("button", name="pause").click()
+
+
+def saved_picture(tab: Any, kind: str) -> Path:
+    """Click the button of this kind; return the file that the browser saved."""
+    with tab.expect_download() as saved:
+        tab.locator(f"#{kind}").click()
+    assert saved.value.suggested_filename.endswith(f".{kind}")
+    return Path(saved.value.path())
+
+
+SAVED = {
+    "flow": "2026-01-01",  # on the axis
+    "map&all=1": "MP",  # in a disc
+    "life": "communities (K)",
+    "compare&other_origin=two": "communities here",
+}
+
+
+def test_the_picture_that_is_shown_is_saved_with_its_labels(opened: Opened) -> None:
+    classes = ["PC" if node % 4 < 2 else "MP" for node in range(60)]
+    naming = Naming(Tables({"g": attributes_of(pa.array(range(60)), {"class": classes})}))
+    everything = AllSeries(naming=naming)
+    for hour, labels in enumerate(drifting(4)):
+        for origin in (ORIGIN, "two"):
+            everything.add(renamed(window(hour, labels), "g"), origin)
+    with page_of(everything) as (_, address):
+        tab = opened(address, color_scheme="dark")
+        for view, label in SAVED.items():
+            tab.goto(f"{address}?origin={ORIGIN}&other_graph=g&by=class&view={view}")
+            name = view.partition("&")[0]
+            nodes = "[data-nodes='60']" if name == "map" else ""
+            picture = f"#{name} :is(svg.flow, .plot{nodes} canvas)"
+            tab.wait_for_selector(picture)
+            sync_api.expect(tab.locator("#legend")).to_be_visible()
+            box = tab.evaluate(f"document.querySelector({picture!r}).getBoundingClientRect()")
+            drawing = ElementTree.parse(saved_picture(tab, "svg"))
+            texts = {
+                "".join([text.text or "", *(inside.tail or "" for inside in text)])
+                for text in drawing.iter(f"{SVG}text")
+            }
+            when = "2026-01-01 03:00:00" if name == "map" else "2026-01-01 to 2026-01-01 03:00:00"
+            assert {f"g: {name}, {when} (UTC)", "PC (30)", "MP (30)", label} <= texts
+            if name == "flow":
+                names = tab.locator("svg.flow .label").evaluate_all(
+                    "(labels) => labels.map((label) => label.lastChild.data)"
+                )
+                assert set(names) <= texts
+                assert all(path.get("fill-opacity") for path in drawing.iter(f"{SVG}path"))
+            size = drawing.getroot().attrib
+            width, height = int(size["width"]), int(size["height"])
+            assert abs(width - box["width"]) <= 1
+            assert 0 < height - box["height"] <= 80  # the title and the legend
+            pixels = image.imread(saved_picture(tab, "png"), "png")
+            assert pixels.shape[:2] == (2 * height, 2 * width)
+            assert len({bytes(one) for one in pixels[::8, ::8].reshape(-1, pixels.shape[2])}) > 20
+        tab.locator("body").press("4")
+        sync_api.expect(tab.locator("#png")).to_be_hidden()
 
 
 def test_the_details_come_into_sight_on_a_phone(opened: Opened, six: str) -> None:

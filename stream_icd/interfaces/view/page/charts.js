@@ -34,6 +34,16 @@ export function chart(element) {
   return instances.get(element);
 }
 
+/** What the chart of an element shows now, as the text of an SVG. */
+export function chartAsSvg(element) {
+  const size = { width: element.clientWidth, height: element.clientHeight };
+  const copy = echarts.init(null, null, { renderer: "svg", ssr: true, ...size });
+  copy.setOption(chart(element).getOption());
+  const text = copy.renderToSVGString();
+  copy.dispose();
+  return text;
+}
+
 /** What every option begins with. Tooltips are drawn, not markup: no name can become an element. */
 export function base() {
   return {

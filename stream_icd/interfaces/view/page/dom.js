@@ -104,6 +104,13 @@ export function number(value, digits = 0) {
   return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 }
 
+/** Let the browser save a file. */
+export function save(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 let clock = null;
 
 /** Say all times in this zone from now on, such as Europe/Paris; UTC if the browser knows no such zone. */

@@ -5,12 +5,13 @@ import { chartsLoaded, loadCharts } from "./charts.js";
 import { chooseTheme, colourBy, colourOf, css, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
-import { duration, el, fill, note, number, refill, select, shown, tell, time, timesIn } from "./dom.js";
+import { duration, el, fill, note, number, refill, save, select, shown, tell, time, timesIn } from "./dom.js";
 import { CONFIRMED, drawEvents, headlines } from "./events.js";
 import { drawFlow, MOST_WINDOWS } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
 import { forgetNames, learn } from "./names.js";
+import { asPng, asSvg, pictureIn } from "./picture.js";
 import { ask, kept, listen } from "./source.js";
 
 const VIEWS = ["flow", "map", "life", "events", ...(kept === null ? ["compare"] : [])];
@@ -331,6 +332,7 @@ function drawTabs() {
     at(`tab-${view}`).setAttribute("aria-selected", String(chosen));
     at(view).hidden = !chosen;
   }
+  at("save").hidden = state.view === "events"; // a list is no picture
 }
 
 function drawNumbers() {
@@ -464,12 +466,34 @@ async function saveMembers(community) {
     const { nodes } = await ask("members", { ...shownWindow(), community });
     const safe = (name) => (/^[=+\-@＝＋－＠]/.test(name) ? `'${name}` : name);
     const rows = nodes.map((name) => `"${safe(name).replaceAll('"', '""')}"`);
-    const link = el("a", { href: URL.createObjectURL(new Blob([["node", ...rows, ""].join("\n")], { type: "text/csv" })), download: `community-${community}.csv` });
-    link.click();
-    URL.revokeObjectURL(link.href);
+    save(new Blob([["node", ...rows, ""].join("\n")], { type: "text/csv" }), `community-${community}.csv`);
   } catch (error) {
     trouble("members", error.message);
   }
+}
+
+/** Save the picture that is shown, with what it shows above it. */
+async function savePicture(as, kind) {
+  const legend = [...at("legend").querySelectorAll(":scope:not([hidden]) > span")].map((one) => ({ text: one.textContent, paint: one.firstChild.style.background }));
+  const picture = pictureIn(at(state.view), titleOfPicture(), legend);
+  if (picture === null) { trouble("picture", "there is no picture to save yet"); return; }
+  try {
+    save(await as(picture), `${state.graph.replace(/[^\p{L}\p{N}.-]+/gu, "_").slice(0, 60)}-${state.view}.${kind}`);
+    trouble("picture", "");
+  } catch (error) {
+    trouble("picture", `the picture cannot be saved: ${error.message}`);
+  }
+}
+
+/** The graph, and the windows of the view. */
+function titleOfPicture() {
+  const { flow, map, life, compare } = known;
+  const starts = {
+    flow: flow?.columns.map(({ start }) => start), map: map && [map.start],
+    life: life?.columns.start, compare: compare?.windows.map(({ start }) => start),
+  }[state.view] ?? [];
+  const when = [...new Set([starts[0], starts.at(-1)])].filter((start) => start).map(time).join(" to ");
+  return `${shown(state.graph, 60)}: ${state.view}, ${when} (${at("zone").value})`;
 }
 
 function follow(id) {
@@ -583,6 +607,8 @@ function wire() {
   at("zone").addEventListener("change", (event) => { timesIn(event.target.value); change({ zone: event.target.value }); });
   at("back").addEventListener("click", () => change({ at: "" }));
   at("copy").addEventListener("click", copyLink);
+  at("png").addEventListener("click", () => savePicture(asPng, "png"));
+  at("svg").addEventListener("click", () => savePicture(asSvg, "svg"));
   at("play").addEventListener("click", play);
   at("slider").addEventListener("input", (event) => goTo(Number(event.target.value)));
   at("search").addEventListener("submit", (event) => { event.preventDefault(); change({ node: sought() }); });
