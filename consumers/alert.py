@@ -83,7 +83,8 @@ class Alert(WorkerOptions):
 
     def alerting(self, naming: Naming | None = None) -> Alerting:
         """Return the rules; raise `BadSettings` if one is wrong."""
-        from stream_icd.methods.tracking.alerts import Alerting, names_in_events
+        from stream_icd.methods.tracking.alerts import Alerting
+        from stream_icd.methods.tracking.followed import names_in_events
         from stream_icd.methods.tracking.rules import parse_rule
         from stream_icd.sources.node_lists import read_nodes
         from stream_icd.streaming.workers.alert import names_by

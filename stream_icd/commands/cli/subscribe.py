@@ -150,6 +150,7 @@ class Subscribe(BrokerOptions):
         from stream_icd.commands.cli import subscribe_shapes as shapes
         from stream_icd.commands.cli.subscribe_formats import parse_start
         from stream_icd.kafka.topics import EVENTS
+        from stream_icd.methods.tracking.followed import MOST_WAITING, followed
         from stream_icd.streaming.subscribers import subscribe as following
 
         options: SubscribeOptions = {
@@ -167,13 +168,16 @@ class Subscribe(BrokerOptions):
             shape = shapes.OfMembers() if self.members else shapes.OfNode()
             return following.subscribe_node(self.node, self.graph, **options), shape
         if topic == EVENTS:
-            subscription = following.subscribe_events(
+            # Lines for people say how long past events have lasted; the newest ones come at once.
+            waiting = MOST_WAITING if self.until == "end" else 0
+            subscription = following.following_events(
+                partial(followed, waiting=waiting) if self.format == "table" else iter,
                 self.graph,
-                community=self.community,
-                event=self.event or None,
-                least_bits=self.least_bits,
-                confirmed=self.confirmed,
-                **options,
+                self.community,
+                self.event or None,
+                self.least_bits,
+                self.confirmed,
+                options,
             )
             left_out = () if self.event else ("continued", "returned")
             shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents(left_out)

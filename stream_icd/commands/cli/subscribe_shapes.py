@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import Shares
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, say, shortened
+from stream_icd.methods.tracking.explain import called_by
+from stream_icd.methods.tracking.followed import NOTHING_KNOWN, FollowedEvents, around
+from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 from stream_icd.streaming.subscribers.subscribe import NodeChange
 from stream_icd.wire.communities import membership_table
 from stream_icd.wire.events import event_table
 
 if TYPE_CHECKING:
-    from stream_icd.methods.names.names import Naming
+    from stream_icd.methods.names.names import Name, Naming
 
 Result = Communities | CommunityEvents | NodeChange
 Item = TypeVar("Item", bound=Result)
@@ -162,25 +165,33 @@ def _listed(values: NDArray[Any] | None) -> list[Any] | None:
 
 
 class OfEvents(Shape[CommunityEvents]):
-    """Events of a window; lines leave out those of these kinds."""
+    """Events of a window; lines leave out those of these kinds, and what another event causes."""
 
-    titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  relatives"
+    titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  what happened"
 
     def __init__(self, left_out: Collection[str] = ()) -> None:
         self.left_out = left_out
 
-    def shown(self, result: CommunityEvents) -> list[CommunityEvent]:
-        """Return the events that have a line each."""
-        return [event for event in result.events if event.kind not in self.left_out]
-
     def texts(self, result: CommunityEvents) -> Iterator[str]:
+        names = result.names if isinstance(result, FollowedEvents) else {}
+        yield from self.told(result, {one: shortened(name) for one, name in names.items()})
+
+    def told(self, result: CommunityEvents, names: Mapping[int, str]) -> Iterator[str]:
+        """Yield the lines; `names`: of the communities of this window and of the one before."""
         if result.late:
             yield "came too late to be tracked"
-        for event in self.shown(result):
-            yield (
-                f"{event.kind:<10} {event.community:>9} "
-                f"{event.size_before:>8,} {event.size:>8,}  {_relatives(event)}".rstrip()
-            )
+        window = result if isinstance(result, FollowedEvents) else around(None, result)
+        called, now = called_by(names), Counter(result.communities.tolist())
+        before = Counter([] if window.before is None else window.before.communities.tolist())
+        for event in without_consequences(result.events):
+            if event.kind not in self.left_out:
+                what = sentence(event, called, before, now)
+                time, undone = window.lasted.get(event, NOTHING_KNOWN)
+                sure = certainty(event, time, undone=undone)
+                yield (
+                    f"{event.kind:<10} {event.community:>9} {event.size_before:>8,} "
+                    f"{event.size:>8,}  {'; '.join(filter(None, (what, sure)))}"
+                )
 
     def values(self, result: CommunityEvents) -> dict[str, Any]:
         return {
@@ -195,22 +206,6 @@ class OfEvents(Shape[CommunityEvents]):
     def columns(self, result: CommunityEvents) -> dict[str, pa.Array]:
         table = event_table(result)
         return dict(zip(table.column_names, table.columns, strict=True))
-
-
-def _relatives(event: CommunityEvent) -> str:
-    parts = []
-    if event.parents:
-        parts.append(f"out of {', '.join(map(str, event.parents))}")
-    if event.children:
-        parts.append(f"into {', '.join(map(str, event.children))}")
-    if event.away:
-        parts.append(f"not seen for {event.away}")
-    if event.bits is not None:
-        bits = f"{event.bits:.0f}"
-        parts.append(f"{bits} bit" if bits in ("1", "-1") else f"{bits} bits")
-    if event.name is not None:
-        parts.append(printable(shortened(event.name)))
-    return "; ".join(parts)
 
 
 class OfNode(Shape[NodeChange]):
@@ -270,13 +265,15 @@ class OfMembers(Shape[CommunityEvents | NodeChange]):
 class Named(Shape[Item]):
     """A shape that names communities: in its lines, as `names` in JSON, as column `name`.
 
+    Events in words name each community that takes part; other lines end with the name of theirs.
+
     The names that a tracker gave to events are replaced. It is an error if the attributes name
     nodes by ids of another type than the one graph that is followed. Of several graphs, the others
     have no names.
     """
 
     def __init__(self, shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> None:
-        self.titles = f"{shape.titles}  name"
+        self.titles = shape.titles if isinstance(shape, OfEvents) else f"{shape.titles}  name"
         self._shape = shape
         self._naming = naming
         self._of_one_graph = of_one_graph
@@ -285,6 +282,9 @@ class Named(Shape[Item]):
         self._last: OrderedDict[str, tuple[str, Names, Names]] = OrderedDict()
 
     def texts(self, result: Item) -> Iterator[str]:
+        if isinstance(self._shape, OfEvents) and isinstance(result, CommunityEvents):
+            yield from self._shape.told(result, self._of_sentences(result))
+            return
         named = self._of_lines(result)
         for text in self._shape.texts(result):
             yield f"{text}  {next(named, '')}".rstrip()
@@ -310,7 +310,8 @@ class Named(Shape[Item]):
         snapshot, last, before = self._last.pop(result.graph, ("", {}, {}))
         if snapshot != result.snapshot_id:  # else another revision, or of another model
             before = last
-        now = self._found(result.graph, nodes, ids)
+        found = self._found(result.graph, nodes, ids)
+        now: Names = {community: str(name) for community, name in found.items()}
         self._last[result.graph] = result.snapshot_id, now, before
         if len(self._last) > MOST_GRAPHS:
             self._last.popitem(last=False)
@@ -330,13 +331,18 @@ class Named(Shape[Item]):
             yield names.get(result.after, "")
         elif isinstance(self._shape, OfMembers):
             yield names.get(self._shape.community, "")
-        elif isinstance(self._shape, OfEvents):
-            yield from (names.get(event.community, "") for event in self._shape.shown(result))
 
-    def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Names:
+    def _of_sentences(self, result: CommunityEvents) -> dict[int, str]:
+        """Return the names of a window and of the one before, without counts."""
+        before = result.before if isinstance(result, FollowedEvents) else None
+        there = [one for one in (before, result) if one is not None and len(one.nodes)]
+        both = [self._found(one.graph, one.nodes, one.communities) for one in there]
+        return {one: name.briefly() for found in both for one, name in found.items()}
+
+    def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Mapping[int, Name]:
         window = self._naming.window(graph, nodes, ids)
         if window is not None:
-            return {community: str(name) for community, name in window.names().items()}
+            return window.names()
         if self._naming.is_of_none:
             raise BadSettings(self._naming.trouble)
         if (why := self._naming.other_ids) and self._of_one_graph:

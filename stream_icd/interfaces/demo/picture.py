@@ -293,9 +293,8 @@ def _told(
         for one in around
         for community, name in named(one.nodes, one.communities, attributes).names().items()
     }
-    ids, counts = np.unique(around[event.kind != "merged"].communities, return_counts=True)
-    sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
-    what = sentence(event, lambda one: names.get(one, f"community {one}"), sizes.get)
+    sizes = (Counter(one.communities.tolist()) for one in around)
+    what = sentence(event, lambda one: names.get(one, f"community {one}"), *sizes)
     last = _last_that_holds(windows, at, event)
     undone = last < len(windows) - 1
     lasted = windows[last].window.end - window.window.end

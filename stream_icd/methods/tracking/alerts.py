@@ -18,6 +18,7 @@ from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.methods.tracking.confirmation import ids_in, lasting_events
 from stream_icd.methods.tracking.explain import called_by
+from stream_icd.methods.tracking.followed import names_in_events
 from stream_icd.methods.tracking.rules import MOVED, NUMBERS, Rule, Subject
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 from stream_icd.wire.alerts import Alert
@@ -27,11 +28,6 @@ MOST_LISTED = 1000
 
 Names = Callable[[CommunityEvents], Mapping[int, str]]
 """The names of the communities of a window, by id."""
-
-
-def names_in_events(window: CommunityEvents) -> Mapping[int, str]:
-    """Return the names that the tracker gave, by id."""
-    return {event.community: event.name for event in window.events if event.name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +66,7 @@ class Alerting:
         return tuple(rule.text for rule in self.rules if rule.of(subject))
 
     def _alert(self, change: _Change, event: CommunityEvent, fired: tuple[str, ...]) -> Alert:
-        sizes = change.sizes_before if event.kind == "merged" else change.sizes
-        text = sentence(event, change.called, sizes.get)
+        text = sentence(event, change.called, change.sizes_before, change.sizes)
         return Alert(
             **self._about(change, event.community),
             event=event.kind,

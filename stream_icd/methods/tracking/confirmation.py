@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
-from stream_icd.methods.tracking.packed import PackedWindow, pack
 
 CONFIRMED = 3
 """An event is confirmed when it has lasted for so many windows, unless others are asked for."""
@@ -63,25 +62,6 @@ def still_hold(
                 return True
 
     return [holds(event) for event in events]
-
-
-def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[CommunityEvents]:
-    """Yield each window when `lasting` later ones are there, with the events that held in all.
-
-    Windows come in the order of their graph; `late` ones are left out, and a revision of the last
-    one replaces it. The last windows of a graph are never yielded: nobody knows yet what lasts.
-    """
-    graphs: dict[str, deque[PackedWindow]] = {}
-    for window in windows:
-        if window.late:
-            continue
-        known = graphs.setdefault(window.graph, deque(maxlen=lasting + 2))
-        if known and known[-1].identity()[:3] == window.identity()[:3]:
-            known[-1] = pack(window)
-            continue
-        known.append(pack(window))
-        if len(known) > lasting:
-            yield lasting_events([one.whole() for one in known], lasting)
 
 
 def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> CommunityEvents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 
@@ -19,7 +19,7 @@ STILL = {
 UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
 
 Called = Callable[[int], str]
-SizeOf = Callable[[int], int | None]
+Sizes = Mapping[int, int]
 
 
 def without_consequences(events: Iterable[CommunityEvent]) -> list[CommunityEvent]:
@@ -38,16 +38,17 @@ def without_consequences(events: Iterable[CommunityEvent]) -> list[CommunityEven
     ]
 
 
-def sentence(event: CommunityEvent, called: Called, size_of: SizeOf) -> str:
+def sentence(event: CommunityEvent, called: Called, before: Sizes, now: Sizes) -> str:
     """Return what happened, in words.
 
     Args:
         called: what a community is called, by id.
-        size_of: how many nodes a part of a merger had before, or of a split has now; None: unknown.
+        before, now: the number of nodes of each community in the window before, which is that of a
+            part of a merger, and in that of the event. Sizes that are not there are left out.
     """
     me = called(event.community)
     others = [one for one in (*event.parents, *event.children) if one != event.community]
-    parts = _listed(others, called, size_of)
+    parts = _listed(others, called, before if event.kind == "merged" else now)
     match event.kind:
         case "split" if event.size and others:
             return f"{parts} left {me}"
@@ -105,10 +106,10 @@ def nodes(n: int) -> str:
     return "1 node" if n == 1 else f"{n:,} nodes"
 
 
-def _listed(communities: Sequence[int], called: Called, size_of: SizeOf) -> str:
+def _listed(communities: Sequence[int], called: Called, sizes: Sizes) -> str:
     named = []
     for community in communities[:MOST_NAMED]:
-        size = size_of(community)
+        size = sizes.get(community)
         named.append(called(community) + ("" if size is None else f" ({nodes(size)})"))
     if rest := len(communities) - len(named):
         named.append(f"{rest:,} more")

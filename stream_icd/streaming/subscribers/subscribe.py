@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Unpack
@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.methods.tracking.confirmation import confirmed as only_confirmed
+from stream_icd.methods.tracking.followed import confirmed as only_confirmed
 from stream_icd.streaming.subscribers.subscription import (
     SubscribeOptions,
     Subscription,
@@ -113,6 +113,22 @@ def subscribe_events(
                 print(snapshot.window.end, event.kind, event.community, event.parents)
         ```
     """
+    return following_events(iter, graph, community, event, least_bits, confirmed, options)
+
+
+def following_events(
+    around: Callable[[Iterator[CommunityEvents]], Iterator[CommunityEvents]],
+    graph: str | None,
+    community: int | None,
+    event: str | Collection[str] | None,
+    least_bits: float | None,
+    confirmed: int | None,
+    options: SubscribeOptions,
+) -> Subscription[CommunityEvents]:
+    """Return `subscribe_events` with windows that `around` has converted before they are filtered.
+
+    Confirmed ones are `FollowedEvents` already.
+    """
     kinds = _kinds(event)
     numbers: tuple[tuple[str, Any, Any, str], ...] = (
         ("community", community, Integral, "a whole number"),
@@ -131,7 +147,7 @@ def subscribe_events(
         )
 
     def chosen(events: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
-        lasting = events if confirmed is None else only_confirmed(events, int(confirmed))
+        lasting = around(events) if confirmed is None else only_confirmed(events, int(confirmed))
         return _filtered(lasting, community, kinds, least_bits)
 
     return following(

@@ -58,12 +58,15 @@ def subscribe(broker: Broker, *options: str) -> Done:
 def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
     done = subscribe(embedded, "--graph", graph, "--events", *ALL)
     heading, *lines = (line.split(maxsplit=6) for line in done.stdout.splitlines())
-    assert heading == ["graph", "snapshot", "event", "community", "before", "members", "relatives"]
+    titles = ["graph", "snapshot", "event", "community", "before", "members", "what happened"]
+    assert heading == titles
     assert {line[0] for line in lines} == {graph}
     assert [line[1:] for line in lines] == [
-        [f"{graph}/0", "born", "0", "0", "10"],
-        [f"{graph}/0", "born", "1", "0", "8"],
-        [f"{graph}/3", "merged", "0", "10", "18", "out of 0, 1; not seen for 1"],
+        [f"{graph}/0", "born", "0", "0", "10",
+         "community 0 is new, with 10 nodes; still there 3 hours later"],
+        [f"{graph}/0", "born", "1", "0", "8",
+         "community 1 is new, with 8 nodes; there for 1 hour"],
+        [f"{graph}/3", "merged", "0", "10", "18", "community 1 (8 nodes) joined community 0"],
     ]  # fmt: skip
     assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
 
@@ -265,8 +268,9 @@ def test_names_stand_in_lines_documents_and_tables(
     classes.write_text("\n".join(["node,class", *rows, ""]))
     options = ("--graph", graph, "--names", str(classes), *ALL)
     lines = subscribe(embedded, "--events", *options).stdout.splitlines()
-    assert lines[0].endswith("name")
-    assert [line.endswith("PC, 10 of 10") for line in lines[1:3]] == [True, False]
+    assert "  community 0 (PC) is new, with 10 nodes;" in lines[1]
+    lines = subscribe(embedded, "--event", "merged", *options).stdout.splitlines()
+    assert lines[1].endswith("  community 1 (MP) (8 nodes) joined community 0 (PC)")
     last = json.loads(
         subscribe(embedded, "--events", "--format", "json", *options).stdout.splitlines()[1]
     )
@@ -290,6 +294,8 @@ def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str
     assert len(subscribe(embedded, *options).stdout.splitlines()) == 2
     waiting = subscribe(embedded, "--confirmed", "1", *options)
     assert "merged" not in waiting.stdout
+    born = subscribe(embedded, "--confirmed", "1", "--graph", graph, "--event", "born", *ALL)
+    assert born.stdout.splitlines()[1].endswith("10 nodes; still there 1 hour later")
     unknown = subscribe(embedded, "--least-bits", "1", *options)
     assert "merged" not in unknown.stdout
     refused = subscribe(embedded, "--confirmed", "1", "--group", "g", "--graph", graph)

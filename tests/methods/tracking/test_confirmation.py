@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.confirmation import confirmed, still_hold
+from stream_icd.methods.tracking.confirmation import still_hold
+from stream_icd.methods.tracking.followed import (
+    STEPS,
+    FollowedEvents,
+    confirmed,
+    followed,
+    names_in_events,
+)
 from tests.streaming.workers.tracked import unbroken, window
+from tests.testbed.windows import HOUR
 
 APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
 
@@ -98,3 +106,57 @@ def test_all_nodes_are_not_compared_for_each_of_many_mergers() -> None:
     assert still_hold(mergers, before, at, later) == 30 * [True]
     assert still_hold(mergers, before, at, before) == 30 * [False]
     assert Compared.times < len(mergers)
+
+
+def lasted(told: Sequence[FollowedEvents], kind: str) -> list[tuple[int, bool]]:
+    """The hours for which events of a kind lasted, and whether they were undone."""
+    known = [(event, last) for one in told for event, last in one.lasted.items()]
+    return [(last.time // HOUR, last.undone) for event, last in known if event.kind == kind]
+
+
+def test_windows_that_wait_tell_how_long_their_events_have_lasted() -> None:
+    windows = tracked(APART, TOGETHER, TOGETHER, TOGETHER, APART, APART)
+    told = list(followed(windows, len(windows)))
+    assert [one.snapshot_id for one in told] == [f"g/{hour}" for hour in range(6)]
+    assert lasted(told, "merged") == [(2, True)]
+    assert lasted(told, "split") == [(1, False)]
+    assert told[0].before is None
+    assert [one.before.snapshot_id for one in told[1:] if one.before] == [
+        f"g/{hour}" for hour in range(5)
+    ]
+    at_once = list(followed(windows, 0))
+    assert [one.events for one in at_once] == [one.events for one in windows]
+    assert not any(one.lasted for one in at_once)
+    assert at_once[4].before is not None
+    assert at_once[4].before.snapshot_id == "g/3"
+
+
+def test_what_is_known_of_an_event_is_of_the_last_step_that_was_looked_at() -> None:
+    windows = tracked(APART, *[TOGETHER] * 9)
+    assert lasted(list(followed(windows, 20)), "merged") == [
+        (max(step for step in STEPS if step < 9), False)
+    ]
+
+
+def test_late_and_corrected_windows_are_told_too() -> None:
+    first, wrong, third = tracked(APART, TOGETHER, TOGETHER)
+    (_, right) = tracked(APART, APART)
+    late = replace(first, nodes=first.nodes.slice(0, 0), communities=np.empty(0, np.int64),
+                   events=(), late=True)  # fmt: skip
+    for waiting in (0, 9):
+        told = list(followed([first, wrong, right, late, third], waiting))
+        assert [one.late for one in told] == [False, False, False, True, False]
+        assert [one.events for one in told[1:3]] == [wrong.events, right.events]
+        assert told[2].before is not None
+        assert told[2].before.snapshot_id == "g/0"
+
+
+def test_names_of_the_tracker_are_those_of_both_windows() -> None:
+    def given(window: CommunityEvents, name: str) -> CommunityEvents:
+        named = (replace(event, name=f"{name} {event.community}") for event in window.events)
+        return replace(window, events=tuple(named))
+
+    before, after = tracked(APART, TOGETHER)
+    (_, told) = followed([given(before, "early"), given(after, "late")], 0)
+    assert told.names == {0: "late 0", 1: "early 1"}
+    assert names_in_events(before) == {}

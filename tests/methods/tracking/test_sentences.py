@@ -16,7 +16,9 @@ OTHER = CommunityEvent("born", 18, 2, 5, 0)
 
 
 def told(event: CommunityEvent) -> str:
-    return sentence(event, lambda one: NAMES.get(one, f"community {one}"), {17: 6, 4: 1}.get)
+    sizes = {17: 6, 4: 1}
+    before, now = (sizes, {}) if event.kind == "merged" else ({}, sizes)
+    return sentence(event, lambda one: NAMES.get(one, f"community {one}"), before, now)
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,13 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.interfaces.view.data.kept import Kept
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.methods.names.names import NOTHING, Naming
-from stream_icd.methods.tracking.confirmation import CONFIRMED, still_hold
+from stream_icd.methods.tracking.confirmation import still_hold
+from stream_icd.methods.tracking.followed import STEPS, noted
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
 MOST_ENDS = 5000
 """How many series that are no longer kept are remembered, so that numbers and ids go on; and how
 many graphs whose tracking was reset."""
-
-STEPS = (*range(1, CONFIRMED + 1), *(CONFIRMED * 2**power for power in range(1, 13)))
-"""After how many windows it is noted whether events still hold: more would take more time. An event
-that still holds after 12 windows is known to have lasted for so many, until 24 are there."""
 
 Identity = tuple[str, str, str, str]
 """Graph, snapshot, model and revision of a result."""
@@ -167,16 +164,12 @@ class Series:
             if place < 0:
                 break
             window = self.windows[place]
-            waiting = {before, steps, -steps}  # the last two: by an older revision of the newest
-            if window.kinds <= {"continued"} or waiting.isdisjoint(window.held):
+            if window.kinds <= {"continued"} or {before, steps, -steps}.isdisjoint(window.held):
                 continue
             events = window.events
             former = self.windows[place - 1].tracked(events=False) if place else None
             hold = still_hold(events, former, window.tracked(events=False), newest)
-            held = tuple(
-                (steps if holds else -steps) if had in waiting else had
-                for had, holds in zip(window.held, hold, strict=True)
-            )
+            held = noted(window.held, before, steps, hold)
             self.windows[place] = replace(window, held=held)
 
     def _replace(self, place: int, window: SeenWindow) -> None:

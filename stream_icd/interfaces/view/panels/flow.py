@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CHANGES, CommunityEvent
-from stream_icd.interfaces.view.data.series import STEPS
 from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
+from stream_icd.methods.tracking.followed import held_for
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import overlaps
 from stream_icd.methods.tracking.sentences import certainty as how_sure
@@ -212,8 +212,8 @@ def names_in(
 
 def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
     """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
-    lasted = held if held >= 0 else STEPS[STEPS.index(-held) - 1] if held < -1 else 0
-    return {"bits": event.bits, "lasted": lasted, "undone": held < 0}
+    lasted, undone = held_for(held)
+    return {"bits": event.bits, "lasted": lasted, "undone": undone}
 
 
 class _Teller:
@@ -234,7 +234,6 @@ class _Teller:
         result = window.result
         last = self._ends.get(window.number + sure["lasted"], result.window.end)
         time = last - result.window.end
-        sizes = self._sizes_before if event.kind == "merged" else self._sizes
         return {
             "number": window.number,
             "snapshot": result.snapshot_id,
@@ -245,7 +244,7 @@ class _Teller:
             "size_before": event.size_before,
             "parents": list(event.parents),
             "children": list(event.children),
-            "sentence": sentence(event, self._called, sizes.get),
+            "sentence": sentence(event, self._called, self._sizes_before, self._sizes),
             "sure": how_sure(event, time, undone=sure["undone"]),
             **sure,
         }
