@@ -76,7 +76,8 @@ class Subscribe(BrokerOptions):
     least_bits: float | None = option(
         None,
         "Only events of at least this strength: the bits by which the edges of the window are "
-        "described worse without the event.",
+        "described worse without the event. Default: all; lines for people leave out events below "
+        "0, against which the edges speak.",
     )
     confirmed: int | None = option(
         None,
@@ -180,8 +181,10 @@ class Subscribe(BrokerOptions):
                 options,
             )
             left_out = () if self.event else ("continued", "returned")
-            shape = shapes.OfMembers(self.community) if self.members else shapes.OfEvents(left_out)
-            return subscription, shape
+            if self.members:
+                return subscription, shapes.OfMembers(self.community)
+            supported = 0.0 if self.least_bits is None else self.least_bits
+            return subscription, shapes.OfEvents(left_out, supported)
         return following.subscribe(self.graph, **options), shapes.OfCommunities()
 
     def run(self) -> None:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -165,12 +166,17 @@ def _listed(values: NDArray[Any] | None) -> list[Any] | None:
 
 
 class OfEvents(Shape[CommunityEvents]):
-    """Events of a window; lines leave out those of these kinds, and what another event causes."""
+    """Events of a window.
+
+    Lines leave out those of these kinds, what another event causes, and events below this strength;
+    one without a strength stays.
+    """
 
     titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  what happened"
 
-    def __init__(self, left_out: Collection[str] = ()) -> None:
+    def __init__(self, left_out: Collection[str] = (), least_bits: float = -inf) -> None:
         self.left_out = left_out
+        self.least_bits = least_bits
 
     def texts(self, result: CommunityEvents) -> Iterator[str]:
         names = result.names if isinstance(result, FollowedEvents) else {}
@@ -184,7 +190,8 @@ class OfEvents(Shape[CommunityEvents]):
         called, now = called_by(names), Counter(result.communities.tolist())
         before = Counter([] if window.before is None else window.before.communities.tolist())
         for event in without_consequences(result.events):
-            if event.kind not in self.left_out:
+            strong = event.bits is None or event.bits >= self.least_bits
+            if strong and event.kind not in self.left_out:
                 what = sentence(event, called, before, now)
                 time, undone = window.lasted.get(event, NOTHING_KNOWN)
                 sure = certainty(event, time, undone=undone)

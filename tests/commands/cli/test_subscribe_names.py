@@ -96,6 +96,17 @@ def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -
         assert named.names_of(replace(one, revision=revision)) == {7: "MP, 8 of 8"}
 
 
+def test_lines_leave_out_what_the_edges_speak_against() -> None:
+    first, merged = unbroken([window("g", 0, [0] * 10 + [1] * 8), window("g", 1, [0] * 18)])
+    (event,) = merged.events
+    for bits, said in ((-22.4, []), (16.4, ["16 bits"]), (None, [""])):
+        told = replace(merged, events=(replace(event, bits=bits),))
+        lines = list(shapes.OfEvents(least_bits=0.0).lines(told))
+        assert [line.partition("community 0")[2].strip("; ") for line in lines] == said
+        assert len(list(shapes.OfEvents().lines(told))) == 1
+    assert len(list(shapes.OfEvents(["born"]).lines(first))) == 0
+
+
 def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]

@@ -371,6 +371,12 @@ def test_where_a_label_stands_is_its_band_and_none_lies_on_another(opened: Opene
                 below = abs(one["y"] - other["y"]) >= 0.8 * one["height"]
                 assert apart or below
         assert all((one["column"] is None) == one["leads"] for one in labels)
+        assert tab.evaluate(
+            "[...document.querySelectorAll('svg.flow .label[data-column]')].every((label) => {"
+            " const band = document.querySelector(`svg.flow .band[data-id='${label.dataset.id}']`);"
+            " const place = new DOMPoint(+label.getAttribute('x'), +label.getAttribute('y') - 4);"
+            " return band.isPointInFill(place); })"
+        ), "the middle of each name lies in its band"
         large = next(one for one in labels if "(20" in one["text"])
         assert int(large["column"]) < 10, "it is named where it is widest, not at the end"
         assert {band["id"] for band in bands} >= {one["id"] for one in labels}
@@ -1100,6 +1106,79 @@ def test_the_slider_moves_the_map_and_members_are_saved(opened: Opened, six: str
     tab.get_by_role("button", name="play").click()
     tab.wait_for_selector("#map .plot[data-number='2'] canvas")
     tab.get_by_role("button", name="pause").click()
+
+
+def merged_at_3(n: int = 9) -> AllSeries:
+    """Windows of two communities, which are one from the fourth window on."""
+    everything = AllSeries()
+    for hour in range(n):
+        labels = np.zeros(60, np.int32) if hour >= 3 else np.repeat(np.int32([0, 1]), 30)
+        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+    return everything
+
+
+def test_the_last_events_stand_above_the_flow_and_lead_to_their_window(opened: Opened) -> None:
+    with page_of(merged_at_3()) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("#headlines")
+        (headline,) = tab.locator("#headlines button").all()
+        said = "community 1 (30 nodes) joined community 0; still together 3 hours later"
+        assert headline.inner_text() == f"2026-01-01 03:00:00: {said}"
+        headline.click()
+        tab.wait_for_selector("svg.flow.following[data-here='3']")
+        assert tab.locator("#details h2").inner_text() == "community 0"
+        tab.locator("body").press("4")
+        newest = tab.locator("#event-table tbody tr").first
+        sync_api.expect(newest).to_contain_text("merged")
+        assert "\t".join(said.split("; ")) in newest.inner_text()
+    with page_of(merged_at_3(5)) as (_, address):
+        tab = opened(address, "?view=events&kinds=merged")
+        sync_api.expect(tab.locator("#hidden-events")).to_contain_text("1 event is hidden: ")
+        tab.locator("body").press("1")
+        tab.wait_for_selector("svg.flow")
+        sync_api.expect(tab.locator("#flow")).to_contain_text("1 mark is hidden: ")
+        assert tab.locator("#headlines").count() == 0
+
+
+def test_a_link_is_copied_and_numbers_are_explained(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, labels in enumerate(drifting(3)):
+        told = replace(window(hour, labels), horizon=2.5, predicted_bits=0.1)
+        everything.add(renamed(told, "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?node=7", permissions=["clipboard-read", "clipboard-write"])
+        tab.wait_for_selector("#past th.number")
+        tab.locator("#copy").click()
+        sync_api.expect(tab.locator("#copy")).to_have_text("copied")
+        assert tab.evaluate("navigator.clipboard.readText()") == tab.url
+        focused = "document.activeElement.matches(':focus-visible')"
+        assert not tab.evaluate(focused), "a click draws no ring"
+        tab.keyboard.press("Tab")
+        assert tab.evaluate(focused)
+        for explained in ("horizon", "evidence", "lag"):
+            number_shown = tab.locator(f"#numbers div:has([data-number={explained}])")
+            assert number_shown.get_attribute("title")
+        aligned = "(head) => getComputedStyle(head).textAlign"
+        assert tab.locator("#past th.number").evaluate(aligned) == "right"
+
+
+def test_no_line_of_the_life_leaves_its_axis(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, predicted in enumerate((0.4, -3.5, 2.25)):
+        told = replace(window(hour, [0, 0, 1, 1]), horizon=2.0, predicted_bits=predicted)
+        told = replace(told, modularity=-0.5 * hour, bits_saved=-predicted)
+        everything.add(renamed(told, "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=life")
+        tab.wait_for_selector("#life .plot[data-windows='3'] canvas")
+        outside = tab.evaluate(
+            "() => { const chart = echarts.getInstanceByDom(document.querySelector('#life .plot'));"
+            " return chart.getOption().series.filter(({ stack }) => !stack).flatMap((line) => {"
+            " const axis = chart.getModel().getComponent('yAxis', line.yAxisIndex).axis;"
+            " const [low, high] = axis.scale.getExtent();"
+            " return line.data.filter(([, y]) => y !== null && (y < low || high < y)); }); }"
+        )
+        assert outside == []
 
 
 def saved_picture(tab: Any, kind: str) -> Path:

@@ -152,11 +152,14 @@ function swaps(drawn) {
   });
 }
 
+/** The marks of a column; in the first one, all communities are new. */
+const marksOf = (column, at) => column.marks.filter(({ kind }) => at > 0 || kind !== "born");
+
 function marks(drawn, sure) {
   if (drawn.step < 9) return [];
-  return drawn.columns.flatMap((column, at) => column.marks.filter(sure).flatMap((mark) => {
+  return drawn.columns.flatMap((column, at) => marksOf(column, at).filter(sure).flatMap((mark) => {
     const place = drawn.places[at].get(mark.id) ?? (at > 0 ? drawn.places[at - 1].get(mark.id) : undefined);
-    if (place === undefined || (at === 0 && mark.kind === "born")) return [];
+    if (place === undefined) return [];
     const x = (drawn.places[at].has(mark.id) ? drawn.x(at) : drawn.x(at - 1)) + drawn.bar / 2;
     return [svg("text", { class: "mark", x, y: place.y + place.h / 2 + 4, "data-kind": mark.kind }, MARKS[mark.kind])];
   }));
@@ -266,7 +269,7 @@ function legend(flow, sure) {
   const windows = flow.windows < of ? `${number(flow.windows)} of ${number(of)} windows${flow.windows < MOST_WINDOWS ? ": choose more above" : ""}. ` : `All ${number(of)} windows. `;
   const swapped = flow.columns.some((column, at) => at > 0 && column.model !== flow.columns[at - 1].model);
   const kinds = `+ born, ▸ merged, ◂ split, × died; ${swapped ? "dashed, with a name: another model; " : ""}dashed: windows are missing. `;
-  const unsure = flow.columns.flatMap((column) => column.marks).filter((mark) => !sure(mark)).length;
+  const unsure = flow.columns.flatMap(marksOf).filter((mark) => !sure(mark)).length;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return note(windows, kinds,
     `Height: number of nodes. Click a community to follow it${kept === null ? "; double-click a window to open it" : ""}. `,
