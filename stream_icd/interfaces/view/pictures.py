@@ -99,7 +99,8 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
         paint = [colour(community) for community in discs]
         axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
     else:
-        places = np.stack([inside["x"], inside["y"]], axis=1)
+        centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
+        places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
         ids = np.array(inside["ids"], np.int64)
         edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
         same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)

@@ -401,6 +401,38 @@ def test_members_open_on_the_map(opened: Opened, six: str) -> None:
     assert tab.locator("#map label").all_inner_texts() == [" all members"]
 
 
+MEMBERS_IN_DISCS = """() => {
+  const { series } = echarts.getInstanceByDom(document.querySelector("#map .plot")).getOption();
+  const discs = new Map(series[1].data.map(({ id, value }) => [id, value]));
+  const members = series.find(({ type }) => type === "scatter").data;
+  return members.every(({ id, value: [x, y] }) => {
+    const [left, top, radius] = discs.get(id);
+    return Math.hypot(x - left, y - top) <= radius;
+  });
+}"""
+
+
+def test_members_lie_in_their_discs_whoever_else_looks_at_another_window(opened: Opened) -> None:
+    everything = AllSeries()
+    for hour, k in enumerate((2, 9)):
+        everything.add(renamed(window(hour, np.arange(90) % k), "g"), ORIGIN)
+    with page_of(everything) as (_, address):
+        tab = opened(address, "?view=map")
+        tab.wait_for_selector("#map .plot[data-discs='9'] canvas")
+        other = opened(address, f"?view=map&at={at(0)}")
+        other.wait_for_selector("#map .plot[data-discs='2'] canvas")
+        tab.get_by_label("all members").check()
+        tab.wait_for_selector("#map .plot[data-nodes='90']")
+        assert tab.evaluate(MEMBERS_IN_DISCS)
+        older = other.evaluate(
+            f"fetch('api/members?community=all&at={at(0)}').then((a) => a.json())"
+        )
+        tab.route("**/api/members*", lambda route: route.fulfill(json=older))
+        tab.get_by_label("all members").uncheck()
+        tab.get_by_label("all members").check()
+        tab.wait_for_selector("#map .plot[data-nodes='0']")
+
+
 def test_nodes_with_places_are_shown_there_and_discs_at_will(opened: Opened) -> None:
     with page_of(seen(3), snapshots=Placed()) as (_, address):
         tab = opened(address, "?view=map&node=7")

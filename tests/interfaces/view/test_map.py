@@ -36,7 +36,7 @@ def test_discs_links_and_members_add_up() -> None:
     drawn = quotient(one, snapshot, {})
     assert [disc["size"] for disc in drawn["communities"]] == [5, 4, 3]
     assert sorted(drawn["links"]) == [[0, 1, 1.0], [1, 2, 1.0]]
-    inside = opened(one, snapshot, [1, 2], {})
+    inside = opened(one, snapshot, [1, 2])
     assert len(inside["nodes"]) == 7
     assert len(inside["edges"]) == 2 * (6 + 3 + 1)
     assert inside["nodes_left_out"] == inside["edges_left_out"] == 0
@@ -87,7 +87,7 @@ def test_the_map_of_a_window_whose_graph_is_gone_says_why() -> None:
 
 def test_an_open_map_has_at_most_what_the_page_can_draw() -> None:
     one = only(np.arange(6000) // 12)
-    inside = opened(one, Cliques().read(one), None, {})
+    inside = opened(one, Cliques().read(one), None)
     assert len(inside["nodes"]) == MOST_NODES
     assert inside["nodes_left_out"] == 1000
     assert len(inside["edges"]) <= 2 * MOST_EDGES
@@ -106,5 +106,5 @@ def test_a_node_that_the_result_lacks_is_left_out() -> None:
     everything.add(window(0, [0, 0, 0, 1, 1, 1]), ORIGIN)
     (one,) = everything.windows(name(), 1)
     larger = Cliques().read(only([0] * 8))
-    inside = opened(one, larger, None, {})
+    inside = opened(one, larger, None)
     assert len(inside["nodes"]) == 6

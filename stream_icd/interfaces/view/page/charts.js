@@ -38,7 +38,8 @@ export function chart(element) {
 export function chartAsSvg(element) {
   const size = { width: element.clientWidth, height: element.clientHeight };
   const copy = echarts.init(null, null, { renderer: "svg", ssr: true, ...size });
-  copy.setOption(chart(element).getOption());
+  const option = chart(element).getOption();
+  copy.setOption({ ...option, series: option.series.map((one) => ({ ...one, progressive: 0 })) }); // all in one go
   const text = copy.renderToSVGString();
   copy.dispose();
   return text;

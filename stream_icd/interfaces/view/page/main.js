@@ -161,10 +161,11 @@ function askDetails(elsewhere = false) {
 async function askMap() {
   await question("map", shownWindow());
   if (state.view !== "map") return;
-  if (placed()) { await question("places", { ...shownWindow(), by: by() }); return; }
+  const drawn = { ...shownWindow(), at: known.map === null ? state.at : startOf(known.map.start), by: by() };
+  if (placed()) { await question("places", drawn); return; }
   const community = state.all ? "all" : [...open].join(",");
   if (community === "" || known.map === null) { known.opened = null; draw(); return; }
-  await question("members", { ...shownWindow(), community, by: by() }, "opened");
+  await question("members", { ...drawn, community }, "opened");
 }
 
 /** Ask one question at a time of each kind; a question that came meanwhile is asked afterwards. */

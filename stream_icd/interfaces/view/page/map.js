@@ -8,8 +8,8 @@ import { briefly, called } from "./names.js";
 
 const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 28; // of the axes of places, pixels
 
-/** Draw the map into an element. `opened` are members of communities, or null; so are `places`. */
-export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll, onPlaces, all, node }) {
+/** Draw the map into an element. `members` are those of communities, or null; so are `places`. */
+export function drawMap(into, map, members, places, { chosen, onCommunity, onAll, onPlaces, all, node }) {
   let plot = into.querySelector(".plot");
   if (plot === null) {
     plot = el("div", { class: "plot" });
@@ -33,6 +33,7 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     drawPlaces(plot, places, { chosen, node });
     return;
   }
+  const opened = inDiscs(map, members);
   below.textContent = notes(map, opened);
   plot.dataset.discs = map.communities.length;
   plot.dataset.nodes = opened?.nodes.length ?? 0;
@@ -46,6 +47,14 @@ export function drawMap(into, map, opened, places, { chosen, onCommunity, onAll,
     dataZoom: zoom(),
     series: [links(map, opened), discs(map, chosen, opened), titles(map, opened), ...inside(map, opened, chosen, node)],
   }, { replaceMerge: ["series"] });
+}
+
+/** Members where their discs lie; null if they are those of another window, or there are none. */
+function inDiscs(map, members) {
+  if (members === null || members.number !== map.number) return null;
+  const centres = new Map(map.communities.map((disc) => [disc.id, disc]));
+  const moved = (axis) => members[axis].map((value, at) => value + (centres.get(members.ids[at])?.[axis] ?? 0));
+  return { ...members, x: moved("x"), y: moved("y") };
 }
 
 /** Ranges of both axes, with the same scale, so that discs are round. */

@@ -70,9 +70,12 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
 
 
 def opened(
-    window: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None, centres: Centres
+    window: SeenWindow, snapshot: Snapshot, communities: Collection[int] | None
 ) -> dict[str, Any]:
-    """Return members and edges of some communities, or of all, around the centres of their discs.
+    """Return members and edges of some communities, or of all.
+
+    `x`, `y`: from the centre of the disc, which only who draws the map knows: discs lie where they
+    lay on the map that was drawn before.
 
     At most `MOST_NODES` nodes, those with the most links first, and `MOST_EDGES` edges. `at`:
     positions of the nodes in the snapshot.
@@ -89,7 +92,7 @@ def opened(
     places = np.zeros((len(nodes), 2))
     for community in np.unique(of_node[nodes]).tolist():
         here = np.flatnonzero(of_node[nodes] == community)
-        places[here] = place_members(degrees[nodes[here]]) + centres.get(community, (0.0, 0.0))
+        places[here] = place_members(degrees[nodes[here]])
     return {
         "number": window.number,
         "at": nodes.tolist(),

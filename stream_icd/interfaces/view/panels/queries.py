@@ -223,7 +223,7 @@ class Queries:
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshot(name, window)
-        drawn = opened(window, snapshot, chosen, self._drawn(name).centres)
+        drawn = opened(window, snapshot, chosen)
         return {**drawn, "values": self._values(name, snapshot, drawn["at"], asked)}
 
     def places(self, asked: Parameters) -> Answer:
