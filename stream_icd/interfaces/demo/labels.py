@@ -48,18 +48,39 @@ class Bands:
         return sorted(most, key=lambda one: (-most[one], one))
 
     def in_band(self, community: int, text: str) -> Label | None:
-        """Return a free place in the band, the widest first; None if there is none."""
+        """Return a free place in the band, the widest first; None if there is none.
+
+        A place where the whole text lies in the band comes before one where only its middle does.
+        """
+        free = [
+            label
+            for label in self._places(community, text)
+            if all(self._apart(label, other) for other in self.placed)
+        ]
+        return next(filter(self._lies_in_band, free), free[0] if free else None)
+
+    def _places(self, community: int, text: str) -> Iterator[Label]:
+        """Yield the places in a band that are high enough for a name, the widest first."""
         half = self.half(text)
         there = [at for at, column in enumerate(self.sizes) if community in column]
         for at in sorted(there, key=lambda at: -self.sizes[at][community]):
             x = min(max(float(at), half - 0.4), len(self.sizes) - 0.6 - half)
-            near = min(max(round(x), 0), len(self.sizes) - 1)
-            if self.sizes[near].get(community, 0) < self.line:
-                continue
-            label = Label(community, text, x, self.middle(near, community))
-            if all(self._apart(label, other) for other in self.placed):
-                return label
-        return None
+            near = self._nearest(x)
+            if self.sizes[near].get(community, 0) >= self.line:
+                yield Label(community, text, x, self.middle(near, community))
+
+    def _nearest(self, x: float) -> int:
+        return min(max(round(x), 0), len(self.sizes) - 1)
+
+    def _lies_in_band(self, label: Label) -> bool:
+        """Whether the columns nearest to both ends of a text have the band at its height."""
+        half, community = self.half(label.text), label.community
+        for at in (self._nearest(label.x - half), self._nearest(label.x + half)):
+            low = self.bottoms[at].get(community, self.top)
+            high = low + self.sizes[at].get(community, 0)
+            if not low <= label.y - self.line / 2 <= label.y + self.line / 2 <= high:
+                return False
+        return True
 
     def _apart(self, one: Label, other: Label) -> bool:
         beside = abs(one.x - other.x) >= self.half(one.text) + self.half(other.text)

@@ -112,8 +112,9 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
             )
         axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
     for community, disc in discs.items():
-        text = drawn.get("names", {}).get(str(community), {}).get("value", "")
-        if text and len(text) < disc["r"]:
+        name = drawn.get("names", {}).get(str(community), {})
+        fitting = (name.get(kind, "") for kind in ("brief", "value"))
+        if text := next((text for text in fitting if 0 < len(text) < disc["r"]), ""):
             axes.text(disc["x"], disc["y"], text, ha="center", va="center", path_effects=HALO,
                       zorder=4, parse_math=False, **NAME)  # fmt: skip
     axes.set_title(

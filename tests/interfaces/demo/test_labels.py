@@ -26,6 +26,12 @@ def test_a_name_stands_where_its_band_is_widest_even_if_it_ends_before() -> None
         assert label.leads_from is None
 
 
+def test_a_name_stands_where_all_of_it_lies_in_its_band() -> None:
+    low, high = {1: 100, 2: 100}, {1: 300, 2: 110}
+    _, labels = placed([low] * 19 + [high])
+    assert labels[2].x < 18, "the last column, where it is widest, is higher than those before"
+
+
 def test_thin_bands_are_named_beside_with_a_line_and_none_lies_on_another() -> None:
     thin = dict.fromkeys(range(10, 40), 2)
     bands, labels = placed([{1: 200, **thin}] * 10)

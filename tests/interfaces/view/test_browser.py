@@ -250,6 +250,9 @@ def test_the_life_shows_how_far_back_each_window_looks(opened: Opened, width: in
         assert tab.locator("[data-number=horizon]").count() == 0
 
 
+TIMES = "[...document.querySelectorAll('svg.flow > text:not([class])')]"
+
+
 def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -> None:
     """Of what a word would be broken into, each part has a line of its own."""
     with page_of(two_models(80)) as (_, address):
@@ -267,9 +270,8 @@ def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -
             tab.goto(f"{address}?span=6000")
             tab.wait_for_selector("svg.flow")
             # The page may draw anew at any time, so all times are asked for at once.
-            times = "[...document.querySelectorAll('svg.flow > text:not([class])')]"
-            tab.wait_for_function(f"{times}.length > 1")
-            boxes = tab.evaluate(f"{times}.map((time) => time.getBoundingClientRect().toJSON())")
+            wait_until(lambda: tab.evaluate(f"{TIMES}.length > 1"))
+            boxes = tab.evaluate(f"{TIMES}.map((time) => time.getBoundingClientRect().toJSON())")
             assert len(boxes) > 1
             assert all(left["right"] < right["left"] for left, right in pairwise(boxes))
 
@@ -1026,7 +1028,7 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
         assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
         assert tab.locator(".composition td.over").first.inner_text() == "MP"
         tab.select_option("#by", "class")
-        tab.wait_for_function("location.search.includes('by=class')")
+        wait_until(lambda: "by=class" in tab.url)
         sync_api.expect(tab.locator("#legend")).to_have_text("MP (30)PC (30)")
         wait_until(lambda: "#b8bdc2" not in fills(tab).values())
         coloured = fills(tab)
@@ -1310,7 +1312,7 @@ def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> No
         tab = opened(address)
         tab.wait_for_selector("svg.flow")
         tab.select_option("#model", index=1)
-        tab.wait_for_function("location.search.includes('model=b%0Ab')")
+        wait_until(lambda: "model=b%0Ab" in tab.url)
         sync_api.expect(tab.locator("#trouble")).to_be_hidden()
 
 
@@ -1330,7 +1332,7 @@ def test_axe_finds_nothing_serious_in_any_panel(opened: Opened, scheme: str) -> 
         for panel in PANELS:
             tab = opened(address, f"?community=1&node=7&view={panel}", color_scheme=scheme)
             tab.wait_for_selector("#details:not([hidden])")
-            tab.wait_for_function("document.querySelector('section:not([hidden])').children.length")
+            tab.wait_for_selector("section:not([hidden]) > *", state="attached")
             broken = axe.run(tab).response["violations"]
             found += [
                 (panel, one["id"], node["target"], node["failureSummary"])

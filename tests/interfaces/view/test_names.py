@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.queries import Queries
@@ -35,7 +36,7 @@ def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
 def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> None:
     queries = shown(APART, APART)
     asked = name()._asdict()
-    names = {"text": "PC, 20 of 20", "attribute": "class", "value": "PC"}
+    names = {"text": "PC, 20 of 20", "brief": "PC", "attribute": "class", "value": "PC"}
     for answer in (queries.flow(asked), queries.map(asked), queries.events(asked)):
         assert answer["names"]["0"] == names
         assert len(answer["names"]) == 3
@@ -61,6 +62,22 @@ def test_a_value_keeps_its_colour_whatever_comes() -> None:
     assert [one["value"] for one in later["values"]] == values
     assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
     assert (later["others"], later["unknown"]) == (0, 0)
+
+
+def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    early, late = shown(TOGETHER), shown(TOGETHER)
+    asked = {**name()._asdict(), "by": "class"}
+    found = {}
+    for one in (early, late):
+        with monkeypatch.context() as reading:
+            reading.setattr(type(one.sources), "caught_up", lambda _: False)
+            if one is early:
+                one.legend(asked)
+            one.seen.add(window(1, TOGETHER[30:], np.arange(30, 60)), ORIGIN)
+        found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
+    assert found[True] == found[False]
 
 
 def test_the_life_has_the_agreement_with_each_attribute() -> None:

@@ -8,6 +8,8 @@ import { kept } from "./source.js";
 const KINDS = ["born", "merged", "split", "died", "returned", "grown", "shrunk", ...(kept === null ? ["continued"] : [])]; // too many for a report
 const USUAL = "born,merged,split,died";
 export const CONFIRMED = 3; // windows for which a confirmed event has lasted
+export const MOST_TOLD = 100; // events among which those of the headlines are
+const HEADLINES = 4;
 const STRENGTHS = [["0", "not against the edges"], ["10", "from 10 bits"], ["50", "from 50 bits"], ["100", "from 100 bits"], ["any", "any"]];
 
 /** Draw the list into an element. */
@@ -94,9 +96,11 @@ function titled(title, id, columns, rows) {
   return el("div", { id }, el("h2", {}, title), scroll(table(columns, rows)));
 }
 
-/** The newest events as sentences; a click goes to the window. */
+/** The newest events as sentences, those with a strength if there are any; a click goes to the window. */
 export function headlines(listed, first, onHeadline) {
-  const rows = (listed?.events ?? []).filter(({ number, kind }) => kind !== "born" || number > first).slice(0, 4); // at first, all are new
+  const later = (listed?.events ?? []).filter(({ number, kind }) => kind !== "born" || number > first); // at first, all are new
+  const strong = later.filter(({ bits }) => bits !== null);
+  const rows = (strong.length > 0 ? strong : later).slice(0, HEADLINES);
   if (rows.length === 0) return null;
   return el("ul", { id: "headlines", "aria-label": "what happened lately" }, rows.map((event) => el("li", {},
     el("button", { type: "button", onclick: () => onHeadline(event) }, `${time(event.start)}: ${shown(event.sentence, 200)}${event.sure === "" ? "" : `; ${event.sure}`}`))));

@@ -6,7 +6,7 @@ import { chooseTheme, colourBy, colourOf, css, theme } from "./colours.js";
 import { drawCompare, modelsOf } from "./compare.js";
 import { drawDetails } from "./details.js";
 import { duration, el, fill, note, number, refill, save, select, shown, tell, time, timesIn } from "./dom.js";
-import { CONFIRMED, drawEvents, headlines } from "./events.js";
+import { CONFIRMED, drawEvents, headlines, MOST_TOLD } from "./events.js";
 import { drawFlow, MOST_WINDOWS } from "./flow.js";
 import { delay, drawLife, grow } from "./life.js";
 import { drawMap } from "./map.js";
@@ -129,7 +129,7 @@ function refresh(elsewhere = false) {
   wanted.clear();
   drawTabs();
   if (!elsewhere || known.life === null) question("life", { ...series(), last: MOST_WINDOWS });
-  if (by() !== "") question("legend", { ...shownWindow(), by: by() }); else known.legend = null;
+  askLegend();
   if (!elsewhere || !isInFlow(here())) askFlowAndEvents();
   if (state.view === "map") askMap();
   if (!elsewhere && state.view === "compare" && state.other_graph) question("compare", { ...series(), ...other(), last: Math.min(300, span()) });
@@ -143,9 +143,13 @@ function isInFlow(number) {
   return columns.length > 0 && (number === null || (columns[0].number <= number && number <= columns.at(-1).number));
 }
 
+function askLegend() {
+  if (by() !== "") question("legend", { ...shownWindow(), by: by() }); else known.legend = null;
+}
+
 function askFlowAndEvents() {
   if (needsFlow()) question("flow", { ...series(), last: span(), around: state.at, columns: columnsFor(), follow: state.community });
-  if (state.view === "flow") question("events", { ...series(), ...chosenEvents(), kinds: "", community: "", limit: 20 }, "headlines");
+  if (state.view === "flow") question("events", { ...series(), ...chosenEvents(), kinds: "", community: "", limit: MOST_TOLD }, "headlines");
   if (state.view === "events") question("events", { ...series(), ...chosenEvents() });
 }
 
@@ -219,6 +223,7 @@ function arrived(row) {
     drawNumbers();
     draw();
     askFlowAndEvents();
+    if (state.at === "") askLegend();
   });
   if (state.view === "map" && state.at === "") later("map", MAP_MS, askMap);
   if (state.node || state.community) later("details", MAP_MS, () => askDetails());
@@ -249,10 +254,11 @@ async function overview() {
 /** Look at what there is now; show another series where the one that is shown was dropped. */
 async function look() {
   const listed = () => JSON.stringify(["series", "dead_letters", "announcements"].map((name) => known.overview[name]));
-  const before = listed();
+  const before = listed(), read = known.overview.caught_up;
   if (!(await overview())) return;
   const one = current();
   if (one !== null && known.overview.caught_up && !isShown(one)) change({ graph: one.graph, model: one.model, origin: one.origin, at: "", community: "", node: "" }, { step: false });
+  else if (known.overview.caught_up !== read) refresh(); // colours of values are chosen now
   else if (listed() !== before) draw();
 }
 

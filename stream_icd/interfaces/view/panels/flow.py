@@ -201,6 +201,7 @@ def names_in(
             name = names[community]
             shown[str(community)] = {
                 "text": str(name),
+                "brief": name.briefly(),
                 "attribute": name.attribute,
                 "value": name.values[0][0],
             }

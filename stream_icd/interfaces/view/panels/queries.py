@@ -100,7 +100,7 @@ class Queries:
     sources: Sources
     zone: str = "UTC"  # of the times on the page
     _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
-    _coloured: Kept[tuple[SeriesName, str], list[str]] = field(
+    _coloured: Kept[tuple[SeriesName, str, bool], list[str]] = field(
         default_factory=lambda: Kept(KEPT_MAPS)
     )
     _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
@@ -203,16 +203,18 @@ class Queries:
     def legend(self, asked: Parameters) -> Answer:
         """The values of an attribute that have a colour, and how many nodes of a window have each.
 
-        They are the most frequent ones of the newest window when somebody first asked: a value
-        keeps its colour.
+        They are the most frequent ones of the newest window when somebody first asked after all
+        that was there had been read: a value keeps its colour, and an archive has the same ones
+        whenever it is opened.
         """
         name, window = self._window(asked)
         attribute, naming = text(asked, "by"), self.seen.naming
-        chosen = self._coloured.get((name, attribute)) or []
+        key = name, attribute, self.sources.caught_up()
+        chosen = self._coloured.get(key) or []
         if len(chosen) < MOST_COLOURS:
             newest = self.seen.window(name) or window
             chosen = coloured(newest, attribute, naming, chosen)
-            self._coloured.put((name, attribute), chosen)
+            self._coloured.put(key, chosen)
         return legend(window, attribute, naming, chosen)
 
     def members(self, asked: Parameters) -> Answer:
@@ -296,7 +298,8 @@ class Queries:
         """Return numbers that change whenever the answer to a question may change."""
         other = self._other(asked)
         compared = [asked, other] if any(other.values()) else [asked]
-        return tuple(self.seen.index.version_of(self.name(series)) for series in compared)
+        versions = (self.seen.index.version_of(self.name(series)) for series in compared)
+        return self.sources.caught_up(), *versions
 
     def name(self, asked: Parameters) -> SeriesName:
         """Return the series that is asked for: the first one that fits what is given."""
