@@ -18,6 +18,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from tests.testbed import brokers
 from tests.testbed.object_store import new_folder, object_store
+from tests.testbed.programs import told_missing
 
 pytest_plugins = ("tests.fixtures.history", "tests.fixtures.stream")
 
@@ -29,6 +30,11 @@ settings.register_profile(
     "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+
+def pytest_report_header() -> list[str]:
+    """Say before the first test what will be skipped for want of a program."""
+    return told_missing()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Events in graphs that are detected with memory: planted ones, and those of the Internet.
 
     python -m benchmarks.tracking_memory --data as733.parquet [--seeds 5] [--days 180]
+    python -m benchmarks.tracking_memory --data as733.parquet --only internet
 
 Writes docs/alluvial.png and a section of docs/tracking.md. Choices were made on seeds below 100;
 reported are seeds from 9000 on.
@@ -65,10 +66,14 @@ def main() -> None:
     options.add_argument("--data", type=Path, required=True, help="as733.parquet")
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--days", type=int, default=180, help="how many of the last days")
+    options.add_argument("--only", choices=("graphs", "internet"), help="only this section")
     chosen = options.parse_args()
-    parts = graphs_section(chosen.seeds), internet_section(chosen.data, chosen.days), measured_at()
-    text = "\n".join(parts)
-    write_section("tracking.md", "tracking_memory", text)
+    if chosen.only != "internet":
+        text = f"{graphs_section(chosen.seeds)}\n{measured_at()}"
+        write_section("tracking.md", "tracking_memory", text)
+    if chosen.only != "graphs":
+        text = f"{internet_section(chosen.data, chosen.days)}\n{measured_at()}"
+        write_section("tracking.md", "tracking_memory internet", text)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,10 +25,11 @@ from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, 
 from stream_icd.streaming.metrics.server import Respond, responding
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.track import Tracker
+from tests.testbed.programs import PROMTOOL
 
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "monitoring" / "prometheus"
 needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None,
+    PROMTOOL is None,
     reason="install promtool to check the alerts: on Debian and Ubuntu, apt install prometheus",
 )
 LATEST = 125

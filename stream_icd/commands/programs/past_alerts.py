@@ -23,6 +23,8 @@ def say_past_alerts(
 
     Raises as reading the topic does, or the archive if `history` is given.
     """
+    from stream_icd.methods.tracking.explain import told
+
     first: datetime | None = None
     n_windows, fired = 0, Counter[str]()
     windows = _in_topic(settings, graph) if history is None else _in_archive(history, graph)
@@ -31,11 +33,11 @@ def say_past_alerts(
         first = start if first is None else min(first, start)
         for alert in alerts:
             fired.update(alert.rules)
-            when = f"{alert.window_end:%Y-%m-%d %H:%M}"
-            say(f"{when}  {printable(alert.graph):<12} {alert.event:<9} {alert.text}")
+            graph = f"{printable(alert.graph):<12}"
+            say(f"{told(alert.window_start)}  {graph} {alert.event:<9} {alert.text}")
     for rule in alerting.rules:
         times = "once" if fired[rule.text] == 1 else f"{fired[rule.text]:,} times"
-        since = "" if first is None else f" since {first:%Y-%m-%d %H:%M}"
+        since = "" if first is None else f" since {told(first)}"
         of = "1 window" if n_windows == 1 else f"{n_windows:,} windows"
         say(f"{rule.text}: would have fired {times}{since}, in {of}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from datetime import time as clock_time
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.tracking.confirmation import ids_in
 
+MIDNIGHT = clock_time()
 MOST_CHOICES = 5
 MOST_EDGES = 20
 MOST_COMPANIONS = 10
@@ -123,7 +125,9 @@ def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
 
 
 def told(time: datetime) -> str:
-    """Return a time of UTC to the minute, or as precisely as it is."""
+    """Return a time of UTC to the minute, or as precisely as it is; the date alone at midnight."""
+    if time.time() == MIDNIGHT:
+        return time.date().isoformat()
     whole = not (time.second or time.microsecond)
     return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
 

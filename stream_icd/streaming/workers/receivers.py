@@ -22,6 +22,7 @@ from stream_icd.core.errors import AlertRefused, BadSettings, ReceiverUnavailabl
 from stream_icd.core.post import post
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
+from stream_icd.methods.tracking.explain import told
 from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, structured
 
 ANSWER_TIMEOUT_S = 10.0
@@ -159,7 +160,7 @@ def receiver_at(text: str, key: bytes | None = None) -> Receiver:
 
 def _for_slack(alert: Alert) -> bytes:
     """Return the line of an alert; Slack's three signs of markup are escaped."""
-    text = f"{alert.graph}, {alert.window_end:%Y-%m-%d %H:%M} UTC: {alert.text}"
+    text = f"{alert.graph}, {told(alert.window_start)} UTC: {alert.text}"
     for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(sign, code)
     return json.dumps({"text": text}).encode()

@@ -6,8 +6,6 @@ are skipped. `.ci/run` installs one.
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,6 +43,7 @@ from tests.interfaces.view.windows import (
     serving,
 )
 from tests.testbed.brokers import wait_until
+from tests.testbed.programs import CHROMIUM
 from tests.testbed.windows import HOUR, START, window
 
 HOW = (
@@ -52,9 +51,6 @@ HOW = (
     "Chromium; and pip install playwright"
 )
 sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
-CHROMIUM = os.environ.get("STREAM_ICD_TEST_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 # As root there is no sandbox, and in a container little shared memory. Tabs share a process, since
 # each new one costs a second.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--renderer-process-limit=1"]

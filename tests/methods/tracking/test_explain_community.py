@@ -73,7 +73,7 @@ def test_the_words_name_communities_and_say_which_edges_decide() -> None:
     words = list(explain_community(1, [BEFORE_ALL, NOW], GRAPHS[:1], after=NEXT).sentences(names))
     assert words[:4] == [
         "Community 1 (MP, 13 of 13) has 13 members in the window of 2020-01-01 01:00 UTC.",
-        "It was there in the window of 2020-01-01 00:00 already, with 10 members; 10 of them are "
+        "It was there in the window of 2020-01-01 already, with 10 members; 10 of them are "
         "in it now.",
         "In the window before, 10 were in it, 3 in community 0 (PC, 7 of 7).",
         "In the window after, all of them are in it.",

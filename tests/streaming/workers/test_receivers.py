@@ -76,7 +76,7 @@ def test_slack_gets_a_line_without_markup_of_others() -> None:
     ((headers, body),) = at.requests
     assert "webhook-signature" not in headers
     said = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
-    text = f"as733, 1999-04-03 00:00 UTC: community 3 (20 nodes) {said}"
+    text = f"as733, 1999-04-02 UTC: community 3 (20 nodes) {said}"
     assert json.loads(body) == {"text": text}
 
 
