@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import NotFittedError
@@ -17,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
-from stream_icd.core.node_ids import change_of_kind
+from stream_icd.core.node_ids import change_of_kind, id_array, is_id_type, widened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.updates import Update, UpdatedGraph
 from stream_icd.learning.training.bp.fit import fit_parameters
@@ -26,6 +27,7 @@ from stream_icd.learning.training.icd.epochs import History
 from stream_icd.learning.training.icd.fit_edges import fit_edges, last_tenth
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges
 from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.methods.icd.presets import preset
@@ -84,7 +86,8 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         probabilities_: after a prediction, how probable it is that each node is in its community,
             `(n,)` float32, in the order of `nodes_`: of the nodes with 0.9, about nine in ten are
             (docs/measured/probabilities.md). None with icd: K-means says nothing of it.
-        known_: after `predict`, the community of each label of `known`; -1 if no node is in it.
+        known_: the community of each label of `known`; -1 if no node is in it. After
+            `predict_next`, its stable id; -1 if no node of the label is remembered.
         evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -192,16 +195,17 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             n_communities: K, if it is known; None to determine it.
-            known: a label for some nodes, by their names (`nodes_`), such as `{"acme": 7}`; with
-                bp, and without K. Nodes of one label are in one community, and `known_` says which.
-                It is what they are before any edge: edges may say something else.
+            known: a label for some nodes, by their names (`nodes_`), such as `{"acme": 7}`. Nodes
+                of one label are in one community, and `known_` says which. It is what they are
+                before any edge: edges may say something else. bp takes them without K; with icd,
+                they are seeds of K-means.
             fixed: known nodes are certainly in the community of their label.
 
         Raises:
             BadInput: the graph cannot be used, or it is several: predict one after the other; or it
                 has no node of a known name.
-            BadSettings: a parameter is wrong, K is not from 1 to n, or it is given beside `known`,
-                or with method icd.
+            BadSettings: a parameter is wrong, K is not from 1 to n, or with `known` it is given to
+                bp, or is less than the number of labels.
             NotFitted: not fitted yet.
         """
         model = self._fitted()
@@ -232,6 +236,8 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         nodes: ArrayLike | None = None,
         horizon: Horizon = "auto",
+        known: Mapping[Any, Any] | None = None,
+        fixed: bool = False,
     ) -> Remembered:
         """Return the communities of the next window of a graph, with what earlier ones showed.
 
@@ -255,11 +261,15 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 integers in the memory and are strings now, or the other way round.
             horizon: how many windows to look back; auto: found while windows come, and kept in the
                 memory; off: the last window, and what is believed of it.
+            known: a label for some nodes, by their ids, as in `predict`; windows may lack them.
+                Give it with each window. A label keeps the id of its community, which `known_`
+                says.
+            fixed: known nodes are certainly in the community of their label.
 
         Raises:
             BadInput: the graph or the ids cannot be used.
-            BadSettings: a parameter is wrong, K is not from 1 to n, or the memory or the horizon
-                is none.
+            BadSettings: a parameter is wrong, K is not from 1 to n, or given to bp beside `known`,
+                or the memory or the horizon is none.
             NotFitted: not fitted yet.
 
         >>> from stream_icd.methods.synthetic.drift import generate_drifting_lfr
@@ -281,12 +291,14 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         snapshot, adjacency, order = next_window(graph, memory, nodes)
         if memory is not None and (said := change_of_kind(memory.nodes, snapshot.nodes)):
             warnings.warn(said, stacklevel=2)
+        given, labels = known_nodes(known or {}, fixed=fixed)
         found = detect_remembering(
             snapshot,
             model,
             memory,
             n_communities,
             horizon=horizon,
+            known=given,
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             threads=self.threads,
@@ -300,6 +312,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         of_nodes = ((name, getattr(found, name)) for name in fields)
         found = replace(found, **{name: of[at] for name, of in of_nodes if of is not None})
         self.labels_, self.probabilities_ = found.communities, found.probabilities
+        self.known_ = {
+            label: found.known_ids.get(number, NOBODY) for number, label in enumerate(labels)
+        }
         return found
 
     def update(self, add: Iterable[Any] = (), remove: Iterable[Any] = ()) -> Update:
@@ -433,6 +448,25 @@ def _id_text(node: Any) -> str:
 
 def _moment(graph: Any) -> Moment | None:
     return Moment.of(graph) if isinstance(graph, Snapshot) else None
+
+
+def known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None, list[Any]]:
+    """Return the labels of nodes for all windows, None if there are none; and the labels by number.
+
+    Raises `BadInput` if the nodes have ids of two types, or of none that ids have.
+    """
+    if not known:
+        return None, []
+    try:
+        nodes = widened(id_array(list(known)))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"known nodes are neither integers of 64 bits nor text: {error}") from error
+    if not is_id_type(nodes.type):
+        raise BadInput(f"known nodes are integers or text, not {nodes.type}")
+    names = list(dict.fromkeys(known.values()))
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = np.array([numbers[label] for label in known.values()], np.int32)
+    return Known(nodes, labels, fixed), names
 
 
 def _labels_known(

@@ -6,20 +6,58 @@ a new one, and belief propagation decides about all nodes, with priors for those
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
+from stream_icd.core.node_ids import is_text, places
 from stream_icd.methods.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.methods.bp.find import found_exactly
-from stream_icd.methods.bp.level_graph import compact, finest_level
+from stream_icd.methods.bp.level_graph import LevelGraph, compact, finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.methods.bp.memberships import Memberships, believed_memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
-from stream_icd.methods.bp.sweep import MOST_TRUST
+from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
 from stream_icd.methods.graphs.weights import comparable
+
+KNOWN_AND_K = (
+    "the method bp determines K if communities of nodes are known: give no n_communities, or "
+    "method='icd'"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Labels of some nodes: those of one label are in one community, in all windows of a graph.
+
+    Attributes:
+        nodes: ids, each once (`node_ids.widened`); a window need not have all of them.
+        labels: `(len(nodes),)`, 0..L-1.
+        fixed: they are certainly in that community; else that is what they are before any edge.
+    """
+
+    nodes: pa.Array
+    labels: Labels
+    fixed: bool = False
+
+    def of(self, nodes: pa.Array) -> tuple[Labels, Ids]:
+        """The label of each of these nodes, and which labels there are among them, ascending.
+
+        Labels are (n,), numbered by their place in the second result; `NOBODY` if none is known.
+        An integer and its text are one id, since a file of text cannot tell them apart.
+        """
+        ours = self.nodes
+        if is_text(ours.type) != is_text(nodes.type):
+            ours, nodes = ours.cast(pa.large_string()), nodes.cast(pa.large_string())
+        labels = np.append(self.labels, np.int32(NOBODY))[places(nodes, ours)]
+        is_known = labels >= 0
+        present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
+        return labels, present.astype(np.int64)
 
 
 @uninterrupted()
@@ -48,20 +86,40 @@ def find_with_known(
         found = found_exactly(graph, parameters, None, np.random.default_rng(seed)).labels
         n_labels, n_found = int(known.max()) + 1, int(found.max()) + 1
         of_label = match_labels(known, found, n_labels, n_found)  # new ones are from n_found on
-        is_known = known >= 0
-        certain = np.where(is_known, of_label[known], np.int32(NOBODY))
-        start = np.where(is_known, certain, found)
-        prior = uninformed_prior(len(known))
-        prior.communities[:, 0], prior.shares[:, 0] = certain, is_known
-        mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
-        k = max(n_found, int(of_label.max()) + 1)
-        model = Model(mixing, parameters.size_spread, k)
-        trust = 1.0 if fixed else MOST_TRUST
-        marginals = believe(
-            graph, start, k, model, parameters.sweeps, prior, trust, learn_stay=False, exact=False
-        )
-    likeliest = np.where(is_known, certain, marginals.likeliest) if fixed else marginals.likeliest
+        certain = np.append(of_label, np.int32(NOBODY))[known]
+        likeliest, beliefs = believed_with(graph, found, certain, parameters, fixed=fixed)
     labels = compact(likeliest)[0]
-    numbers = np.full(k, NOBODY, np.int32)
+    numbers = np.full(max(int(found.max()), int(of_label.max())) + 1, NOBODY, np.int32)
     numbers[likeliest] = labels
-    return labels, believed_memberships(marginals.beliefs, labels), numbers[of_label]
+    return labels, believed_memberships(beliefs, labels), numbers[of_label]
+
+
+def believed_with(
+    graph: LevelGraph,
+    found: Labels,
+    certain: Labels,
+    parameters: BpParameters,
+    *,
+    fixed: bool,
+    recalled: Prior | None = None,
+) -> tuple[Labels, Prior]:
+    """The most probable communities, (n,), and the beliefs, if those of some nodes are known.
+
+    found: (n,) the communities without that.
+    certain: (n,) those that are known, which may be new ones; `NOBODY` for other nodes.
+    recalled: what is believed of these before any edge.
+    """
+    is_known = certain >= 0
+    start = np.where(is_known, certain, found)
+    prior = uninformed_prior(len(found)) if recalled is None else recalled
+    prior.communities[is_known], prior.shares[is_known] = NOBODY, 0.0
+    prior.communities[is_known, 0] = certain[is_known]
+    prior.shares[is_known, 0] = 1.0 if fixed else MOST_TRUST
+    k = max(int(found.max()), int(certain.max()), int(prior.communities.max())) + 1
+    mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
+    model = Model(mixing, parameters.size_spread, k)
+    marginals = believe(
+        graph, start, k, model, parameters.sweeps, prior, 1.0, learn_stay=False, exact=False
+    )
+    likeliest = np.where(is_known, certain, marginals.likeliest) if fixed else marginals.likeliest
+    return likeliest, marginals.beliefs

@@ -58,7 +58,7 @@ class Posterior(NamedTuple):
         new = uninformed_prior(1)  # in the last place, for -1
         communities = np.concatenate([self.communities, new.communities]).take(at, axis=0)
         shares = np.concatenate([self.shares, new.shares]).take(at, axis=0)
-        return _tidied(self._replace(communities=communities, shares=shares))
+        return tidied(self._replace(communities=communities, shares=shares))
 
 
 def uninformed(n_nodes: int) -> Posterior:
@@ -70,7 +70,7 @@ def certain_posterior(labels: Labels, mixing: float, resolution: float = 1.0) ->
     """Each node is in one community with certainty, or new if its label is `NOBODY`."""
     communities, shares = uninformed_prior(len(labels))
     communities[:, 0], shares[:, 0] = labels, labels >= 0
-    return _tidied(Posterior(communities, shares, mixing, 0.0, False, resolution))
+    return tidied(Posterior(communities, shares, mixing, 0.0, False, resolution))
 
 
 def initial_posterior(
@@ -87,7 +87,7 @@ def initial_posterior(
     believed = believe(graph, labels, k, model, parameters.sweeps)
     believed.communities[:, 0] = labels
     beliefs = believed.communities, believed.shares, believed.mixing
-    return _tidied(Posterior(*beliefs, 0.0, True, partition.resolution))
+    return tidied(Posterior(*beliefs, 0.0, True, partition.resolution))
 
 
 def next_posterior(
@@ -118,7 +118,7 @@ def next_posterior(
     again.shares[idle] = 0.0
     again.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
     again.communities[idle, 1:] = NOBODY
-    return _tidied(again)
+    return tidied(again)
 
 
 def _by_beliefs(
@@ -168,7 +168,7 @@ def with_exactly(
     """The same with exactly K communities among the nodes `rows`, which are those of the graph."""
     communities = known.communities.copy()
     communities[rows, 0] = exact_labels(graph, known, rows, n_communities, seed)
-    return _tidied(known._replace(communities=communities))
+    return tidied(known._replace(communities=communities))
 
 
 def exact_labels(
@@ -190,7 +190,7 @@ def kept_a_window(stay: float) -> float:
     return min(stay, MOST_TRUST)
 
 
-def _tidied(known: Posterior) -> Posterior:
+def tidied(known: Posterior) -> Posterior:
     """Communities 0..K-1 in order of first appearance, each once a node, most probable first."""
     communities, shares = known.communities.copy(), known.shares.copy()
     _renumber(communities)

@@ -48,7 +48,7 @@ def cluster(
     method: Clustering = "fast",
     seed: int = 0,
     threads: int = 1,
-    known: Labels | None = None,
+    before: Labels | None = None,
 ) -> Labels:
     """K-means of the rows, `(n,)` int32 in 0..K-1, none empty (paper, algorithm 3).
 
@@ -62,7 +62,7 @@ def cluster(
     Args:
         embedding: U, `(n, d)` float32, finite.
         n_communities: K, from 1 to n.
-        known: clusters of the rows in a similar embedding, `(n,)`, negative where unknown. If there
+        before: clusters of the rows in a similar embedding, `(n,)`, negative where unknown. If they
             are K, Lloyd's iterations also start from their centres, and the clusters with the
             smaller distances to their centres are the result. So equal graphs have equal clusters,
             whatever the seeds.
@@ -75,16 +75,31 @@ def cluster(
         labels = _scikit_learn(embedding, n_communities, seed)
     else:
         labels = _fast(embedding, n_communities, np.random.default_rng(seed), threads)
-    again = None if known is None else _again(embedding, n_communities, known, threads)
+    again = None if before is None else _again(embedding, n_communities, before, threads)
     if again is None or _inertia(embedding, labels) < _inertia(embedding, again):
         return labels
     return again
 
 
-def _again(embedding: Floats32, k: int, known: Labels, threads: int) -> Labels | None:
-    """K-means from the centres of known clusters; None if they are not K, or if it is too much."""
-    rows = np.flatnonzero(known >= 0)
-    names, labels = np.unique(known[rows], return_inverse=True)
+def seeded(
+    embedding: Floats32, start: Labels, k: int, pinned: Labels | None, threads: int = 1
+) -> Labels:
+    """K-means from the centres of clusters of some rows (Basu, Banerjee and Mooney, ICML 2002).
+
+    Args:
+        start: clusters, `(n,)`, 0..K-1, each of at least one row; negative where unknown.
+        pinned: clusters of rows that stay there, `(n,)`, negative for others.
+    """
+    rows = np.flatnonzero(start >= 0)
+    centres = _centres(embedding[rows], start[rows], k)
+    most = 1 if len(embedding) * k > FLAT else MAX_ITERATIONS
+    return _lloyd(embedding, centres, threads, pinned=pinned, most=most)
+
+
+def _again(embedding: Floats32, k: int, before: Labels, threads: int) -> Labels | None:
+    """K-means from the centres of earlier clusters; None if they are not K, or too many."""
+    rows = np.flatnonzero(before >= 0)
+    names, labels = np.unique(before[rows], return_inverse=True)
     if len(names) != k or len(embedding) * k > FLAT:
         return None
     return _lloyd(embedding, _centres(embedding[rows], labels.astype(np.int32), k), threads)
@@ -226,12 +241,24 @@ def _keep_nearest(
     return best
 
 
-def _lloyd(points: Floats32, centres: Floats32, threads: int, most_work: int = WORK) -> Labels:
-    """Lloyd's iterations until no label changes, or the work limit is reached."""
+def _lloyd(
+    points: Floats32,
+    centres: Floats32,
+    threads: int,
+    most_work: int = WORK,
+    most: int = MAX_ITERATIONS,
+    pinned: Labels | None = None,
+) -> Labels:
+    """Lloyd's iterations until no label changes, or the work limit is reached.
+
+    pinned: clusters of rows that stay there, `(n,)`, negative for others.
+    """
     labels = np.full(len(points), -1, np.int32)
     work = points.size * len(centres)
-    for _ in range(min(MAX_ITERATIONS, max(most_work // work, FEWEST_ITERATIONS))):
+    for _ in range(min(most, max(most_work // work, FEWEST_ITERATIONS))):
         following = _nearest(points, centres, threads)
+        if pinned is not None:
+            following = np.where(pinned >= 0, pinned, following)
         if np.array_equal(following, labels):
             break
         labels = following

@@ -15,9 +15,10 @@ from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.methods.bp.partition import common_nodes, match_labels
 from stream_icd.methods.bp.posterior import Posterior
 
-Find = Callable[[csr_array, int | None, Labels], Labels]
-"""Finds the communities of a graph, K of them if K is given. The last argument are the communities
-known of its nodes, `(n,)`, `NOBODY` for new ones: a method may start from them."""
+Find = Callable[[csr_array, int | None, Labels, Labels | None], Labels]
+"""Finds the communities of a graph, K of them if K is given. Then come the communities that its
+nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known to have
+(`bp.known.Known`), or None: a method may start from them."""
 
 
 def followed(known: Posterior, labels: Labels, rows: Ids) -> tuple[Labels, Ids]:

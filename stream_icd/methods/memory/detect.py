@@ -8,8 +8,8 @@ those without a past, those that come late, and those that lack most nodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
 
@@ -24,6 +24,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import places, widened
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.times import missed_windows
+from stream_icd.methods.bp.known import KNOWN_AND_K, Known
 from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.bp.parameters import BpParameters
@@ -32,7 +33,8 @@ from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
 from stream_icd.methods.memory.follow import Step, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
-from stream_icd.methods.memory.memberships import memberships_in
+from stream_icd.methods.memory.known import Informed, ids_with_known, informed, memberships_with
+from stream_icd.methods.memory.memberships import by_beliefs, memberships_in
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
@@ -70,6 +72,8 @@ class Remembered:
     """The stable id of its most probable other community, (n,), `NOBODY` for none."""
     second_probabilities: Shares | None = None
     """How probable that one is, (n,); 0 for none."""
+    known_ids: Mapping[int, int] = field(default_factory=dict)
+    """The stable id of the community of each known label that remembered nodes have."""
 
     def __repr__(self) -> str:
         """In short, for notebooks."""
@@ -86,6 +90,7 @@ def detect_remembering(
     n_communities: int | None = None,
     *,
     horizon: Horizon = "auto",
+    known: Known | None = None,
     find: Find | None = None,
     seed: int = 0,
     threads: int = 1,
@@ -101,6 +106,8 @@ def detect_remembering(
         memory: None for the first window.
         n_communities: K, or None to determine it.
         horizon: how far back to look, in windows; auto: found for each graph.
+        known: communities of some nodes, without K if bp finds them. A label keeps its id over
+            windows that are given it, while one of its nodes is remembered.
         find: another method, which finds the communities of the evidence instead of bp
             (`detection.finding`), for each hypothesis with the same K. Without it, what bp finds
             in the evidence as the model's encoder weights it is one more hypothesis (`weighing`).
@@ -109,17 +116,17 @@ def detect_remembering(
 
     Raises:
         BadInput: the graph cannot be used, or the adjacency has not the nodes of the snapshot.
-        BadSettings: K is not from 1 to n, or the snapshot, the model, the memory or the horizon is
-            none.
+        BadSettings: K is not from 1 to n, or given to bp beside known communities, or the snapshot,
+            the model, the memory or the horizon is none.
     """
     check_given([snapshot], model, memory)
     graph = snapshot.adjacency() if adjacency is None else adjacency
     given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
     weigh = None if find else weighing(model, threads)
-    how = dict[str, Any](horizon=horizon, find=find, weigh=weigh, seed=seed, clock=clock)
+    how = dict[str, Any](horizon=horizon, known=known, find=find, weigh=weigh, seed=seed)
     with keep_threads(threads_for(n_nodes, threads)):
-        return detect_window(*given, **how)
+        return detect_window(*given, **how, clock=clock)
 
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
@@ -140,6 +147,7 @@ def detect_window(
     n_communities: int | None = None,
     *,
     horizon: Horizon = "auto",
+    known: Known | None = None,
     find: Find | None = None,
     weigh: Weighing | None = None,
     seed: int = 0,
@@ -154,10 +162,12 @@ def detect_window(
         )
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
+    if known is not None and n_communities is not None and find is None:
+        raise BadSettings(KNOWN_AND_K)
     memory = forgotten(0) if memory is None else memory
     kinds = kinds_of(horizon, by_method=find is not None, weighted=weigh is not None)
     given = rows_of(adjacency), widened(nodes), window, parameters, n_communities
-    step = Step(*given, kinds, find, weigh, seed, memory.n_nodes)
+    step = Step(*given, kinds, find, weigh, seed, memory.n_nodes, known)
     at = places(step.nodes, memory.nodes)
     before, damaged, n_known = _known_before(step, memory, at), False, memory.next_id
     if before is None:
@@ -170,7 +180,7 @@ def detect_window(
         step = replace(step, lacking=True)
     nats, weight = nats_saved(before.level, before.memory.known.likeliest, before.level)
     bits = nats / weight / log(2) if weight else None
-    after, rows, corrected = _after(step, before)
+    after, rows, corrected, now = _after(step, before)
     found = after.known.likeliest[rows]
     labels, k = compact(found)
     ids = np.empty(k, np.int64)
@@ -190,6 +200,8 @@ def detect_window(
     sure = None
     if step.find is None:
         sure = memberships_in(after, rows, step.edges, parameters.weight_exponent)
+        if now is not None and not by_beliefs(after):
+            sure = memberships_with(sure, now, before.rows)
     return Remembered(
         labels,
         ids,
@@ -204,6 +216,7 @@ def detect_window(
         None if sure is None else sure.probabilities,
         None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
         None if sure is None else sure.second_probabilities,
+        {} if now is None else dict(zip(now.present.tolist(), now.ids.tolist(), strict=True)),
     )
 
 
@@ -217,16 +230,22 @@ def _known_before(step: Step, memory: Memory, at: Ids) -> Aligned | None:
     return aligned(memory, step.nodes, at, step.edges, step.parameters.weight_exponent)
 
 
-def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool]:
-    """Return the memory after a window, which of its nodes are those of the window, and whether
-    what was known has been corrected."""
+def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:
+    """Return the memory after a window, which of its nodes are those of the window, whether what
+    was known has been corrected, and what known communities of nodes have made of it."""
     memory = before.memory
     found = (gone_on if memory.known.n_communities else begun)(step, before)
     known, last = _exactly(step, before, found.known), memory.known.likeliest
+    now = None
+    if step.known is not None:
+        now = informed(step, before, replace(found, known=known), step.known)
+        known = now.known
     if found.anew:
         last = np.full_like(last, NOBODY)
     known = known._replace(shares=(np.floor(known.shares * CERTAIN) / CERTAIN).astype(np.float32))
     ids, next_id = ids_for(known.likeliest, last, memory.community_ids, memory.next_id)
+    if now is not None:
+        ids, next_id, now = ids_with_known(ids, next_id, now, memory)
     if not known.believed:
         known = known._replace(stay=_share_that_stays(known.likeliest, ids, memory))
     seen = np.diff(before.window.indptr) > 0
@@ -247,7 +266,7 @@ def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool]:
         model=step.parameters.checksum,
     )
     n_again = int((memory.seen & seen).sum()) if memory.n_windows else 0
-    return *bounded(after, before.rows, step.n_before, n_again), found.corrected
+    return *bounded(after, before.rows, step.n_before, n_again), found.corrected, now
 
 
 def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:

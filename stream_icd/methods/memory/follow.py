@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.core.snapshot import Window
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
     Rows,
@@ -40,7 +41,7 @@ from stream_icd.methods.memory.by_method import Find, followed
 from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import best_sum, judged, leader_of, nats_of, pause, served
-from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
+from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, Memory, no_edges
 from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.search import searched
 from stream_icd.methods.weighing import Weighing
@@ -64,6 +65,7 @@ class Step:
     weigh: Weighing | None
     seed: int
     n_before: int  # nodes remembered before it
+    known: Known | None = None  # communities of some nodes; see `known`
     lacking: bool = False  # whether it lacks most nodes of the graph (`nodes`)
 
 
@@ -87,7 +89,8 @@ def begun(step: Step, before: Aligned) -> Found:
     window, known = before.window, before.memory.known
     n_nodes = len(window.indptr) - 1
     if step.find is not None and n_nodes:
-        found = compact(step.find(_matrix(window), step.n_communities, known.likeliest))
+        given = _matrix(window), step.n_communities, known.likeliest
+        found = compact(step.find(*given, _seeds(step, before.memory)))
         known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
     elif n_nodes:
         known = _alone(step, before)
@@ -211,8 +214,8 @@ def _alone(step: Step, before: Aligned) -> Posterior:
     """Return the communities of the window by itself, as the encoder weights it if there is one."""
     k, parameters = step.n_communities, step.parameters
     if step.weigh is not None and len(before.window.indices):
-        weighted = _weighted(step.weigh, before.window)
-        found = initial_posterior(weighted, step.weigh.parameters, k, step.seed)
+        graph = weighted(step.weigh, before.window)
+        found = initial_posterior(graph, step.weigh.parameters, k, step.seed)
         mixing = mixing_beyond_chance(before.level, found.likeliest, found.n_communities)
         return certain_posterior(found.likeliest, mixing)._replace(believed=True)
     found = initial_posterior(before.level, parameters, k, step.seed)
@@ -221,7 +224,7 @@ def _alone(step: Step, before: Aligned) -> Posterior:
     return found
 
 
-def _weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
+def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
     """Return a graph as an encoder weights it."""
     return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
@@ -290,15 +293,22 @@ def _searched(
     if step.find is not None:
         given = inner if kind.decay else entries_at(before.window, nodes)
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
-        graph, found = level_of(inner), step.find(_matrix(given), k, last)
+        seeds = _seeds(step, before.memory)
+        seeds = None if seeds is None else seeds[nodes]
+        graph, found = level_of(inner), step.find(_matrix(given), k, last, seeds)
     elif kind.by == "weighted" and step.weigh is not None:
-        graph = _weighted(step.weigh, inner)
+        graph = weighted(step.weigh, inner)
         found, better = searched(graph, step.weigh.parameters, last, anew, step.seed)
     else:
         graph = level_of(inner.comparable(kind.between))
         found, better = searched(graph, step.parameters, last, anew, step.seed)
     labels[nodes], k = compact(found)
     return replace(one, labels=labels), mixing_beyond_chance(graph, labels[nodes], k), better
+
+
+def _seeds(step: Step, memory: Memory) -> Labels | None:
+    """Return the known labels of the remembered nodes, from which a method may start."""
+    return None if step.known is None else step.known.of(memory.nodes)[0]
 
 
 def _published(step: Step, before: Aligned, labels: Labels, mixing: float) -> Posterior:

@@ -20,7 +20,7 @@ def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> M
     window, exponent: the edges of these nodes, and of their weights.
     """
     known, lead = after.known, after.hypotheses[after.leader]
-    if lead.kind.by == "filter" and known.believed:
+    if by_beliefs(after):
         own, second = known.shares[rows, 0], known.shares[rows, 1]
         return Memberships(own, known.communities[rows, 1], second)
     labels = compact(known.likeliest[rows])[0]
@@ -33,3 +33,8 @@ def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> M
         edges = entries_at(summed.evidence.comparable(summed.kind.between), rows)
     found = memberships_given_others(level_of(edges), labels)
     return found._replace(seconds=numbers[found.seconds])
+
+
+def by_beliefs(after: Memory) -> bool:
+    """Return whether what is known says how probable it is: the beliefs of the filter."""
+    return after.known.believed and after.hypotheses[after.leader].kind.by == "filter"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities, find_memberships
-from stream_icd.methods.bp.known import find_with_known
+from stream_icd.methods.bp.known import KNOWN_AND_K, find_with_known
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.modularity import estimate_n_communities
@@ -25,8 +25,10 @@ from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.weighing import weighing, weighted_parameters
+from stream_icd.streaming.detection import seeds
 
 STAGES = ("features", "encode", "cluster")
 
@@ -73,22 +75,21 @@ def detect(
         seed: seed of every random choice; the same seed gives the same result on any number of
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
-        known, fixed: labels of some nodes, see `find_with_known`; with bp, and without K.
+        known, fixed: labels of some nodes, see `find_with_known`; bp takes them without K. For
+            "icd", they are seeds of K-means (`seeds.clustered`), and K is at least their number.
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
-        BadSettings: K is not from 1 to n, the method is unknown, or labels are known beside K or
-            with method icd.
+        BadSettings: K is not from 1 to n, the method is unknown, or labels are known beside K with
+            bp, or are more than K.
     """
     check_method(method)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if known is not None and (n_communities is not None or model.method_for(method) == "icd"):
-        raise BadSettings(
-            "known communities of nodes need method bp, and K determined: give no n_communities, "
-            "and method='bp'"
-        )
     if model.method_for(method) == "icd":
-        return _detect_by_icd(adjacency, model, n_communities, seed, threads, None, clock)
+        given = _Given(n_communities, None, known, fixed)
+        return _detect_by_icd(adjacency, model, given, seed, threads, clock)
+    if known is not None and n_communities is not None:
+        raise BadSettings(KNOWN_AND_K)
     started, graph, parameters = clock(), adjacency, model.bp
     if (weigh := weighing(model, threads)) is not None:
         graph, parameters = weigh(adjacency), weigh.parameters
@@ -115,20 +116,22 @@ def finding(
     threads: int = 2,
     spent: dict[str, float] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Callable[[csr_array, int | None, Labels], Labels] | None:
-    """Return how a method finds communities on a stream (`memory.detect.Find`).
+) -> Find | None:
+    """Return how a method finds communities on a stream (`by_method.Find`).
 
     None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
-    K-means from what is known, and takes what fits the embedding better. The milliseconds of each
-    of `STAGES` are added to `spent`.
+    K-means from what was found before, and takes what fits the embedding better. The milliseconds
+    of each of `STAGES` are added to `spent`.
     """
     check_method(method)
     if model.method_for(method) == "bp":
         return None
 
-    def find(adjacency: csr_array, n_communities: int | None, known: Labels) -> Labels:
-        k = checked_n_communities(n_communities, adjacency.shape[0])
-        detection = _detect_by_icd(adjacency, model, k, seed, threads, known, clock)
+    def find(
+        adjacency: csr_array, n_communities: int | None, before: Labels, known: Labels | None
+    ) -> Labels:
+        given = _Given(checked_n_communities(n_communities, adjacency.shape[0]), before, known)
+        detection = _detect_by_icd(adjacency, model, given, seed, threads, clock)
         if spent is not None:
             for stage, milliseconds in detection.milliseconds.items():
                 spent[stage] = spent.get(stage, 0.0) + milliseconds
@@ -149,16 +152,24 @@ def check_method(method: str) -> None:
         raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(MethodChoice))}")
 
 
+class _Given(NamedTuple):
+    """What is given of the communities of a graph."""
+
+    n_communities: int | None  # K
+    before: Labels | None = None  # those that its nodes had, (n,); `NOBODY` for new ones
+    known: Labels | None = None  # labels that nodes are known to have, (n,); `NOBODY` for others
+    fixed: bool = False  # whether these nodes are certainly in the community of their label
+
+
 def _detect_by_icd(
     adjacency: csr_array,
     model: Model,
-    n_communities: int | None,
+    given: _Given,
     seed: int,
     threads: int,
-    known: Labels | None,
     clock: Callable[[], float],
 ) -> Detection:
-    started = clock()
+    started, n_communities = clock(), given.n_communities
     n_nodes = adjacency.shape[0]
     linked = linked_nodes(adjacency)
     graph = among(comparable(adjacency), linked)
@@ -179,12 +190,18 @@ def _detect_by_icd(
         k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
+    of_known = np.empty(0, np.int32)
+    if given.known is not None:
+        k = seeds.enough(k, given.known[linked], given.n_communities)
     if k:
         method = model.recipe.clustering
-        start = None if known is None else known[linked]
+        start = None if given.before is None else given.before[linked]
         communities[linked] = cluster(
-            embedding, k, method=method, seed=seed, threads=threads, known=start
+            embedding, k, method=method, seed=seed, threads=threads, before=start
         )
+        if given.known is not None:
+            found = embedding, communities[linked], given.known[linked]
+            communities[linked], of_known = seeds.clustered(*found, given.fixed, threads)
     # If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
     # of K: usually one, more if the other nodes are too few for K - 1 communities, and none if all
     # nodes are one community.
@@ -193,8 +210,12 @@ def _detect_by_icd(
     if n_alone and n_left:
         isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
         communities[isolated] = k + np.arange(n_alone) % n_left
+    if given.known is not None:
+        after = seeds.with_isolated(communities, given.known, of_known, given.fixed)
+        communities, of_known = after
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
-    return Detection(communities, stage_ms(1000 * (clock() - started), spent))
+    milliseconds = stage_ms(1000 * (clock() - started), spent)
+    return Detection(communities, milliseconds, of_known=tuple(of_known.tolist()))
 
 
 def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:

@@ -70,6 +70,28 @@ def test_nodes_are_known_by_their_names() -> None:
     assert icd.known_ == {}
     with pytest.raises(BadInput, match=r"no node 'acme' \(1 of the known ones are missing\)"):
         icd.predict(graph, known={"acme": 7, "n0": 7})
-    for other, k in ((icd, 4), (ICD.load("default", method="icd"), None)):
-        with pytest.raises(BadSettings, match="known communities of nodes need method bp"):
-            other.predict(graph, k, known={"n0": 7})
+    with pytest.raises(BadSettings, match="the method bp determines K if communities of nodes"):
+        icd.predict(graph, 4, known={"n0": 7})
+
+
+def test_known_nodes_are_seeds_of_k_means() -> None:
+    icd = ICD.load("default", method="icd")
+    known = {0: "a", 1: "a", 12: "b", 24: "c", 25: "d"}
+    found = icd.predict(CLIQUES, known=known)
+    assert found[1] == found[2] == icd.known_["a"] != found[13] == icd.known_["b"]
+    assert len(set(found)) == 4  # as many as there are labels
+    found = icd.predict(CLIQUES, 4, known={**known, 29: "a"}, fixed=True)
+    assert found[0] == found[1] == found[29] == icd.known_["a"]
+    assert found[24] == icd.known_["c"] != found[25] == icd.known_["d"]
+    with pytest.raises(BadSettings, match="3 communities are too few for 4 known labels"):
+        icd.predict(CLIQUES, 3, known=known)
+
+
+def test_known_nodes_without_edges_are_with_their_label_if_that_is_fixed() -> None:
+    icd, graph = ICD.load("default", method="icd"), block_diag([CLIQUES, np.zeros((3, 3))]).tocsr()
+    known = {0: "a", 30: "a", 31: "b", 32: "b"}
+    alone = icd.predict(graph, known=known)
+    assert len(set(alone[30:])) == 3
+    found = icd.predict(graph, known=known, fixed=True)
+    assert found[0] == found[30] == icd.known_["a"] != found[31] == found[32] == icd.known_["b"]
+    assert set(found) == set(range(4))

@@ -25,8 +25,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 EACH = pytest.mark.parametrize("horizon", ["auto", "off", 1, 5])
 
 
-def components(graph: csr_array, _k: int | None, known: NDArray[np.int32]) -> NDArray[np.int32]:
-    assert known.shape == (graph.shape[0],)
+def components(
+    graph: csr_array,
+    _k: int | None,
+    before: NDArray[np.int32],
+    _known: NDArray[np.int32] | None = None,
+) -> NDArray[np.int32]:
+    assert before.shape == (graph.shape[0],)
     return connected_components(graph)[1].astype(np.int32)
 
 
@@ -99,9 +104,11 @@ def test_the_method_sees_the_edges_of_earlier_windows(
 ) -> None:
     asked_about: list[int] = []
 
-    def noted(graph: csr_array, k: int | None, known: NDArray[np.int32]) -> NDArray[np.int32]:
+    def noted(
+        graph: csr_array, k: int | None, before: NDArray[np.int32], _known: None
+    ) -> NDArray[np.int32]:
         asked_about.append(graph.shape[0])
-        return components(graph, k, known)
+        return components(graph, k, before)
 
     ring, found = [(at, (at + 1) % 6) for at in range(6)], None
     for number in range(12):

@@ -263,7 +263,7 @@ def test_a_node_between_two_communities_may_be_in_the_second(parameters: BpParam
 
 def test_what_another_method_found_has_no_probabilities() -> None:
     found = detect_remembering(
-        snapshot(0, range(8), range(8, 16)), model(BELIEFS), find=lambda _graph, _k, _known: HALVES
+        snapshot(0, range(8), range(8, 16)), model(BELIEFS), find=lambda *_: HALVES
     )
     assert (found.probabilities, found.second_ids, found.second_probabilities) == (None, None, None)
 
