@@ -1,12 +1,17 @@
 """`stream-icd consume detect`: find the communities of each snapshot that arrives."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import typer
 
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.options import Delivery, DetectionOptions, WorkerOptions
+from stream_icd.core.errors import BadSettings
 
 app = typer.Typer()
 
@@ -50,10 +55,30 @@ class Detect(DetectionOptions, WorkerOptions):
         min=1,
     )
 
+    known: Path | None = option(
+        None,
+        "Table of nodes whose communities are known (CSV, JSON lines or Parquet): columns graph, "
+        "node and community. Nodes of one label are in one community, and it keeps its id. The "
+        "number of communities is determined. Read once, at the start.",
+        metavar="FILE",
+    )
+    known_fixed: bool = option(
+        False, "Known nodes are certainly in their communities, whatever their edges say."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.known_fixed and self.known is None:
+            raise BadSettings("--known-fixed needs nodes that are known: give --known FILE")
+        if self.known is not None and self.k is not None:
+            raise BadSettings("--k and --known exclude each other: leave one of them out")
+
     def run(self) -> None:
         from stream_icd.streaming.execution.worker_process import start_fork_server
 
         start_fork_server()  # first, since it takes as long as what follows
+        from structlog import get_logger
+
         from stream_icd.commands.programs.model_at_work import model_at_work, place_of
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.streaming.workers.detect import Detector
@@ -62,10 +87,17 @@ class Detect(DetectionOptions, WorkerOptions):
         remembers = self.memory == "auto"
         most, at_once = batch_limits(self.processes, remembers)
         settings = self.settings(self.processes, self.group_of("detect"))
+        if self.known is not None:
+            from stream_icd.sources.node_tables import read_known
+
+            known = read_known(self.known, fixed=self.known_fixed, graph=self.graph)
+            settings = replace(settings, known=known)
         place = place_of(self.model, self.registry)
 
         def detector(run: programs.WorkerRun) -> dict[str, Detector]:
             memories = None
+            for graph, known in settings.known.items():
+                get_logger().info("communities are known", graph=graph, nodes=len(known.nodes))
             if remembers:
                 memories = open_memories(run.settings, settings.group)
                 run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)

@@ -179,11 +179,17 @@ def revision_of(
     seed: int,
     memory: MemoryKind = "none",
     horizon: float | str = "auto",
+    known: str = "",
 ) -> str:
-    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments."""
+    """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
+
+    known: digest of the communities of nodes that were known; empty without any.
+    """
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
         given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
+    if known:
+        given += f"known {known}\n"
     return hashlib.sha256(given.encode()).hexdigest()[:12]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
+from stream_icd.core.node_ids import widened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
@@ -162,6 +165,35 @@ class LabelTable:
                 f"{snapshot.id}, such as {missing[0]!r}; give each node one"
             )
         return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
+
+
+def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
+    """Read which nodes are known to be in one community, by graph: those of one label are.
+
+    graph: whose nodes they are if the table has no column `graph`.
+
+    Raises as `label_groups`, and `BadSettings` if the labels are of single windows, or if nothing
+    says to which graph they belong.
+    """
+    known = {}
+    for name, labels in label_groups(path).items():
+        if name.window is not None:
+            raise BadSettings(
+                f"{path} has labels of single windows ({name}); known communities are those of all "
+                "windows: leave out the columns snapshot and window_start"
+            )
+        of = name.graph or graph
+        if of is None:
+            raise BadSettings(
+                f"{path} does not say to which graph a node belongs: add the column graph, or give "
+                "--graph"
+            )
+        nodes = sorted(labels)
+        numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
+        codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
+        digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
+        known[of] = Known(widened(pa.array(nodes)), codes, fixed, digest[:12])
+    return known
 
 
 def read_attributes(path: str | Path) -> Attributes:

@@ -39,11 +39,13 @@ class Known:
         nodes: ids, each once (`node_ids.widened`); a window need not have all of them.
         labels: `(len(nodes),)`, 0..L-1.
         fixed: they are certainly in that community; else that is what they are before any edge.
+        digest: of all of this, for those that tell results apart by it.
     """
 
     nodes: pa.Array
     labels: Labels
     fixed: bool = False
+    digest: str = ""
 
     def of(self, nodes: pa.Array) -> tuple[Labels, Ids]:
         """The label of each of these nodes, and which labels there are among them, ascending.

@@ -69,7 +69,7 @@ def detect_snapshot(
     """Return the communities of one snapshot (paper, algorithm 3), with their quality.
 
     K is the snapshot's own, else the settings' (at most the number of nodes), else estimated from
-    the graph.
+    the graph, as it is if communities of its nodes are known.
 
     Args:
         checked: graphs, each with a model, for which it was checked whether the model fits, as a
@@ -81,12 +81,13 @@ def detect_snapshot(
     started = perf_counter()
     adjacency = snapshot.adjacency()
     decode_ms += 1000 * (perf_counter() - started)
-    k = snapshot.n_communities or settings.n_communities
+    k = settings.k_of(snapshot)
     at_most = None if k is None else min(k, snapshot.n_nodes)
     if memory is None:
         method, seed, threads = settings.method, settings.seed, settings.threads
+        known = _known_in(snapshot, settings)
         detection = detect(
-            adjacency, model.model, at_most, method=method, seed=seed, threads=threads
+            adjacency, model.model, at_most, method=method, seed=seed, threads=threads, **known
         )
         labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
         sure = detection.memberships
@@ -113,6 +114,14 @@ def detect_snapshot(
     return communities_with(
         labels, milliseconds, snapshot, adjacency, model, settings, remembered, place, sure
     )
+
+
+def _known_in(snapshot: Snapshot, settings: DetectSettings) -> dict[str, Any]:
+    """Return what is known of the nodes of a snapshot, as arguments of `detect`."""
+    if (known := settings.known.get(snapshot.graph)) is None:
+        return {}
+    labels, present = known.of(snapshot.nodes)
+    return {"known": labels, "fixed": known.fixed} if len(present) else {}
 
 
 def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) -> bool:
@@ -167,15 +176,15 @@ def communities_with(
     `remembered` is what was found with memory, and what memory contributed; `memberships` is known
     without it.
     """
-    k = snapshot.n_communities or settings.n_communities
+    k, known = settings.k_of(snapshot), settings.known.get(snapshot.graph)
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = community_weights(adjacency, labels)
-    known: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     if memberships is not None:
-        known = {"probabilities": _as_published(memberships.probabilities)}
+        found = {"probabilities": _as_published(memberships.probabilities)}
     if memory is not None:
-        known = {
+        found = {
             **_memberships_of(memory),
             "community_ids": memory.community_ids,
             "replaced": memory.replaced,
@@ -198,7 +207,12 @@ def communities_with(
         milliseconds=milliseconds,
         detected_at=utc_now(),
         revision=revision_of(
-            snapshot.content, k, settings.seed, kind_of_memory(use), settings.horizon
+            snapshot.content,
+            k,
+            settings.seed,
+            kind_of_memory(use),
+            settings.horizon,
+            "" if known is None else known.digest,
         ),
         content=snapshot.content,
         k_given=k,
@@ -207,7 +221,7 @@ def communities_with(
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
         memory=use,
-        **known,
+        **found,
     )
 
 
@@ -263,6 +277,7 @@ class Remembering:
             self.before,
             n_communities,
             horizon=self.settings.horizon,
+            known=self.settings.known.get(snapshot.graph),
             find=finding(method, model, seed=seed, threads=threads, spent=spent),
             seed=seed,
             threads=threads,
