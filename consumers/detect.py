@@ -66,6 +66,12 @@ class Detect(DetectionOptions, WorkerOptions):
         False, "Known nodes are certainly in their communities, whatever their edges say."
     )
 
+    levels: bool = option(
+        False,
+        "Also publish which communities are one on further levels, if any save bits "
+        "(docs/levels.md).",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.known_fixed and self.known is None:
@@ -87,6 +93,8 @@ class Detect(DetectionOptions, WorkerOptions):
         remembers = self.memory == "auto"
         most, at_once = batch_limits(self.processes, remembers)
         settings = self.settings(self.processes, self.group_of("detect"))
+        if self.levels:
+            settings = replace(settings, levels=True)
         if self.known is not None:
             from stream_icd.sources.node_tables import read_known
 

@@ -106,6 +106,10 @@ class Communities:
             `probabilities` or `community_ids`.
         second_probabilities: how probable that one is, `(n_nodes,)` float32, 0 if there is none.
             None without `second_ids`.
+        levels: the community on each level above that each community is part of, `(L, K)` int64,
+            coarsest first: the smallest of the stable ids in it, or of the numbers without
+            `community_ids`. None if the detector was not asked for levels; L is 0 if there are
+            none.
         memory: what memory contributed; None without memory.
         horizon: how many windows the memory is worth, 1 or more; None without memory.
         horizon_for: for how many windows on end that way of looking back has led, 1 or more.
@@ -142,12 +146,14 @@ class Communities:
     probabilities: Shares | None = None
     second_ids: Ids | None = None
     second_probabilities: Shares | None = None
+    levels: Ids | None = None
 
     def __post_init__(self) -> None:
         _check_assignment(self)
         _check_ids(self)
         _check_moved(self)
         _check_probabilities(self)
+        _check_levels(self)
 
     @property
     def n_nodes(self) -> int:
@@ -180,16 +186,20 @@ def revision_of(
     memory: MemoryKind = "none",
     horizon: float | str = "auto",
     known: str = "",
+    levels: bool = False,
 ) -> str:
     """Return the revision of a result: 12 hexadecimal digits that depend on the arguments.
 
     known: digest of the communities of nodes that were known; empty without any.
+    levels: whether the result has levels.
     """
     given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
         given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
     if known:
         given += f"known {known}\n"
+    if levels:
+        given += "levels\n"
     return hashlib.sha256(given.encode()).hexdigest()[:12]
 
 
@@ -312,3 +322,25 @@ def _check_probabilities(communities: Communities) -> None:
         raise _refused(
             communities, "a second community is another one than the node's, and has an id"
         )
+
+
+def _check_levels(communities: Communities) -> None:
+    levels, ids, k = communities.levels, communities.community_ids, communities.n_communities
+    if levels is None:
+        return
+    if levels.ndim != 2 or levels.shape[1] != k:
+        raise _refused(communities, f"levels have shape {levels.shape}; need (L, {k})")
+    below = np.arange(k) if ids is None else ids
+    for number, level in reversed(list(enumerate(levels))):  # finest first
+        names, place = np.unique(level, return_inverse=True)
+        smallest = np.full(len(names), MOST_IDS)
+        np.minimum.at(smallest, place, below)
+        # A community below is in one on this level, which has the smallest of their ids.
+        parts = len(np.unique(np.stack([below, level]), axis=1).T)
+        if (smallest != names).any() or parts != n_distinct(below):
+            raise _refused(
+                communities,
+                f"level {number} does not unite communities of the level below, each under the "
+                "smallest of their ids",
+            )
+        below = level

@@ -20,6 +20,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.node_ids import change_of_kind, id_array, is_id_type, widened
 from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.hierarchy import hierarchy_table
 from stream_icd.interfaces.updates import Update, UpdatedGraph
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit
@@ -28,8 +29,11 @@ from stream_icd.learning.training.icd.fit_edges import fit_edges, last_tenth
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
+from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.levels import levels_of
 from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
+from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.presets import preset
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
@@ -72,6 +76,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         seed: seed of every random choice; replaces that of the recipe.
         threads: number of cores to use. One graph below 50,000 nodes takes one core with bp.
         device: device to train the encoder on, "cpu" or "cuda".
+        levels: whether predictions leave the levels of communities, `hierarchy_`.
 
     Attributes:
         model_: the fitted `Model`.
@@ -88,6 +93,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             (docs/measured/probabilities.md). None with icd: K-means says nothing of it.
         known_: the community of each label of `known`; -1 if no node is in it. After
             `predict_next`, its stable id; -1 if no node of the label is remembered.
+        hierarchy_: after a prediction with `levels`, communities of communities, and communities
+            inside communities, as far as they save bits: a pyarrow table with the columns `node`,
+            `cluster`, `parent_cluster`, `level` and `is_final` (docs/levels.md). None without.
         evidence_, bits_: after a prediction, how strong the evidence is that the graph has
             communities at all, "strong", "weak" or "none", and the bits per edge that these
             communities save in describing it (docs/evidence.md).
@@ -112,12 +120,14 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         seed: int = 0,
         threads: int = 2,
         device: Literal["cpu", "cuda"] = "cpu",
+        levels: bool = False,
     ) -> None:
         self.method = method
         self.recipe = recipe
         self.seed = seed
         self.threads = threads
         self.device = device
+        self.levels = levels
 
     def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
         """Learn from graphs, and from their true communities if these are known.
@@ -226,6 +236,10 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.bits_, self.evidence_ = evidence_for(adjacency, found)
         self.nodes_, self.labels_ = nodes, found
         self.probabilities_ = None if sure is None else sure.probabilities
+        self.hierarchy_: pa.Table | None = None
+        if self.levels:
+            graph = finest_level(comparable(adjacency, model.bp.weight_exponent))
+            self.hierarchy_ = hierarchy_table(nodes, found, levels_of(graph, found, "all"))
         return found
 
     def predict_next(
@@ -299,6 +313,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             n_communities,
             horizon=horizon,
             known=given,
+            levels="all" if self.levels else "none",
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             threads=self.threads,
@@ -312,6 +327,11 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         of_nodes = ((name, getattr(found, name)) for name in fields)
         found = replace(found, **{name: of[at] for name, of in of_nodes if of is not None})
         self.labels_, self.probabilities_ = found.communities, found.probabilities
+        self.hierarchy_ = None
+        if self.levels:
+            below = tuple(level[at] for level in found.levels.below)
+            found = replace(found, levels=found.levels._replace(below=below))
+            self.hierarchy_ = hierarchy_table(self.nodes_, self.labels_, found.levels)
         self.known_ = {
             label: found.known_ids.get(number, NOBODY) for number, label in enumerate(labels)
         }
@@ -393,7 +413,8 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Remove what the last prediction left: it is about another graph, or another model."""
-        for name in ("nodes_", "labels_", "probabilities_", "known_", "bits_", "evidence_"):
+        of_nodes = ("nodes_", "labels_", "probabilities_", "known_", "hierarchy_")
+        for name in (*of_nodes, "bits_", "evidence_"):
             self.__dict__.pop(name, None)
 
     def _check(self) -> None:

@@ -40,6 +40,7 @@ MEMBERSHIP = {
 """Further columns of communities, which those of earlier versions lack; null where not known."""
 IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
 MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
+LEVELS = b"icd_levels"
 """Keys in the metadata of the table's schema, which a reader may ignore."""
 
 INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
@@ -114,6 +115,7 @@ def decode_communities(
             replaced=_read_pairs(metadata, REPLACED),
             moved=_read_pairs(metadata, MOVED),
             moved_bits=_numbers(metadata, MOVED_BITS, NUMBERS),
+            levels=_read_levels(metadata, fields.count("icd_k") or 0),
             memory=_one_of(fields, "icd_memory", MEMORY_USES),
             horizon=_read_number(fields, "icd_horizon", least=1),
             horizon_for=fields.count("icd_horizon_for"),
@@ -214,6 +216,7 @@ def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
         REPLACED: communities.replaced,
         MOVED: communities.moved,
         MOVED_BITS: communities.moved_bits,
+        LEVELS: communities.levels,
     }
     metadata = {
         # 8 bytes each, row by row
@@ -234,6 +237,13 @@ def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> Ids | None:
     if integers is not None and len(integers) % 2:
         raise BadCommunities(f"the metadata {key.decode()} is not base64 of pairs of int64")
     return None if integers is None else integers.reshape(-1, 2)
+
+
+def _read_levels(metadata: Mapping[bytes, bytes], k: int) -> Ids | None:
+    integers = _numbers(metadata, LEVELS, INTEGERS)
+    if integers is not None and len(integers) % max(k, 1):
+        raise BadCommunities(f"the metadata icd_levels have not {k} integers for each level")
+    return None if integers is None else integers.reshape(-1, max(k, 1))
 
 
 def _numbers(

@@ -103,6 +103,7 @@ COMMUNITIES = encode_communities(
         replaced=np.array([[3, 4]]),
         moved=np.array([[3, 4]]),
         moved_bits=np.array([12.5]),
+        levels=np.array([[2, 2]]),
         memory="continued",
         horizon=1.75,
         horizon_for=3,

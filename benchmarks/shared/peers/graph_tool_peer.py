@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 
 PYTHON = "/usr/bin/python3"
-Model = Literal["nested", "planted", "given-k", "given-k-by-sweeps"]
+Model = Literal["nested", "levels", "planted", "given-k", "given-k-by-sweeps"]
 
 SWEEPS = 10
 """Moves of each node in `given-k-by-sweeps`, from random communities."""
@@ -34,7 +34,10 @@ def find(
 ) -> tuple[np.ndarray, float]:
     """Labels (n,) by least description length, and the CPU seconds that the search itself took.
 
-    n_communities: K, which `nested` ignores, `planted` can do without, and the others need.
+    For `levels`, those of each level of `nested` that has several blocks, (L, n), coarsest first.
+
+    n_communities: K, which `nested` and `levels` ignore, `planted` can do without, and the others
+        need.
     """
     sent = io.BytesIO()
     np.savez(sent, edges=edges, n_nodes=n_nodes, seed=seed, n_communities=n_communities)
@@ -64,9 +67,9 @@ def _main(model: Model) -> None:
     started = time.process_time()
     k = int(given["n_communities"])
     sizes = {"B_min": k, "B_max": k} if k else {}
-    if model == "nested":
-        state = gt.minimize_nested_blockmodel_dl(graph, state_args={"deg_corr": True})
-        state = state.get_levels()[0]
+    if model in ("nested", "levels"):
+        nested = gt.minimize_nested_blockmodel_dl(graph, state_args={"deg_corr": True})
+        state = nested.get_levels()[0]
     elif model == "planted":
         state = gt.minimize_blockmodel_dl(graph, state=gt.PPBlockState, multilevel_mcmc_args=sizes)
     elif model == "given-k-by-sweeps":
@@ -77,8 +80,12 @@ def _main(model: Model) -> None:
         state = gt.minimize_blockmodel_dl(
             graph, state_args={"deg_corr": True}, multilevel_mcmc_args=sizes
         )
-    labels = state.get_blocks().a
+    labels = np.array(state.get_blocks().a)
     seconds = time.process_time() - started
+    if model == "levels":
+        each = [nested.project_partition(at, 0).a for at in range(len(nested.get_levels()))]
+        several = [np.array(one) for one in each if len(np.unique(one)) > 1]
+        labels = np.stack(several[::-1] or [labels])
     out = io.BytesIO()
     np.savez(out, labels=np.asarray(labels, np.int32), seconds=seconds)
     sys.stdout.buffer.write(out.getvalue())

@@ -129,6 +129,7 @@ class OfCommunities(Shape[Communities]):
             "replaced": _listed(result.replaced),
             "moved": _listed(result.moved),
             "moved_bits": _listed(result.moved_bits),
+            "levels": _listed(result.levels),
             "memory": result.memory,
             "horizon": result.horizon,
             "horizon_for": result.horizon_for,

@@ -26,6 +26,7 @@ from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.times import missed_windows
 from stream_icd.methods.bp.known import KNOWN_AND_K, Known
 from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
+from stream_icd.methods.bp.levels import Levels, Wanted, levels_of
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
@@ -34,7 +35,7 @@ from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_id
 from stream_icd.methods.memory.follow import Step, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
 from stream_icd.methods.memory.known import Informed, ids_with_known, informed, memberships_with
-from stream_icd.methods.memory.memberships import by_beliefs, memberships_in
+from stream_icd.methods.memory.memberships import by_beliefs, evidence_of, memberships_in
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
@@ -72,6 +73,8 @@ class Remembered:
     """The stable id of its most probable other community, (n,), `NOBODY` for none."""
     second_probabilities: Shares | None = None
     """How probable that one is, (n,); 0 for none."""
+    levels: Levels = field(default_factory=Levels)
+    """Levels above and below the communities, if wanted."""
     known_ids: Mapping[int, int] = field(default_factory=dict)
     """The stable id of the community of each known label that remembered nodes have."""
 
@@ -91,6 +94,7 @@ def detect_remembering(
     *,
     horizon: Horizon = "auto",
     known: Known | None = None,
+    levels: Wanted = "none",
     find: Find | None = None,
     seed: int = 0,
     threads: int = 1,
@@ -108,6 +112,7 @@ def detect_remembering(
         horizon: how far back to look, in windows; auto: found for each graph.
         known: communities of some nodes, without K if bp finds them. A label keeps its id over
             windows that are given it, while one of its nodes is remembered.
+        levels: which levels of communities to find, in the edges that these were found in.
         find: another method, which finds the communities of the evidence instead of bp
             (`detection.finding`), for each hypothesis with the same K. Without it, what bp finds
             in the evidence as the model's encoder weights it is one more hypothesis (`weighing`).
@@ -124,9 +129,9 @@ def detect_remembering(
     given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
     weigh = None if find else weighing(model, threads)
-    how = dict[str, Any](horizon=horizon, known=known, find=find, weigh=weigh, seed=seed)
+    how = dict[str, Any](horizon=horizon, known=known, levels=levels, find=find, weigh=weigh)
     with keep_threads(threads_for(n_nodes, threads)):
-        return detect_window(*given, **how, clock=clock)
+        return detect_window(*given, **how, seed=seed, clock=clock)
 
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
@@ -148,6 +153,7 @@ def detect_window(
     *,
     horizon: Horizon = "auto",
     known: Known | None = None,
+    levels: Wanted = "none",
     find: Find | None = None,
     weigh: Weighing | None = None,
     seed: int = 0,
@@ -197,9 +203,13 @@ def detect_window(
         replaced, changes = replaced[:0], None
     if window.end <= memory.window.end:
         remembered, changes = memory, None
+    above_and_below, exponent = Levels(), parameters.weight_exponent
+    if levels != "none":
+        graph = evidence_of(after, rows, step.edges, exponent)
+        above_and_below = levels_of(graph, labels, levels, seed)
     sure = None
     if step.find is None:
-        sure = memberships_in(after, rows, step.edges, parameters.weight_exponent)
+        sure = memberships_in(after, rows, step.edges, exponent)
         if now is not None and not by_beliefs(after):
             sure = memberships_with(sure, now, before.rows)
     return Remembered(
@@ -216,6 +226,7 @@ def detect_window(
         None if sure is None else sure.probabilities,
         None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
         None if sure is None else sure.second_probabilities,
+        above_and_below,
         {} if now is None else dict(zip(now.present.tolist(), now.ids.tolist(), strict=True)),
     )
 

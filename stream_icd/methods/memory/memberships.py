@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.core.arrays import NOBODY, Ids
-from stream_icd.methods.bp.level_graph import Rows, compact, entries_at, level_of
+from stream_icd.methods.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.memory.memory import Memory
 
@@ -19,22 +19,29 @@ def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> M
 
     window, exponent: the edges of these nodes, and of their weights.
     """
-    known, lead = after.known, after.hypotheses[after.leader]
+    known = after.known
     if by_beliefs(after):
         own, second = known.shares[rows, 0], known.shares[rows, 1]
         return Memberships(own, known.communities[rows, 1], second)
     labels = compact(known.likeliest[rows])[0]
     numbers = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
     numbers[labels] = known.likeliest[rows]
-    if lead.kind.by == "filter":
-        edges = window.comparable(exponent)
-    else:
-        summed = lead if lead.kind.by == "sum" else after.hypotheses[0]
-        edges = entries_at(summed.evidence.comparable(summed.kind.between), rows)
-    found = memberships_given_others(level_of(edges), labels)
+    found = memberships_given_others(evidence_of(after, rows, window, exponent), labels)
     return found._replace(seconds=numbers[found.seconds])
 
 
 def by_beliefs(after: Memory) -> bool:
     """Return whether what is known says how probable it is: the beliefs of the filter."""
     return after.known.believed and after.hypotheses[after.leader].kind.by == "filter"
+
+
+def evidence_of(after: Memory, rows: Ids, window: Rows, exponent: float) -> LevelGraph:
+    """Return the edges of the nodes `rows` in which their communities were found.
+
+    window, exponent: as of `memberships_in`.
+    """
+    lead = after.hypotheses[after.leader]
+    if lead.kind.by == "filter":
+        return level_of(window.comparable(exponent))
+    summed = lead if lead.kind.by == "sum" else after.hypotheses[0]
+    return level_of(entries_at(summed.evidence.comparable(summed.kind.between), rows))

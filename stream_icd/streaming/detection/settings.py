@@ -39,6 +39,7 @@ class DetectSettings:
     group: str = ""  # the consumer group, which the memory belongs to
     n_communities: int | None = None  # K for snapshots without their own K; None: estimate it
     known: Mapping[str, Known] = field(default_factory=dict)
+    levels: bool = False  # whether results say which communities are one on further levels
     method: MethodChoice = "auto"  # the model's own, bp, or icd, the paper's: encode, then K-means
     threads: int = 2  # cores that one snapshot may use; bp uses one below 50,000 nodes
     seed: int = 0  # of the clustering; the same seed gives the same communities

@@ -11,7 +11,7 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Shares
+from stream_icd.core.arrays import NOBODY, Ids, Shares
 from stream_icd.core.communities import Communities, MemoryUse, kind_of_memory, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
@@ -22,6 +22,8 @@ from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.levels import ancestors, levels_above
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
@@ -194,6 +196,8 @@ def communities_with(
             "moved": None if memory.moved is None else memory.moved.pairs,
             "moved_bits": None if memory.moved is None else memory.moved.bits,
         }
+    if settings.levels:
+        found["levels"] = _levels(adjacency, labels, model, memory, settings.seed)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -213,6 +217,7 @@ def communities_with(
             kind_of_memory(use),
             settings.horizon,
             "" if known is None else known.digest,
+            settings.levels,
         ),
         content=snapshot.content,
         k_given=k,
@@ -223,6 +228,20 @@ def communities_with(
         memory=use,
         **found,
     )
+
+
+def _levels(
+    adjacency: csr_array,
+    labels: NDArray[np.int32],
+    model: VersionedModel,
+    memory: Remembered | None,
+    seed: int,
+) -> Ids:
+    """Return the levels above the communities, as `Communities` has them."""
+    if memory is not None:
+        return ancestors(memory.levels.above, memory.community_ids)
+    graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
+    return ancestors(levels_above(graph, labels, seed), np.arange(int(labels.max()) + 1))
 
 
 def _memberships_of(memory: Remembered) -> dict[str, Any]:
@@ -278,6 +297,7 @@ class Remembering:
             n_communities,
             horizon=self.settings.horizon,
             known=self.settings.known.get(snapshot.graph),
+            levels="above" if self.settings.levels else "none",
             find=finding(method, model, seed=seed, threads=threads, spent=spent),
             seed=seed,
             threads=threads,

@@ -1,0 +1,102 @@
+"""A detector that says which communities are one on further levels: `consume detect --levels`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadCommunities
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.kafka.messages.records import Processed
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.record import RecordDetection
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.wire.communities import LEVELS, decode_communities, encode_communities
+from tests.streaming.workers.remembered import records
+
+N_SMALL, SIZE, OF_LARGE = 24, 25, 4
+
+
+def windows(count: int) -> list[Snapshot]:
+    """Windows of small communities, four of which are a large one; some nodes move."""
+    rng, found = np.random.default_rng(3), []
+    small = np.repeat(np.arange(N_SMALL), SIZE)
+    for number in range(count):
+        moved = rng.random(len(small)) < 0.02
+        small = np.where(moved, rng.integers(0, N_SMALL, len(small)), small)
+        large = small // OF_LARGE
+        chance = np.where(large[:, None] == large, 0.03, 0.004)
+        chance = np.where(small[:, None] == small, 0.5, chance)
+        src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
+        start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
+        window = Window(start, start + timedelta(days=1))
+        found.append(snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=window))
+    return found
+
+
+def results(settings: DetectSettings, count: int) -> list[Communities]:
+    detection, relay, found = RecordDetection(open_model("default"), settings), LocalRelay(), []
+    for record in records(windows(count)):
+        done = detection(record, relay if settings.memory == "auto" else None)
+        assert isinstance(done, Processed)
+        (sent,) = done.outgoing
+        found.append(decode_communities(sent.key, sent.value, sent.headers))
+    return found
+
+
+def test_ids_last_on_each_level() -> None:
+    settings = DetectSettings(memory="auto", group="g", threads=1, levels=True)
+    found = results(settings, 5)
+    for result in found:
+        assert result.levels is not None
+        assert result.community_ids is not None
+        assert result.levels.shape == (1, N_SMALL)
+        assert len(np.unique(result.levels)) == N_SMALL // OF_LARGE
+        parents = dict(zip(result.community_ids.tolist(), result.levels[0].tolist(), strict=True))
+        assert all(parents[parent] == parent <= own for own, parent in parents.items())
+        first = found[0]
+        assert first.levels is not None
+        assert first.community_ids is not None
+        at_first = zip(first.community_ids.tolist(), first.levels[0].tolist(), strict=True)
+        assert parents == dict(at_first)
+
+
+def test_without_memory_levels_are_of_the_numbers_of_communities() -> None:
+    (found,) = results(DetectSettings(threads=1, levels=True), 1)
+    assert found.levels is not None
+    assert found.community_ids is None
+    assert set(found.levels[0]) <= set(range(N_SMALL))
+
+
+@pytest.mark.parametrize("memory", ["auto", "off"])
+def test_levels_change_nothing_else_but_the_revision(memory: str) -> None:
+    off = DetectSettings(memory=memory, group="g", threads=1)
+    for one, other in zip(results(off, 2), results(replace(off, levels=True), 2), strict=True):
+        assert one.levels is None
+        assert one.labels.tolist() == other.labels.tolist()
+        assert one.revision != other.revision
+        assert (
+            encode_communities(one).value == encode_communities(replace(other, levels=None)).value
+        )
+
+
+def test_levels_that_cannot_be_are_refused() -> None:
+    (found,) = results(DetectSettings(threads=1, levels=True), 1)
+    with pytest.raises(BadCommunities, match=r"levels have shape \(3,\); need \(L, 24\)"):
+        replace(found, levels=np.arange(3))
+    with pytest.raises(BadCommunities, match="level 0 does not unite communities of the level"):
+        replace(found, levels=np.ones((1, N_SMALL), np.int64))
+    assert found.levels is not None
+    with pytest.raises(BadCommunities, match="level 0 does not unite"):
+        replace(found, levels=np.stack([np.arange(N_SMALL), found.levels[0]]))
+    none = replace(found, levels=np.empty((0, N_SMALL), np.int64))
+    message = encode_communities(none)
+    again = decode_communities(message.key, message.value, message.headers)
+    assert again.levels is not None
+    assert again.levels.shape == (0, N_SMALL)
+    assert LEVELS == b"icd_levels"
