@@ -21,7 +21,10 @@ import yaml
 from stream_icd.core.settings import ENV_PREFIX
 from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import ALERTS, check_topic_for
+from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.registry.find import shipped_models
+from stream_icd.sources.node_lists import read_nodes
 from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.metrics.probe import PORT
@@ -141,6 +144,20 @@ def test_services_run_commands_that_exist(name: str) -> None:
         assert arguments[arguments.index("--model") + 1] in {"champion", *shipped_models()}
 
 
+def test_alerts_have_a_rule_and_a_topic_that_the_worker_takes() -> None:
+    arguments = OURS["alert"]["command"]
+    rule, to = (arguments[arguments.index(one) + 1] for one in ("--rule", "--to"))
+    parse_rule(default_of(rule), read_nodes)
+    check_topic_for(default_of(to).removeprefix("kafka:"), ALERTS)
+
+
+def default_of(text: str) -> str:
+    """What `${NAME:-DEFAULT}` stands for if the environment has no NAME."""
+    found = re.fullmatch(r"\$\{\w+:-(.*)\}", text)
+    assert found is not None
+    return found[1]
+
+
 def test_one_service_builds_the_image_and_no_other_starts_before_it() -> None:
     (builder,) = (name for name, service in OURS.items() if "build" in service)
     assert all(service["pull_policy"] == "never" for service in OURS.values())
@@ -172,7 +189,7 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
         for name, one in OURS.items()
         if "healthcheck" in one and "--metrics-port" in one["command"]
     }
-    assert checks.keys() == {"detector", "tracker", "archive"}
+    assert checks.keys() == {"producer", "detector", "tracker", "archive", "alert", "rows"}
     for name, (kind, *check) in checks.items():
         metrics = Metrics(Health(3600, 3600))
         metrics.watch("t", "g").polled(generation=1, silence_s=0)
@@ -210,7 +227,7 @@ def test_prometheus_scrapes_every_service_that_serves_metrics() -> None:
     (asked,) = job["dns_sd_configs"]
     serving_metrics = [name for name, one in OURS.items() if "--metrics-port" in one["command"]]
     assert sorted(asked["names"]) == sorted(serving_metrics)
-    assert len(serving_metrics) == 4
+    assert len(serving_metrics) == 7
     for name in serving_metrics:
         arguments = OURS[name]["command"]
         assert arguments[arguments.index("--metrics-port") + 1] == str(asked["port"])

@@ -12,6 +12,7 @@ import re
 import runpy
 import shutil
 import subprocess
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ import yaml
 from stream_icd.commands.cli.environment import variables
 from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.registry.find import shipped_models
+from stream_icd.sources.node_lists import read_nodes
 from stream_icd.streaming.execution.budget import Budget, MemorySettings
 from tests.command_lines import arguments_of, complaint
 
@@ -204,7 +207,8 @@ def test_workers_are_probed_where_they_serve_health(
             for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
                 assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
     # The retrainer is a CronJob by default, which serves nothing.
-    assert probed == {"smallest-values": 1, "secured-values": 4}.get(case, 3)
+    expected = {"smallest-values": 1, "default": 3, "reached-values": 4, "secured-values": 6}
+    assert probed == expected[case]
 
 
 def test_the_page_is_probed_for_what_it_answers(objects: dict[str, list[dict[str, Any]]]) -> None:
@@ -300,7 +304,8 @@ def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(
         if one["kind"] == "Deployment" and chosen <= pod_labels(one).items()
     }
     assert scraped == {
-        f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive", "retrainer")
+        f"icd-stream-icd-{one}"
+        for one in ("detector", "tracker", "rows", "alert", "archive", "retrainer")
     }
 
 
@@ -318,6 +323,33 @@ def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, 
             wanted = budget["spec"]["selector"]["matchLabels"].items()
             hit = [name for name, one in deployments.items() if wanted <= pod_labels(one).items()]
             assert hit == [budget["metadata"]["name"]]
+
+
+def test_alerts_have_rules_and_receivers_that_the_worker_takes_and_a_secret_of_their_own(
+    objects: dict[str, list[dict[str, Any]]],
+) -> None:
+    found = {name.split("-")[-1]: pod for name, pod in pods(objects["secured-values"]).items()}
+    (container,) = found["alert"]["containers"]
+    rules, receivers = (values_of(container["args"], one) for one in ("--rule", "--to"))
+    assert [parse_rule(rule, read_nodes).text for rule in rules] == rules != []
+    mounted = {one["mountPath"] for one in container["volumeMounts"]}
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    files = [one.partition("@")[2] for one in receivers if "@" in one]
+    assert files
+    for file in (*files, env["STREAM_ICD_ALERTS_SECRET_FILE"]):
+        assert str(Path(str(file)).parent) in mounted
+    secrets = [one["secret"]["secretName"] for one in found["alert"]["volumes"] if "secret" in one]
+    assert "alert" in secrets
+    assert not any(
+        one.get("secret", {}).get("secretName") == "alert"
+        for name, pod in found.items()
+        for one in pod["volumes"]
+        if name != "alert"
+    )
+
+
+def values_of(arguments: list[str], option: str) -> list[str]:
+    return [value for name, value in pairwise(arguments) if name == option]
 
 
 TOKENS = "kafka.securityProtocol=SASL_SSL,kafka.sasl.mechanism=OAUTHBEARER"
@@ -363,6 +395,8 @@ def test_a_prefix_is_that_of_all_programs_and_of_their_scaling() -> None:
         ("detector.autoscaling.enabled=true,detector.extraArgs={--graph,a}", "stream-icd-detect"),
         ("detector.procesess=2", "procesess"),
         ("kafka.bootstrapServers=kafka", "bootstrapServers"),
+        ("alert.enabled=true", "alert.rules"),
+        ("alert.enabled=true,alert.rules={split},alert.sign=true", "alert.existingSecret"),
         ("view.ingress.enabled=true", "view.ingress.host"),
         ("view.httpRoute.enabled=true", "view.httpRoute.parentRefs"),
         ("podSecurity.runAsUser=root", "runAsUser"),
@@ -491,12 +525,16 @@ def test_the_network_lets_through_metrics_page_brokers_and_no_more(
 ) -> None:
     found = [one for one in objects["reached-values"] if one["kind"] == "NetworkPolicy"]
     by_name = {one["metadata"]["name"]: one["spec"] for one in found}
-    assert by_name.keys() == {"graphs", "graphs-metrics", "graphs-view"}
+    assert by_name.keys() == {"graphs", "graphs-metrics", "graphs-alert", "graphs-view"}
     everyone = by_name["graphs"]
     assert everyone["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in everyone
     left = [{one["port"] for one in rule["ports"]} for rule in everyone["egress"]]
     assert left == [{53}, {9092, 9093, 9094}, {443}]
+    ((receivers,),) = (rule["ports"] for rule in by_name["graphs-alert"]["egress"])
+    assert receivers["port"] == 8443
+    alert = of_kind(objects["reached-values"], "Deployment", "alert")
+    assert by_name["graphs-alert"]["podSelector"] == alert["spec"]["selector"]
     wanted = everyone["podSelector"]["matchLabels"].items()
     deployments = [one for one in objects["reached-values"] if one["kind"] == "Deployment"]
     assert all(wanted <= pod_labels(one).items() for one in deployments)

@@ -111,6 +111,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and .Values.detector.autoscaling.enabled (regexMatch "--gr(aph|oup)\\b" (join " " .Values.detector.extraArgs)) }}
 {{- fail "detector.autoscaling watches the group stream-icd-detect: leave --graph and --group out of detector.extraArgs" }}
 {{- end }}
+{{- if and .Values.alert.enabled (not .Values.alert.rules) }}
+{{- fail "alert.enabled is true: give alert.rules, such as [\"merged and bits >= 20\"]" }}
+{{- end }}
+{{- if and .Values.alert.sign (not .Values.alert.existingSecret) }}
+{{- fail "alert.sign is true: name a secret with the key signature in alert.existingSecret" }}
+{{- end }}
 {{- if and .Values.view.ingress.enabled (not .Values.view.ingress.host) }}
 {{- fail "view.ingress.enabled is true: give view.ingress.host" }}
 {{- end }}
@@ -163,8 +169,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{/* A container of ours; arguments: dict "root" "name" "args" and, where given, "resources",
-     "metrics" (true: serves metrics and health), "answers" (a port with /healthz), "env" and
-     "ports". */}}
+     "metrics" (true: serves metrics and health), "answers" (a port with /healthz), "env", "ports" and
+     "secret" (of this program alone, which is mounted in a folder of the program's name). */}}
 {{- define "stream-icd.container" -}}
 - name: {{ .name }}
   image: {{ include "stream-icd.image" .root | quote }}
@@ -226,6 +232,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
     {{- if .root.Values.kafka.tls.existingSecret }}
     - { name: kafka-tls, mountPath: /run/secrets/kafka-tls, readOnly: true }
     {{- end }}
+    {{- if .secret }}
+    - { name: own-secret, mountPath: /run/secrets/{{ .name }}, readOnly: true }
+    {{- end }}
 {{- end }}
 
 {{- define "stream-icd.containerSecurity" -}}
@@ -234,7 +243,7 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* What the pods of all programs share; arguments: dict "root" "component" "restart". Compiled code
+{{/* What the pods of all programs share; arguments: dict "root" "component" "restart" "secret". Compiled code
      is used only from a folder that can be written: the one of the image is copied. */}}
 {{- define "stream-icd.pod" -}}
 serviceAccountName: {{ include "stream-icd.serviceAccount" .root }}
@@ -293,6 +302,10 @@ volumes:
   - name: kafka-tls
     secret: { secretName: {{ . }} }
   {{- end }}
+  {{- with .secret }}
+  - name: own-secret
+    secret: { secretName: {{ . }} }
+  {{- end }}
 initContainers:
   - name: compiled-code
     image: {{ include "stream-icd.image" .root | quote }}
@@ -331,7 +344,7 @@ spec:
         {{- end }}
         {{- include "stream-icd.podMetadata" . | nindent 6 }}
     spec:
-      {{- include "stream-icd.pod" $labels | nindent 6 }}
+      {{- include "stream-icd.pod" (merge (dict "secret" .container.secret) $labels) | nindent 6 }}
       containers:
         {{- include "stream-icd.container" (merge (dict "root" .root "name" .component) .container) | nindent 8 }}
 {{- end }}
