@@ -131,7 +131,7 @@ class _Loop:
         """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
         try:
             self.member.join()
-            self.delivery.open()
+            self.member.insist(self.delivery.open)
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
             while not stop.is_set():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce, Sink, open_sink
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock
 from tests.kafka.echo import echoed, publish, values
@@ -79,6 +80,21 @@ def test_a_broker_that_is_away_is_waited_for_however_long(
 ) -> None:
     fail(BrokerUnavailable("away"), 20)
     assert copy(delivery) == [1.0] * 20
+
+
+@EACH
+def test_a_broker_that_is_slow_when_a_worker_starts_is_waited_for(
+    copy: Callable[[Delivery], list[float]], monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+) -> None:
+    late, real = [BrokerUnavailable("no answer within 10000 ms")] * 2, open_sink
+
+    def opened(*arguments: Any) -> Sink:
+        if late:
+            raise late.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr("stream_icd.kafka.delivery.delivery.open_sink", opened)
+    assert copy(delivery) == [1.0] * 2
 
 
 @EACH

@@ -70,6 +70,23 @@ class WaitingOptions(BrokerOptions):
         )
 
 
+@options
+class ServedOptions:
+    """The options of programs that show how they do."""
+
+    metrics_port: int | None = option(
+        None,
+        "Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. Default: do "
+        "not serve them.",
+        min=0,
+        max=65535,
+    )
+    metrics_host: str = option(
+        "127.0.0.1",
+        "Address to serve metrics on. 0.0.0.0 serves other machines too, without a password.",
+    )
+
+
 RegistryUri = Annotated[
     str | None,
     Option(
@@ -222,7 +239,7 @@ Rate = Annotated[
 
 
 @options
-class Producer(WaitingOptions):
+class Producer(ServedOptions, WaitingOptions):
     """The options of a producer, and the source that they describe."""
 
     rate: Rate = None
@@ -260,23 +277,6 @@ class ReadingProducer(Producer):
     """The options of a producer that reads rows, some of which may be bad."""
 
     strict: bool = option(False, "Stop at the first bad row instead of counting bad rows.")
-
-
-@options
-class ServedOptions:
-    """The options of programs that show how they do."""
-
-    metrics_port: int | None = option(
-        None,
-        "Serve Prometheus metrics, /healthz and /readyz on this port, such as 9464. Default: do "
-        "not serve them.",
-        min=0,
-        max=65535,
-    )
-    metrics_host: str = option(
-        "127.0.0.1",
-        "Address to serve metrics on. 0.0.0.0 serves other machines too, without a password.",
-    )
 
 
 @options

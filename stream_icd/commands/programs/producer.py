@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -72,6 +73,12 @@ class SendingOptions(Protocol):
 
     @property
     def give_up_after_s(self) -> float | None: ...
+
+    @property
+    def metrics_port(self) -> int | None: ...
+
+    @property
+    def metrics_host(self) -> str: ...
 
     def kafka(self, *, check: bool = True) -> KafkaSettings: ...
 
@@ -193,9 +200,21 @@ def run_producer(
     stop = stop_on_signals()
     tempo = options.tempo()
     run = ProducerRun(options.kafka(check=False), options, stop, topic)
-    sent, changed = _send(open_source(run), run, tempo)
+    with _served(run):
+        sent, changed = _send(open_source(run), run, tempo)
     _report(sent, changed, run, way_out)
     return sent
+
+
+def _served(run: ProducerRun) -> AbstractContextManager[object]:
+    """Serve metrics and health for the duration of the block, if the options ask for it."""
+    port = run.options.metrics_port
+    if port is None:
+        return nullcontext()
+    from stream_icd.streaming.metrics.sending import SendingMetrics
+    from stream_icd.streaming.metrics.server import serving
+
+    return serving(SendingMetrics(run.outage), port, run.options.metrics_host)
 
 
 def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, list[str]]:

@@ -1,4 +1,4 @@
-"""The HTTP server of a worker: /metrics, /healthz, /readyz."""
+"""The HTTP server of a program: /metrics, /healthz, /readyz."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from prometheus_client import make_wsgi_app
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.streaming.metrics.metrics import Metrics, RoundsMetrics
+from stream_icd.streaming.metrics.sending import SendingMetrics
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
+Served = Metrics | RoundsMetrics | SendingMetrics
 
 REQUEST_TIMEOUT_S = 10.0
 MOST_CONNECTIONS = 50
 
 
 @contextmanager
-def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1") -> Iterator[int]:
+def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int]:
     """Serve on this port for the duration of the block; give the port (0: the system chooses).
 
     Raises:
@@ -50,7 +52,7 @@ def serving(metrics: Metrics | RoundsMetrics, port: int, host: str = "127.0.0.1"
         server.server_close()
 
 
-def responding(metrics: Metrics | RoundsMetrics) -> Respond:
+def responding(metrics: Served) -> Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
     `/healthz` also lists the jobs in progress, one per line."""
     health = metrics.health

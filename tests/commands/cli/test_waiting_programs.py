@@ -38,18 +38,25 @@ def said(log: Path) -> list[str]:
     return [json.loads(line)["event"] for line in log.read_text().splitlines()]
 
 
+def answer(port: int, path: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        given = connection.getresponse()
+        return given.status, given.read().decode()
+    finally:
+        connection.close()
+
+
 def test_a_worker_waits_alive_and_not_ready_until_it_is_stopped(tmp_path: Path) -> None:
     broker, metrics = free_ports(2)
     log = tmp_path / "log"
     address = ("-b", f"127.0.0.1:{broker}", "--metrics-port", str(metrics))
     with waiting(log, "consume", "track", *address) as worker:
-        for path, status in (("/healthz", 200), ("/readyz", 503)):
-            connection = HTTPConnection("127.0.0.1", metrics, timeout=10)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            assert answer.status == status, path
-            assert status == 200 or b"the broker has not answered" in answer.read()
-            connection.close()
+        assert answer(metrics, "/healthz")[0] == 200
+        status, why = answer(metrics, "/readyz")
+        assert status == 503
+        assert "the broker has not answered" in why
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
     assert [line for line in said(log) if line != "metrics"] == [
@@ -60,16 +67,19 @@ def test_a_worker_waits_alive_and_not_ready_until_it_is_stopped(tmp_path: Path) 
 
 
 def test_a_producer_sends_all_to_a_broker_that_starts_later(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port, metrics = free_ports(2)
     log = tmp_path / "log"
     few = ("--limit", "2", "--nodes", "60", "--communities", "3", "-b", f"127.0.0.1:{port}")
-    with (
-        waiting(log, "produce", "gn", *few) as producer,
-        embedded_broker(port=port) as running,
-    ):
-        assert producer.wait(90) == 0, log.read_text()
-        with open_reader(running.settings, SNAPSHOTS, until="end") as records:
-            assert len(list(records)) == 2
+    with waiting(log, "produce", "gn", *few, "--metrics-port", str(metrics)) as producer:
+        assert answer(metrics, "/healthz")[0] == 200
+        status, why = answer(metrics, "/readyz")
+        assert status == 503
+        assert "the broker has not answered" in why
+        assert "stream_icd_ready 0.0" in answer(metrics, "/metrics")[1]
+        with embedded_broker(port=port) as running:
+            assert producer.wait(90) == 0, log.read_text()
+            with open_reader(running.settings, SNAPSHOTS, until="end") as records:
+                assert len(list(records)) == 2
     assert any(line.startswith("the broker answers again") for line in said(log))
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.core.errors import BrokerUnavailable
+from stream_icd.kafka.outage import Outage
+from stream_icd.kafka.waiting import Clock as OutageClock
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.metrics.metrics import Health
+from stream_icd.streaming.metrics.sending import SendingMetrics
 
 
 class Clock:
@@ -95,3 +98,20 @@ def test_a_worker_that_starts_without_a_broker_is_alive_and_says_what_it_waits_f
     assert health.not_ready() == ["starting: the broker has not answered for 0 s"]
     health.start.answered()
     assert health.not_ready() == ["starting: opening the model and warming up"]
+
+
+def test_a_producer_is_ready_while_its_broker_answers(clock: Clock) -> None:
+    outage = Outage(clock=OutageClock(now=clock))
+    metrics = SendingMetrics(outage)
+
+    def served(name: str) -> float | None:
+        return metrics.registry.get_sample_value(name)
+
+    assert not metrics.health.not_ready()
+    outage.failed(BrokerUnavailable("away"))
+    clock.now += 20
+    assert metrics.health.not_ready() == ["the broker has not answered for 20 s"]
+    assert (served("stream_icd_ready"), served("stream_icd_outage_seconds")) == (0, 20)
+    outage.answered()
+    assert not metrics.health.not_ready()
+    assert (served("stream_icd_ready"), served("stream_icd_outage_seconds")) == (1, 0)
