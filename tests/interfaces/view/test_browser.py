@@ -1286,13 +1286,21 @@ def test_where_nothing_is_there_the_page_says_what_to_run(opened: Opened) -> Non
             def lag(self) -> int | None:
                 return waiting
 
+            def snapshots_there(self) -> bool:
+                return there
+
         waiting: int | None = None
+        there = False
         view.queries.sources = Empty(Cliques(), False)
         tab = opened(address)
         flow = tab.locator("#flow")
         sync_api.expect(flow).to_contain_text("No broker answers: run stream-icd broker")
         trouble.clear()
         sync_api.expect(flow).to_contain_text("run stream-icd produce gn")
+        there = True  # the embedded broker does not say how many
+        sync_api.expect(flow).to_contain_text(
+            "Snapshots are there, and no detector is at work: run stream-icd consume detect"
+        )
         waiting = 3
         sync_api.expect(flow).to_contain_text(
             "3 snapshots wait, and no detector is at work: run stream-icd consume detect"

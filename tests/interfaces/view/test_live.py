@@ -336,6 +336,18 @@ def test_snapshots_that_wait_for_results_are_counted(
         wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
 
 
+def test_snapshots_are_seen_where_the_broker_does_not_count_them(
+    embedded: Broker, snapshot: Callable[..., Snapshot], outgoing: Any
+) -> None:
+    create_topics(embedded.settings())
+    publish(embedded, [outgoing(snapshot(0), Topics().snapshots)])
+    live = Live(embedded.settings(), Topics(), AllSeries())
+    assert not live.snapshots_there()
+    with live.reading(lambda _: None):
+        wait_until(live.snapshots_there)
+    assert live.lag() is None
+
+
 def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:

@@ -13,7 +13,13 @@ from functools import partial
 
 import structlog
 
-from stream_icd.core.errors import BadInput, BrokerUnavailable, OffsetGone, StreamIcdError
+from stream_icd.core.errors import (
+    BadInput,
+    BrokerUnavailable,
+    OffsetGone,
+    StreamIcdError,
+    TopicMissing,
+)
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
@@ -64,6 +70,7 @@ class Lag:
     """
 
     waiting: int | None = None  # None until it is known
+    some: bool = False  # whether there are snapshots, of a broker that does not tell how many
     trouble: str = ""  # where no broker answers: who reads waits for it, and does not say so
     _next: dict[int, int] = field(default_factory=dict)
 
@@ -80,6 +87,8 @@ class Lag:
                 with connect(settings).admin() as admin:
                     while not stop.is_set():
                         self._look(admin, topic)
+                        if self.waiting is None and not self.some:
+                            self.some = _holds_a_record(settings, topic, stop)
                         self.trouble = ""
                         stop.wait(LOOK_EVERY_S)
             except StreamIcdError as error:
@@ -103,6 +112,14 @@ class Lag:
                 self._next.pop(partition.partition, None)
             waiting += max(0, end - max(begins[partition], after))
         self.waiting = waiting
+
+
+def _holds_a_record(settings: KafkaSettings, topic: str, stop: threading.Event) -> bool:
+    try:
+        with open_reader(settings, topic, "beginning", "end", limit=1, stop=stop) as records:
+            return next(iter(records), None) is not None
+    except TopicMissing:
+        return False
 
 
 @dataclass(slots=True)
@@ -154,6 +171,9 @@ class Live(Sources):
 
     def lag(self) -> int | None:
         return self._lag.waiting
+
+    def snapshots_there(self) -> bool:
+        return self._lag.some or bool(self._lag.waiting)
 
     def latest(self) -> datetime | None:
         return datetime.fromtimestamp(self._latest_ms / 1000, UTC) if self._latest_ms else None

@@ -68,6 +68,10 @@ class Sources:
         """Return how many snapshots have no result yet; None: not known."""
         return None
 
+    def snapshots_there(self) -> bool:
+        """Return whether there are snapshots, with or without a result; False: none is known."""
+        return False
+
     def latest(self) -> datetime | None:
         """Return when the newest result was sent; None: not known, or of the past."""
         return None

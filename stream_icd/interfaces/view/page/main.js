@@ -73,12 +73,13 @@ async function start() {
 
 /** What is missing before there are results, and what to run. */
 function missing() {
-  const { troubles, lag, archive } = known.overview;
+  const { troubles, lag, archive, snapshots_there } = known.overview;
   const seen = "This page shows results as soon as they arrive.";
   const of = (what) => Object.keys(troubles).some((topic) => topic.includes(what));
   const run = (said, command) => [`${said}: run `, el("code", {}, command), `. ${seen}`];
   if (archive) return [`No results were seen yet. ${seen}`];
   if (lag > 0) return run(`${number(lag)} snapshots wait, and no detector is at work`, "stream-icd consume detect");
+  if (snapshots_there) return run("Snapshots are there, and no detector is at work", "stream-icd consume detect");
   if (Object.values(troubles).some((why) => why.includes("no broker"))) return run("No broker answers", "stream-icd broker");
   if (of("snapshots")) return run("No results were seen yet. The topics are missing", "stream-icd topics create");
   return run("No results were seen yet. No snapshot is there", "stream-icd produce gn");

@@ -135,6 +135,7 @@ class Queries:
             "troubles": troubles,
             "attributes": [] if naming is None else list(naming.attributes.names),
             "lag": self.sources.lag(),
+            "snapshots_there": self.sources.snapshots_there(),
             "bytes_held": self.seen.bytes_held,
         }
 
