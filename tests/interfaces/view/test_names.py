@@ -75,9 +75,9 @@ def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
             reading.setattr(type(one.sources), "caught_up", lambda _: False)
             if one is early:
                 one.legend(asked)
-            one.seen.add(window(1, TOGETHER[30:], np.arange(30, 60)), ORIGIN)
+            one.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
         found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
-    assert found[True] == found[False]
+    assert found[True] == found[False] == ["PC", "MP", "2BIO"]
 
 
 def test_the_life_has_the_agreement_with_each_attribute() -> None:

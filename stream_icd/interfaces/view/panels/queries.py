@@ -60,6 +60,8 @@ MOST_OPENED = 20
 MOST_LISTED = 1000
 COMPARED_WINDOWS = 300
 SEARCHED_WINDOWS = 3000
+COLOURED_WINDOWS = 24
+"""In a small newest window, few values have a node."""
 KEPT_CENTRES = 5000
 KEPT_MAPS = 100
 KEPT_PASTS = 20
@@ -204,17 +206,17 @@ class Queries:
     def legend(self, asked: Parameters) -> Answer:
         """The values of an attribute that have a colour, and how many nodes of a window have each.
 
-        They are the most frequent ones of the newest window when somebody first asked after all
-        that was there had been read: a value keeps its colour, and an archive has the same ones
-        whenever it is opened.
+        They are the most frequent ones of the newest window, then of those before it, when somebody
+        first asked after all that was there had been read: a value keeps its colour, and an archive
+        has the same ones whenever it is opened.
         """
         name, window = self._window(asked)
         attribute, naming = text(asked, "by"), self.seen.naming
         key = name, attribute, self.sources.caught_up()
         chosen = self._coloured.get(key) or []
         if len(chosen) < MOST_COLOURS:
-            newest = self.seen.window(name) or window
-            chosen = coloured(newest, attribute, naming, chosen)
+            for one in reversed(self.seen.windows(name, COLOURED_WINDOWS) or [window]):
+                chosen = coloured(one, attribute, naming, chosen)
             self._coloured.put(key, chosen)
         return legend(window, attribute, naming, chosen)
 
