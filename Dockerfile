@@ -12,9 +12,10 @@ COPY producers producers
 COPY consumers consumers
 COPY models models
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/stream-icd/bin/pip install --constraint constraints.txt '.[otel,s3,view]'
-COPY deploy/image/trim.sh .
-RUN sh trim.sh /opt/stream-icd/lib/python*/site-packages
+    /opt/stream-icd/bin/pip install --no-compile --constraint constraints.txt '.[otel,s3,view]'
+COPY deploy/image/trim.sh deploy/image/compile.py ./
+RUN sh trim.sh /opt/stream-icd/lib/python*/site-packages && cd / && \
+    /opt/stream-icd/bin/python /src/compile.py
 
 FROM python:${PYTHON}-slim
 # Others may read its folder: OpenShift runs the image as a user of its own choice.
