@@ -1,6 +1,6 @@
 """Import all that the programs of the image use: `python compile.py`.
 
-Python keeps the compiled code of every module that is imported here, and of no other: all modules of
+Python keeps the compiled code of each module that is imported here, and of no other: all modules of
 all libraries take 30 MB more. The script fails if a library lacks something, so it also checks what
 `trim.sh` removes.
 """
