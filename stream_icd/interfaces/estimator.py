@@ -258,8 +258,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Call it with each window in turn, and with the `memory` of the result before. Memory
         improves the communities, above all where a single window shows little, and gives them ids
         that last. Without memory, the communities are those of `predict` for nodes in ascending
-        order of their ids, unless a trained encoder weights graphs for bp, as that of `lfr`:
-        `predict_next` does without it.
+        order of their ids.
 
         With icd, the encoder reads the sum of the windows that memory keeps. The encoder `edges`
         learned from single windows, which show less: without K it is still better than `hops`;

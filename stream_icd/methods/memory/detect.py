@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from stream_icd.methods.bp.known import KNOWN_AND_K, Known
 from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
 from stream_icd.methods.bp.levels import Levels, Wanted, levels_of
 from stream_icd.methods.bp.likelihood import nats_saved
+from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
 from stream_icd.methods.memory.by_method import Find
@@ -161,11 +162,7 @@ def detect_window(
 ) -> Remembered:
     """`detect_remembering` for a graph in memory; `nodes` are the ids of its rows, ascending."""
     started = clock()
-    if adjacency.shape != (len(nodes), len(nodes)):  # compiled loops do not check their indices
-        raise BadInput(
-            f"the adjacency has shape {adjacency.shape}; {len(nodes)} nodes need a row and a "
-            "column each"
-        )
+    _check_shape(adjacency, nodes)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     check_horizon(horizon)
     if known is not None and n_communities is not None and find is None:
@@ -175,70 +172,119 @@ def detect_window(
     given = rows_of(adjacency), widened(nodes), window, parameters, n_communities
     step = Step(*given, kinds, find, weigh, seed, memory.n_nodes, known)
     at = places(step.nodes, memory.nodes)
-    before, damaged, n_known = _known_before(step, memory, at), False, memory.next_id
-    if before is None:
-        nothing, n_known = empty_memory(window, step.nodes, memory.next_id), 0
-        rows = np.arange(nothing.n_nodes)
-        before = beside(rows, step.edges, nothing, parameters.weight_exponent)
-    elif lacks_most(memory, at):
-        # Only the first one is damaged, right after a whole one.
-        damaged = not memory.n_lacking and not missed_windows(memory.window, window)
-        step = replace(step, lacking=True)
+    step, before, n_known, damaged = _start(step, memory, at)
     nats, weight = nats_saved(before.level, before.memory.known.likeliest, before.level)
-    bits = nats / weight / log(2) if weight else None
     after, rows, corrected, now = _after(step, before)
+    found = _named(after, rows, memory, at)
+    remembered = _remembered(step, memory, after, damaged)
+    changes = None
+    if n_known and remembered is after and not corrected:
+        changes = moved(adjacency, found.labels, found.ids, found.ids_before, n_known)
+    further = Levels()
+    if levels != "none":
+        graph = evidence_of(after, rows, step.edges, parameters.weight_exponent)
+        further = levels_of(graph, found.labels, levels, seed)
+    sure = _memberships(step, before, after, rows, now)
+    return Remembered(
+        found.labels,
+        found.ids,
+        found.replaced[:0] if damaged else found.replaced,
+        remembered,
+        int((found.ids < n_known).sum()),
+        1000 * (clock() - started),
+        remembered.horizon,
+        nats / weight / log(2) if weight else None,
+        damaged,
+        changes,
+        None if sure is None else sure.probabilities,
+        None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
+        None if sure is None else sure.second_probabilities,
+        further,
+        {} if now is None else dict(zip(now.present.tolist(), now.ids.tolist(), strict=True)),
+    )
+
+
+def _check_shape(adjacency: csr_array, nodes: pa.Array) -> None:
+    """Raise `BadInput` unless each node has a row: compiled loops do not check their indices."""
+    if adjacency.shape != (len(nodes), len(nodes)):
+        raise BadInput(
+            f"the adjacency has shape {adjacency.shape}; {len(nodes)} nodes need a row and a "
+            "column each"
+        )
+
+
+class _Start(NamedTuple):
+    """What a window starts from.
+
+    n_known: ids below it are of communities that were known before.
+    damaged: whether the window lacks most nodes, right after a whole one.
+    """
+
+    step: Step
+    before: Aligned
+    n_known: int
+    damaged: bool = False
+
+
+def _start(step: Step, memory: Memory, at: Ids) -> _Start:
+    """Lay the window beside what is known of its past.
+
+    at: the place of each of its nodes in the memory, -1 for new ones.
+    """
+    exponent = step.parameters.weight_exponent
+    before = None
+    if memory.hypotheses and (step.find or step.parameters.stay):
+        before = aligned(memory, step.nodes, at, step.edges, exponent)
+    if before is None:  # they have nothing in common
+        nothing = empty_memory(step.window, step.nodes, memory.next_id)
+        rows = np.arange(nothing.n_nodes)
+        return _Start(step, beside(rows, step.edges, nothing, exponent), 0)
+    if lacks_most(memory, at):
+        first = not memory.n_lacking and not missed_windows(memory.window, step.window)
+        return _Start(replace(step, lacking=True), before, memory.next_id, damaged=first)
+    return _Start(step, before, memory.next_id)
+
+
+class _Named(NamedTuple):
+    """The communities of a window, with their ids, and those that its nodes were in, (n,)."""
+
+    labels: Labels
+    ids: Ids
+    replaced: Ids
+    ids_before: Ids
+
+
+def _named(after: Memory, rows: Ids, memory: Memory, at: Ids) -> _Named:
+    """Return the communities of the window's nodes, which are these rows of the memory after it."""
     found = after.known.likeliest[rows]
     labels, k = compact(found)
     ids = np.empty(k, np.int64)
     ids[labels] = after.community_ids[found]
     last = np.append(memory.known.likeliest, np.int32(NOBODY))[at]  # [-1] for new nodes
     replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
-    remembered, changes = after, None
-    if n_known and not corrected:
-        ids_before = np.append(memory.community_ids, NOBODY)[last]
-        changes = moved(adjacency, labels, ids, ids_before, n_known)
+    return _Named(labels, ids, replaced, np.append(memory.community_ids, NOBODY)[last])
+
+
+def _remembered(step: Step, memory: Memory, after: Memory, damaged: bool) -> Memory:
+    """Return what is remembered: all, nothing of a late window, little of a damaged one."""
+    if step.window.end <= memory.window.end:
+        return memory
     if damaged:
         credit = memory.credit - cost(len(step.nodes), memory.n_nodes)
-        remembered = replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
-        replaced, changes = replaced[:0], None
-    if window.end <= memory.window.end:
-        remembered, changes = memory, None
-    above_and_below, exponent = Levels(), parameters.weight_exponent
-    if levels != "none":
-        graph = evidence_of(after, rows, step.edges, exponent)
-        above_and_below = levels_of(graph, labels, levels, seed)
-    sure = None
-    if step.find is None:
-        sure = memberships_in(after, rows, step.edges, exponent)
-        if now is not None and not by_beliefs(after):
-            sure = memberships_with(sure, now, before.rows)
-    return Remembered(
-        labels,
-        ids,
-        replaced,
-        remembered,
-        int((ids < n_known).sum()),
-        1000 * (clock() - started),
-        remembered.horizon,
-        bits,
-        damaged,
-        changes,
-        None if sure is None else sure.probabilities,
-        None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
-        None if sure is None else sure.second_probabilities,
-        above_and_below,
-        {} if now is None else dict(zip(now.present.tolist(), now.ids.tolist(), strict=True)),
-    )
+        return replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
+    return after
 
 
-def _known_before(step: Step, memory: Memory, at: Ids) -> Aligned | None:
-    """Return the window beside what is known of its past; None if they have nothing in common.
-
-    at: the place of each of its nodes in the memory, -1 for new ones.
-    """
-    if not memory.hypotheses or not (step.find or step.parameters.stay):
+def _memberships(
+    step: Step, before: Aligned, after: Memory, rows: Ids, now: Informed | None
+) -> Memberships | None:
+    """Return how sure the communities are; None with another method than bp."""
+    if step.find is not None:
         return None
-    return aligned(memory, step.nodes, at, step.edges, step.parameters.weight_exponent)
+    sure = memberships_in(after, rows, step.edges, step.parameters.weight_exponent)
+    if now is not None and not by_beliefs(after):
+        return memberships_with(sure, now, before.rows)
+    return sure
 
 
 def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:
