@@ -13,6 +13,8 @@ from tests.command_lines import all_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 
+pytestmark = pytest.mark.timeout(900)  # beside other tests on two cores, a build takes minutes
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
