@@ -208,7 +208,7 @@ class Promote(Changing):
     be loaded is not promoted. If somebody else promotes at the same time, one of you wins, and the
     other one gets an error and changes nothing.
 
-    stream-icd models promote lfr@78474ae1 --registry models/ --reason "better"
+    stream-icd models promote lfr@2682b844 --registry models/ --reason "better"
     """
 
     version: str = argument("Version in the registry, or a name that has only one version.")

@@ -43,7 +43,7 @@ class ArchivedGraph(OneGraph):
 
     model: str | None = option(
         None,
-        "Only results of this model, such as gn or gn@25ec3172. Default: all, one after the other.",
+        "Only results of this model, such as gn or gn@cabbaec5. Default: all, one after the other.",
     )
     names: GraphNames = None
 
