@@ -87,9 +87,9 @@ class Lag:
                 with connect(settings).admin() as admin:
                     while not stop.is_set():
                         self._look(admin, topic)
+                        self.trouble = ""
                         if self.waiting is None and not self.some:
                             self.some = _holds_a_record(settings, topic, stop)
-                        self.trouble = ""
                         stop.wait(LOOK_EVERY_S)
             except StreamIcdError as error:
                 self.waiting = None
