@@ -29,8 +29,8 @@ FADES = 0.7
 SHAKEN = 0.5
 """The others are followed at once if the leader saves less than this share of what is usual."""
 
-MOST_PAUSES = 5
-"""Times that a pause doubles: the longest has sixteen windows."""
+MOST_PAUSES = 7
+"""Times that a pause doubles: the longest has 64 windows."""
 
 
 def nats_of(labels: Labels, window: LevelGraph) -> float:
@@ -104,6 +104,6 @@ def pause(n_vain: int) -> int:
     """Return how many windows to wait after so many times in vain.
 
     >>> [pause(one) for one in (0, 1, 2, 3, 10)]
-    [0, 1, 2, 4, 16]
+    [0, 1, 2, 4, 64]
     """
     return (1 << min(max(n_vain, 0), MOST_PAUSES)) >> 1

@@ -63,7 +63,7 @@ def test_the_filter_must_be_far_ahead_and_is_never_far_behind() -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    assert [pause(n_vain) for n_vain in (-3, 0, 1, 2, 3, 2**31)] == [0, 0, 1, 2, 4, 16]
+    assert [pause(n_vain) for n_vain in (-3, 0, 1, 2, 3, 2**31)] == [0, 0, 1, 2, 4, 64]
 
 
 def test_windows_between_communities_do_not_wipe_out_what_is_known() -> None:
