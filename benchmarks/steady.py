@@ -40,11 +40,11 @@ Run = Callable[[Snapshot], tuple[Labels, float]]
 """Communities of the next window, and milliseconds of processor time."""
 
 N_SMALL, N_LARGE = 40, 16
-"""Windows of the streams of 5,000 and of 50,000 nodes: trials of other horizons, which double the
-work of a window, become rare after about ten windows."""
+"""Windows of the streams of 5,000 and of 50,000 nodes: searches of hypotheses that follow become
+rarer with each."""
 
 LONG = range(733)
-"""All days: of the second half, one in nine has a trial of another horizon."""
+"""All days of AS-733."""
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def leiden(window: Snapshot) -> tuple[Labels, float]:
 def rows_of(name: str, windows: Sequence[Snapshot]) -> list[str]:
     """A row for each method: milliseconds, how many times those of detection alone, modularity.
 
-    The mean also counts the few windows that try another horizon, or search.
+    The mean also counts the windows in which a hypothesis is searched anew.
     """
     methods = runs()
     spent: dict[str, list[float]] = {method: [] for method in methods}
@@ -172,7 +172,8 @@ For those who plan the load of detectors: processor time for a window of a strea
 has been followed for a while. Made by `python -m benchmarks.steady --data FOLDER`. {stamp}
 
 All methods go through the same windows in turns, on one thread, warmed up; the second half of the
-windows counts. The mean also counts the few windows that try another horizon. Times are without the
+windows counts. The mean also counts the windows in which a hypothesis is searched anew: of large
+graphs, one takes several times as long as a window. Times are without the
 construction of the graph that each method works on. Modularity is the mean, at resolution 1.
 
 | stream | method | CPU ms, median | × alone, median | × alone, mean | modularity |
