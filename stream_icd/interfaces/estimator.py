@@ -483,10 +483,15 @@ def known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None,
         raise BadInput(f"known nodes are neither integers of 64 bits nor text: {error}") from error
     if not is_id_type(nodes.type):
         raise BadInput(f"known nodes are integers or text, not {nodes.type}")
+    labels, names = _numbers_of(known)
+    return Known(nodes, labels, fixed), names
+
+
+def _numbers_of(known: Mapping[Any, Any]) -> tuple[NDArray[np.int32], list[Any]]:
+    """Return the number of each node's label, in their order, and the labels by number."""
     names = list(dict.fromkeys(known.values()))
     numbers = {name: number for number, name in enumerate(names)}
-    labels = np.array([numbers[label] for label in known.values()], np.int32)
-    return Known(nodes, labels, fixed), names
+    return np.array([numbers[label] for label in known.values()], np.int32), names
 
 
 def _labels_known(
@@ -499,9 +504,7 @@ def _labels_known(
             f"the graph has no node {missing[0]!r:.80} ({len(missing)} of the known ones are "
             "missing): give known by the names in nodes_"
         )
-    names = list(dict.fromkeys(known.values()))
-    numbers = {name: number for number, name in enumerate(names)}
     labels = np.full(len(nodes), NOBODY, np.int32)
-    for node, label in known.items():
-        labels[places[node]] = numbers[label]
+    numbers, names = _numbers_of(known)
+    labels[[places[node] for node in known]] = numbers
     return labels, names

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats
 from stream_icd.core.errors import BadInput, BadSettings, BadSnapshot
+from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, Snapshot, Window, snapshot_from_pairs
 
 SECOND = timedelta(seconds=1)
@@ -106,7 +107,7 @@ def _contacts(graph: Any) -> _Contacts:
 
 def _ids(names: Sequence[Any]) -> pa.Array:
     try:
-        return pa.array(names)
+        return id_array(names)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise BadSnapshot(
             "ids of one graph are integers or strings, not both: give all as strings"

@@ -87,14 +87,14 @@ def _divided(
 ) -> tuple[Labels, NDArray[np.bool_]]:
     """Communities inside these, (n,), and which nodes are in one that is not divided."""
     members, starts = members_of(labels, int(labels.max()) + 1)
+    rows = Rows(graph.indptr, graph.indices, graph.weights)
     undivided, parts, n_parts = undivided.copy(), np.empty_like(labels), 0
     for nodes in np.split(members.astype(np.int64), starts[1:-1]):
         found = None
         if not undivided[nodes[0]]:
-            rows = Rows(graph.indptr, graph.indices, graph.weights)
-            found = _communities(level_of(entries_at(rows, np.sort(nodes))), seed)
+            found = _communities(level_of(entries_at(rows, nodes)), seed)
         undivided[nodes] = found is None
-        parts[np.sort(nodes)] = n_parts + (0 if found is None else found)
+        parts[nodes] = n_parts + (0 if found is None else found)
         n_parts += 1 if found is None else int(found.max()) + 1
     return compact(parts)[0], undivided
 
