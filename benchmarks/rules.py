@@ -76,7 +76,7 @@ RULES: dict[str, dict[str, Any]] = {
     "the handicap of shorter sums": {f"{JUDGE}.HANDICAP": 0.0},
     "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
-    "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_WAIT": 0},
+    "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},
     "the best of both after a search": {f"{SEARCH}.common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},

@@ -7,6 +7,7 @@ a new one, and belief propagation decides about all nodes, with priors for those
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,20 @@ KNOWN_AND_K = (
 )
 
 
+class KnownHere(NamedTuple):
+    """What is known of the nodes of one graph.
+
+    Attributes:
+        labels: `(n,)`, numbers of the labels in `present`; `NOBODY` for other nodes.
+        present: the labels that are there, ascending.
+        fixed: as of `Known`.
+    """
+
+    labels: Labels
+    present: Ids
+    fixed: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """Labels of some nodes: those of one label are in one community, in all windows of a graph.
@@ -47,10 +62,9 @@ class Known:
     fixed: bool = False
     digest: str = ""
 
-    def of(self, nodes: pa.Array) -> tuple[Labels, Ids]:
-        """The label of each of these nodes, and which labels there are among them, ascending.
+    def of(self, nodes: pa.Array) -> KnownHere:
+        """What is known of these nodes.
 
-        Labels are (n,), numbered by their place in the second result; `NOBODY` if none is known.
         An integer and its text are one id, since a file of text cannot tell them apart.
         """
         ours = self.nodes
@@ -59,7 +73,7 @@ class Known:
         labels = np.append(self.labels, np.int32(NOBODY))[places(nodes, ours)]
         is_known = labels >= 0
         present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
-        return labels, present.astype(np.int64)
+        return KnownHere(labels, present.astype(np.int64), self.fixed)
 
 
 @uninterrupted()

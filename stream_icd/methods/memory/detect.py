@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from math import log
 from typing import Any, NamedTuple
 
@@ -28,7 +29,6 @@ from stream_icd.methods.bp.known import KNOWN_AND_K, Known
 from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
 from stream_icd.methods.bp.levels import Levels, Wanted, levels_of
 from stream_icd.methods.bp.likelihood import nats_saved
-from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
 from stream_icd.methods.memory.by_method import Find
@@ -170,9 +170,11 @@ def detect_window(
     memory = forgotten(0) if memory is None else memory
     kinds = kinds_of(horizon, by_method=find is not None, weighted=weigh is not None)
     given = rows_of(adjacency), widened(nodes), window, parameters, n_communities
-    step = Step(*given, kinds, find, weigh, seed, memory.n_nodes, known)
+    step = Step(*given, kinds, find, weigh, seed, memory.n_nodes)
     at = places(step.nodes, memory.nodes)
     step, before, n_known, damaged = _start(step, memory, at)
+    if known is not None:
+        step = replace(step, known=known.of(before.memory.nodes))
     nats, weight = nats_saved(before.level, before.memory.known.likeliest, before.level)
     after, rows, corrected, now = _after(step, before)
     found = _named(after, rows, memory, at)
@@ -180,11 +182,13 @@ def detect_window(
     changes = None
     if n_known and remembered is after and not corrected:
         changes = moved(adjacency, found.labels, found.ids, found.ids_before, n_known)
-    further = Levels()
-    if levels != "none":
-        graph = evidence_of(after, rows, step.edges, parameters.weight_exponent)
-        further = levels_of(graph, found.labels, levels, seed)
-    sure = _memberships(step, before, after, rows, now)
+    evidence = cache(partial(evidence_of, after, rows, step.edges, parameters.weight_exponent))
+    further = Levels() if levels == "none" else levels_of(evidence(), found.labels, levels, seed)
+    sure = None
+    if step.find is None:
+        sure = memberships_in(after, rows, evidence)
+        if now is not None and not by_beliefs(after):
+            sure = memberships_with(sure, now, before.rows)
     return Remembered(
         found.labels,
         found.ids,
@@ -273,18 +277,6 @@ def _remembered(step: Step, memory: Memory, after: Memory, damaged: bool) -> Mem
         credit = memory.credit - cost(len(step.nodes), memory.n_nodes)
         return replace(memory, next_id=after.next_id, n_lacking=1, credit=credit)
     return after
-
-
-def _memberships(
-    step: Step, before: Aligned, after: Memory, rows: Ids, now: Informed | None
-) -> Memberships | None:
-    """Return how sure the communities are; None with another method than bp."""
-    if step.find is not None:
-        return None
-    sure = memberships_in(after, rows, step.edges, step.parameters.weight_exponent)
-    if now is not None and not by_beliefs(after):
-        return memberships_with(sure, now, before.rows)
-    return sure
 
 
 def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:

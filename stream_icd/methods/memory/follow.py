@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.bp.known import Known
+from stream_icd.methods.bp.known import KnownHere
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
     Rows,
@@ -40,8 +40,16 @@ from stream_icd.methods.bp.posterior import (
 from stream_icd.methods.memory.by_method import Find, followed
 from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
-from stream_icd.methods.memory.judge import best_sum, judged, leader_of, nats_of, pause, served
-from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, Memory, no_edges
+from stream_icd.methods.memory.judge import (
+    LONGEST_PAUSE,
+    best_sum,
+    judged,
+    leader_of,
+    nats_of,
+    pause,
+    served,
+)
+from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
 from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.search import searched
 from stream_icd.methods.weighing import Weighing
@@ -65,7 +73,7 @@ class Step:
     weigh: Weighing | None
     seed: int
     n_before: int  # nodes remembered before it
-    known: Known | None = None  # communities of some nodes; see `known`
+    known: KnownHere | None = None  # of the nodes remembered before it, and of its own; see `known`
     lacking: bool = False  # whether it lacks most nodes of the graph (`nodes`)
 
 
@@ -89,8 +97,8 @@ def begun(step: Step, before: Aligned) -> Found:
     window, known = before.window, before.memory.known
     n_nodes = len(window.indptr) - 1
     if step.find is not None and n_nodes:
-        given = _matrix(window), step.n_communities, known.likeliest
-        found = compact(step.find(*given, _seeds(step, before.memory)))
+        seeds = None if step.known is None else step.known.labels
+        found = compact(step.find(_matrix(window), step.n_communities, known.likeliest, seeds))
         known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
     elif n_nodes:
         known = _alone(step, before)
@@ -184,16 +192,16 @@ def _tried(step: Step, before: Aligned, one: Hypothesis, first: Rows) -> Hypothe
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     found, *_ = _searched(step, before, one, first, True)
     cost = 4 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
-    return replace(found, n_vain=n_vain, wait=max(pause(n_vain), min(cost, LONGEST_WAIT)))
+    return replace(found, n_vain=n_vain, wait=min(max(pause(n_vain), cost), LONGEST_PAUSE))
 
 
 TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
 some windows to learn how many nodes stay."""
 
-LONGEST_WAIT, FEW = 64, 8000
-"""A sum waits a window for each quarter of a window (of at least `FEW` entries) that its search
-costs, up to so many windows."""
+FEW = 8000
+"""A sum waits a window for each quarter of a window (of at least so many entries) that its search
+costs."""
 
 
 def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
@@ -293,8 +301,7 @@ def _searched(
     if step.find is not None:
         given = inner if kind.decay else entries_at(before.window, nodes)
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
-        seeds = _seeds(step, before.memory)
-        seeds = None if seeds is None else seeds[nodes]
+        seeds = None if step.known is None else step.known.labels[nodes]
         graph, found = level_of(inner), step.find(_matrix(given), k, last, seeds)
     elif kind.by == "weighted" and step.weigh is not None:
         graph = weighted(step.weigh, inner)
@@ -304,11 +311,6 @@ def _searched(
         found, better = searched(graph, step.parameters, last, anew, step.seed)
     labels[nodes], k = compact(found)
     return replace(one, labels=labels), mixing_beyond_chance(graph, labels[nodes], k), better
-
-
-def _seeds(step: Step, memory: Memory) -> Labels | None:
-    """Return the known labels of the remembered nodes, from which a method may start."""
-    return None if step.known is None else step.known.of(memory.nodes)[0]
 
 
 def _published(step: Step, before: Aligned, labels: Labels, mixing: float) -> Posterior:

@@ -29,8 +29,8 @@ FADES = 0.7
 SHAKEN = 0.5
 """The others are followed at once if the leader saves less than this share of what is usual."""
 
-MOST_PAUSES = 7
-"""Times that a pause doubles: the longest has 64 windows."""
+LONGEST_PAUSE = 64
+"""Windows that a hypothesis waits at most until it is followed again."""
 
 
 def nats_of(labels: Labels, window: LevelGraph) -> float:
@@ -106,4 +106,4 @@ def pause(n_vain: int) -> int:
     >>> [pause(one) for one in (0, 1, 2, 3, 10)]
     [0, 1, 2, 4, 64]
     """
-    return (1 << min(max(n_vain, 0), MOST_PAUSES)) >> 1
+    return min((1 << min(max(n_vain, 0), LONGEST_PAUSE)) >> 1, LONGEST_PAUSE)

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.methods.bp.belief_propagation import trusted
-from stream_icd.methods.bp.known import Known, believed_with
+from stream_icd.methods.bp.known import KnownHere, believed_with
 from stream_icd.methods.bp.level_graph import LevelGraph, entries_at, level_of
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
@@ -35,9 +35,9 @@ class Informed(NamedTuple):
     ids: Ids  # the stable ids of these communities, (l,)
 
 
-def informed(step: Step, before: Aligned, found: Found, given: Known) -> Informed:
+def informed(step: Step, before: Aligned, found: Found, given: KnownHere) -> Informed:
     """Return the communities that are published if those of some nodes are known."""
-    known, (labels, present) = found.known, given.of(before.memory.nodes)
+    known, labels, present = found.known, given.labels, given.present
     if not len(present):
         return Informed(known, labels, present, np.empty(0, np.int32), given.fixed, present)
     of_label = match_labels(labels, known.likeliest, len(present), known.n_communities)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from stream_icd.core.arrays import NOBODY, Ids
@@ -10,14 +12,14 @@ from stream_icd.methods.bp.memberships import Memberships, memberships_given_oth
 from stream_icd.methods.memory.memory import Memory
 
 
-def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> Memberships:
+def memberships_in(after: Memory, rows: Ids, evidence: Callable[[], LevelGraph]) -> Memberships:
     """Return the memberships of the nodes `rows` after a window, `(len(rows),)`.
 
     Seconds are numbered as the communities of what is known. If the filter leads, they are its
     beliefs. Otherwise the sum in which the communities were found says how probable they are, and
     if modularity found them in the window alone, the window.
 
-    window, exponent: the edges of these nodes, and of their weights.
+    evidence: gives `evidence_of` these nodes, which beliefs do not need.
     """
     known = after.known
     if by_beliefs(after):
@@ -26,7 +28,7 @@ def memberships_in(after: Memory, rows: Ids, window: Rows, exponent: float) -> M
     labels = compact(known.likeliest[rows])[0]
     numbers = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
     numbers[labels] = known.likeliest[rows]
-    found = memberships_given_others(evidence_of(after, rows, window, exponent), labels)
+    found = memberships_given_others(evidence(), labels)
     return found._replace(seconds=numbers[found.seconds])
 
 
@@ -38,7 +40,7 @@ def by_beliefs(after: Memory) -> bool:
 def evidence_of(after: Memory, rows: Ids, window: Rows, exponent: float) -> LevelGraph:
     """Return the edges of the nodes `rows` in which their communities were found.
 
-    window, exponent: as of `memberships_in`.
+    window, exponent: the edges of these nodes, and of their weights.
     """
     lead = after.hypotheses[after.leader]
     if lead.kind.by == "filter":

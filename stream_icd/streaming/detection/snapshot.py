@@ -122,8 +122,8 @@ def _known_in(snapshot: Snapshot, settings: DetectSettings) -> dict[str, Any]:
     """Return what is known of the nodes of a snapshot, as arguments of `detect`."""
     if (known := settings.known.get(snapshot.graph)) is None:
         return {}
-    labels, present = known.of(snapshot.nodes)
-    return {"known": labels, "fixed": known.fixed} if len(present) else {}
+    here = known.of(snapshot.nodes)
+    return {"known": here.labels, "fixed": here.fixed} if len(here.present) else {}
 
 
 def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) -> bool:

@@ -111,7 +111,7 @@ def test_edges_may_contradict_what_is_not_fixed() -> None:
 
 def test_ids_of_known_nodes_are_found_as_text_and_as_numbers() -> None:
     known = Known(pa.array(["7", "701", "x"]), np.array([4, 2, 2], np.int32))
-    labels, present = known.of(pa.array([5, 7, 701]))
+    labels, present, _ = known.of(pa.array([5, 7, 701]))
     assert labels.tolist() == [NOBODY, 1, 0]
     assert present.tolist() == [2, 4]
     assert Known(pa.array([7]), np.zeros(1, np.int32)).of(pa.array(["7", "8"]))[0].tolist() == [
