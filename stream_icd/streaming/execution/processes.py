@@ -275,8 +275,9 @@ class Processes(Generic[Job, Result]):
         """Wait until a process is open; if it ends before, try others. Raises WorkersLost."""
         for attempt in range(1, GIVEN_UP_AFTER + 1):
             with suppress(EOFError, OSError):
-                process.opened()
-                if process.is_alive:
+                succeeded, _error = process.opened()
+                # One that cannot open the model says why, and ends; the next would say the same.
+                if not succeeded or process.is_alive:
                     return process
             process = self._replaced(process, "it ended before it had a job", attempt=attempt)
         raise WorkersLost(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import CrashedWorker, StoreUnwritable, WorkersLost
+from stream_icd.core.errors import CrashedWorker, ModelDamaged, StoreUnwritable, WorkersLost
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -23,6 +23,7 @@ from stream_icd.streaming.execution import worker_process
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import IN_HAND, Relay
+from stream_icd.streaming.execution.worker_process import WorkerProcess
 from tests.testbed.brokers import wait_until
 
 
@@ -70,6 +71,18 @@ def test_who_waits_for_a_job_that_has_not_begun_is_told(processes: Processes[str
         wait_until(lambda: [job.name for job in processes.in_hand] == ["other"])
     waiting.join(30)
     assert [type(error) for error in ended] == [CancelledError]
+
+
+def test_a_process_that_ended_since_it_could_not_open_its_model_says_why(
+    model: VersionedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(model.model, tmp_path / "model")
+    monkeypatch.setattr(WorkerProcess, "is_alive", False)  # it ends before anybody looks
+    processes: Processes[str, None] = Processes(
+        Sleeping(model, DetectSettings()), str(tmp_path / "model"), 1
+    )
+    with processes, pytest.raises(ModelDamaged, match=f"was {model.version} and is now"):
+        list(processes(["first"]))
 
 
 def test_a_process_that_ends_just_before_they_are_closed_is_not_replaced(
