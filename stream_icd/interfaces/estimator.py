@@ -45,6 +45,9 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.detect import check_method, detect, embed, finding
 
+OfNodes = ArrayLike | Mapping[Any, Any]
+"""The communities of nodes, in the order of `nodes_`, or by their names."""
+
 
 class NotFitted(BadSettings, NotFittedError):  # type: ignore[misc]
     """An estimator is used before `fit`; it is also scikit-learn's `NotFittedError`.
@@ -129,7 +132,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.levels = levels
 
-    def fit(self, graphs: Sequence[Any], labels: Sequence[ArrayLike] | None = None) -> Self:
+    def fit(self, graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None = None) -> Self:
         """Learn from graphs, and from their true communities if these are known.
 
         Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
@@ -149,8 +152,12 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 single graph is learned from without validation, but not by the paper's losses,
                 which need two. icd leaves out graphs without edges. For bp, consecutive `Snapshot`s
                 of one graph also tell how long nodes stay in their communities, for `predict_next`.
-            labels: for each graph, one array `(n,)` with the community of each node, in the order
-                of `nodes_`: integers, strings, or anything else that can be sorted.
+            labels: for each graph, the communities of its nodes: an array `(n,)` in the order of
+                `nodes_`, of integers or strings, with None, NaN or -1 where a community is unknown;
+                or a mapping from names to communities, which may leave nodes out. None instead of
+                either: those of this graph are unknown. Some labels are enough for icd's encoder
+                `edges` and for bp, which is scored on the labelled nodes; the paper's losses
+                need all.
 
         Raises:
             BadInput: a graph or its labels cannot be used.
@@ -427,7 +434,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
-def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> list[LabelledGraph]:
+def _with_labels(
+    graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None
+) -> list[LabelledGraph]:
     is_list = isinstance(graphs, list | tuple)
     # Not of an edge_index and a number of nodes each: those are graphs.
     is_pairs = (
@@ -446,8 +455,16 @@ def _with_labels(graphs: Sequence[Any], labels: Sequence[ArrayLike] | None) -> l
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
-def _numbered(labels: ArrayLike, nodes: NDArray[Any]) -> NDArray[np.int32]:
-    """The labels as 0..K-1; a Series of pandas must not name the nodes in another order."""
+def _numbered(labels: OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
+    """The labels as 0..K-1, -1 where unknown; None if all are.
+
+    A Series of pandas must not name the nodes in another order.
+    """
+    if labels is None:
+        return None
+    if isinstance(labels, Mapping):
+        _places_of(labels, nodes)  # which refuses names that the graph does not have
+        return numbered([labels.get(node) for node in nodes.tolist()])
     index = getattr(labels, "index", None)
     if index is None or callable(index):  # as that of a list
         return numbered(labels)
@@ -498,13 +515,18 @@ def _labels_known(
     nodes: NDArray[Any], known: Mapping[Any, Any]
 ) -> tuple[NDArray[np.int32], list[Any]]:
     """Return a number for each node with a known label, -1 for others, and the labels by number."""
+    labels = np.full(len(nodes), NOBODY, np.int32)
+    numbers, names = _numbers_of(known)
+    labels[_places_of(known, nodes)] = numbers
+    return labels, names
+
+
+def _places_of(known: Mapping[Any, Any], nodes: NDArray[Any]) -> list[int]:
+    """Return the place of each known node among the nodes of a graph."""
     places = {name: at for at, name in enumerate(nodes.tolist())} if known else {}
     if missing := [name for name in known if name not in places]:
         raise BadInput(
             f"the graph has no node {missing[0]!r:.80} ({len(missing)} of the known ones are "
-            "missing): give known by the names in nodes_"
+            "missing): name nodes as in nodes_"
         )
-    labels = np.full(len(nodes), NOBODY, np.int32)
-    numbers, names = _numbers_of(known)
-    labels[[places[node] for node in known]] = numbers
-    return labels, names
+    return [places[node] for node in known]

@@ -33,7 +33,7 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
-from stream_icd.methods.quality.agreement import accuracy, ami, nmi
+from stream_icd.methods.quality.agreement import accuracy, ami, nmi, of_known
 from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.streaming.execution.budget import Allowance
@@ -179,7 +179,7 @@ def measure(
         return Measures(*of_graph)
     from sklearn.metrics import adjusted_rand_score  # takes long to import
 
-    true, ours = truth[truth >= 0], labels[truth >= 0]
+    true, ours = of_known(truth, labels)
     return Measures(
         *of_graph,
         nmi=nmi(true, ours),

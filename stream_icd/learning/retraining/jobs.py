@@ -18,13 +18,13 @@ from stream_icd.learning.retraining.gate import Measured, Paired
 from stream_icd.learning.retraining.learn import LearnedFrom, Time, learn
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import Scored
-from stream_icd.learning.retraining.windows import UNKNOWN, ArchivedLesson, Lesson, read_lesson
+from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, read_lesson
 from stream_icd.learning.training.icd.proved_encoder import EncoderProof
 from stream_icd.learning.training.yardstick import judge
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import MethodChoice, Model
-from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.quality.agreement import nmi, of_known
 from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import PackedModel, pack
@@ -247,5 +247,4 @@ def _nmi(lesson: Lesson, labels: Labels) -> float | None:
     """NMI on the labelled nodes."""
     if lesson.labels is None:
         return None
-    known = lesson.labels != UNKNOWN
-    return nmi(lesson.labels[known], labels[known])
+    return nmi(*of_known(lesson.labels, labels))

@@ -25,7 +25,7 @@ from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.model import Method, MethodChoice, Model
-from stream_icd.methods.quality.agreement import ami, nmi
+from stream_icd.methods.quality.agreement import ami, nmi, of_known
 from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect, finding
@@ -133,10 +133,10 @@ class _Follower:
 
 
 def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
-    """NMI with the labels, 0..1; modularity without labels."""
+    """NMI with the known labels, 0..1; modularity without labels."""
     if graph.labels is None:
         return modularity(graph.adjacency, labels)
-    return nmi(graph.labels, labels)
+    return nmi(*of_known(graph.labels, labels))
 
 
 Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
@@ -260,4 +260,5 @@ def verdict(compared: Sequence[Comparison]) -> str:
 def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:
     if graph.labels is None:
         return Judged(bits, labels, seconds)
-    return Judged(bits, labels, seconds, ami(graph.labels, labels), nmi(graph.labels, labels))
+    both = of_known(graph.labels, labels)
+    return Judged(bits, labels, seconds, ami(*both), nmi(*both))

@@ -69,17 +69,19 @@ def modularity_of(graph: LevelGraph, labels: Labels, resolution: float = 1.0) ->
 def mixing_of(adjacency: csr_array, labels: Labels) -> float:
     """μ of a partition, in 0..1; 0 for a graph without edges.
 
-    adjacency: (n, n) symmetric, zero diagonal; labels: (n,), any integers.
+    adjacency: (n, n) symmetric, zero diagonal; labels: (n,), negative where unknown: only edges
+    between nodes of known communities count.
 
     >>> path = csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> mixing_of(path, np.array([0, 0, 1]))
     0.5
     """
-    if not adjacency.nnz:
+    rows, columns = np.repeat(labels, np.diff(adjacency.indptr)), labels[adjacency.indices]
+    known = (rows >= 0) & (columns >= 0)
+    if not known.any():
         return 0.0
-    rows = np.repeat(labels, np.diff(adjacency.indptr))
-    between = rows != labels[adjacency.indices]
-    return float(adjacency.data[between].sum() / adjacency.data.sum())
+    between = known & (rows != columns)
+    return float(adjacency.data[between].sum() / adjacency.data[known].sum())
 
 
 def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) -> float:

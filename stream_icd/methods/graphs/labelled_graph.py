@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, triu
 
@@ -32,11 +35,11 @@ class Moment:
 class LabelledGraph:
     """A graph and, if known, its communities.
 
-    Raises `BadInput` if a node has no label, or one is negative.
+    Raises `BadInput` if the labels are not one for each node, or all are unknown.
     """
 
     adjacency: csr_array  # (n, n), canonical; see `graphs.adjacency.as_adjacency`
-    labels: NDArray[np.int32] | None = None  # (n,), in 0..K-1; None if unknown
+    labels: NDArray[np.int32] | None = None  # (n,), 0..K-1, -1 where unknown; None if all are
     moment: Moment | None = None  # None if the graph is of no stream
 
     def __post_init__(self) -> None:
@@ -47,13 +50,15 @@ class LabelledGraph:
                 f"labels have shape {self.labels.shape}; "
                 f"{self.adjacency.shape[0]} nodes need one each"
             )
-        if self.labels.min(initial=0) < 0:
-            raise BadInput(f"community {self.labels.min()} is negative; labels are 0..K-1")
+        if len(self.labels) and self.labels.max() < 0:
+            raise BadInput(f"none of the {len(self.labels)} nodes has a label: give no labels")
 
     @property
     def n_communities(self) -> int | None:
-        """K, or None if the communities are unknown."""
-        return None if self.labels is None else int(self.labels.max()) + 1
+        """K, or None if that of any node is unknown."""
+        if self.labels is None or self.labels.min() < 0:
+            return None
+        return int(self.labels.max()) + 1
 
     def snapshot(self) -> Snapshot:
         """The window that the graph is; it has a moment."""
@@ -70,22 +75,28 @@ class LabelledGraph:
         )
 
 
-def numbered(labels: ArrayLike) -> NDArray[np.int32]:
-    """Any labels `(n,)` as 0..K-1, in their order.
+def numbered(labels: ArrayLike | Sequence[Any]) -> NDArray[np.int32]:
+    """Any labels `(n,)` as 0..K-1, in their order; -1 where one is missing.
 
-    Raises `BadInput` if one is missing (NaN, None, masked), or they cannot be sorted.
+    None, NaN and a masked one are missing, and so is the integer -1, as in scikit-learn.
 
-    >>> numbered(["b", "a", "b"]).tolist()
-    [1, 0, 1]
+    Raises `BadInput` if they are of several types.
+
+    >>> numbered(["b", None, "a", "b"]).tolist()
+    [1, -1, 0, 1]
     """
     try:
-        given = np.asarray(labels)
-        has_gap = np.ma.is_masked(labels) or (given != given).any()  # NaN and NaT alone differ
-        if given.ndim != 1 or has_gap:
-            raise TypeError(f"{given.dtype} of shape {given.shape}, or a missing one")
-        return np.unique(given, return_inverse=True)[1].astype(np.int32)
-    except (TypeError, ValueError) as error:  # such as None among strings, or lists of lists
+        given = pa.array(labels, from_pandas=True)
+        if pa.types.is_integer(given.type):
+            given = pc.if_else(pc.equal(given, -1), None, given)
+        encoded = given.dictionary_encode()
+        order = pc.sort_indices(encoded.dictionary).to_numpy()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
             f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
-            f"for each node, all integers or all strings"
+            f"for each node, all integers or all strings, and None where it is unknown"
         ) from error
+    ranks = np.empty(len(order) + 1, np.int32)
+    ranks[order], ranks[-1] = np.arange(len(order)), -1
+    places: NDArray[np.int32] = encoded.indices.fill_null(len(order)).to_numpy()
+    return ranks[places]

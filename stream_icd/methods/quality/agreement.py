@@ -15,6 +15,16 @@ MOST_ROUNDS = 30
 """Rounds in which `accuracy` looks for pairs of communities that are surely matched, at most."""
 
 
+def of_known(truth: AnyLabels, labels: AnyLabels) -> tuple[AnyLabels, AnyLabels]:
+    """True and found labels of the nodes whose true one is known: not negative.
+
+    >>> [of.tolist() for of in of_known(np.array([0, -1, 1]), np.array([5, 6, 7]))]
+    [[0, 1], [5, 7]]
+    """
+    known = truth >= 0
+    return truth[known], labels[known]
+
+
 def contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
     """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
 

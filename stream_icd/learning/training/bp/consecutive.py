@@ -58,25 +58,34 @@ def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
     return run
 
 
-def stay_of_labels(windows: Sequence[LabelledGraph]) -> float:
+def stay_of_labels(windows: Sequence[LabelledGraph]) -> float | None:
     """Mean share of the nodes that stay in their known community, beyond chance; 0 if unrelated.
 
     Communities may be numbered anew in each window: they are matched so that most nodes stay.
-    Chance is the share that stays if the nodes exchange labels.
+    Chance is the share that stays if the nodes exchange labels. None if no node is labelled in two
+    consecutive windows that both have it.
 
     windows: consecutive, with moments and labels; at least two.
     """
-    stay = float(np.mean([_stay(graph, other) for graph, other in pairwise(windows)]))
+    each = [_stay(graph, other) for graph, other in pairwise(windows)]
+    known = [stay for stay in each if stay is not None]
+    if not known:
+        return None
+    stay = float(np.mean(known))
     return stay if stay >= UNRELATED else 0.0
 
 
-def _stay(graph: LabelledGraph, other: LabelledGraph) -> float:
+def _stay(graph: LabelledGraph, other: LabelledGraph) -> float | None:
     assert graph.labels is not None
     assert other.labels is not None
     place = places(_moment(other).nodes, _moment(graph).nodes)
-    before, after = graph.labels[place[place >= 0]], other.labels[place >= 0]
-    if not len(before):
+    if not (place >= 0).any():
         return 0.0
+    before, after = graph.labels[place[place >= 0]], other.labels[place >= 0]
+    known = (before >= 0) & (after >= 0)
+    if not known.any():
+        return None
+    before, after = before[known], after[known]
     stayed = accuracy(before, after)
     by_chance = accuracy(np.random.default_rng(0).permutation(before), after)
     return max((stayed - by_chance) / max(1 - by_chance, 1e-9), 0.0)

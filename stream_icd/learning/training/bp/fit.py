@@ -70,8 +70,9 @@ def _by_labels(
     graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: Work
 ) -> Fit:
     labelled = fit_labelled(_spread(graphs), work)
-    if windows:
-        labelled = _with_stay(labelled, stay_of_labels(windows), len(windows))
+    stay = stay_of_labels(windows) if windows else None
+    if stay is not None:
+        labelled = _with_stay(labelled, stay, len(windows))
     fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
         learned = fit_stream(windows, work)

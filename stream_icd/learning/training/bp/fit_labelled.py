@@ -22,7 +22,7 @@ from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import EXPONENT, comparable
-from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.quality.agreement import ami, of_known
 
 Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
 
@@ -116,4 +116,4 @@ def _mean_mixing(labelled: Labelled, exponent: float) -> float:
 def _ami(
     labels: NDArray[np.int32], graph: LabelledGraph, parameters: BpParameters, seed: int
 ) -> float:
-    return ami(labels, find_communities(graph.adjacency, parameters, seed=seed))
+    return ami(*of_known(labels, find_communities(graph.adjacency, parameters, seed=seed)))

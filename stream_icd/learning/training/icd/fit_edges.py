@@ -24,7 +24,7 @@ class Taught:
     """A graph that the encoder learns from, and what its labels are: known, or found later."""
 
     graph: LabelledGraph
-    labels: Labels  # (n,), negative where unknown
+    labels: Labels  # (n,), -1 where unknown
     by: Literal["labels", "hindsight"]
 
 

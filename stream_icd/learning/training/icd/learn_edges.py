@@ -37,7 +37,7 @@ from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne
-from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.quality.agreement import ami, of_known
 
 BATCH, RATE = 2048, 0.01
 """Edges in a step of Adam, and the learning rate, which falls to 0 in each round."""
@@ -191,10 +191,10 @@ def _best_for_bp(graphs: Sequence[_Prepared], seed: int) -> tuple[float, float]:
 
 def _agreement(one: _Prepared, how: tuple[float, float], seed: int) -> float:
     """AMI with the labels of what bp finds with a power and a resolution, K unknown."""
-    (power, resolution), known = how, one.labels >= 0
+    power, resolution = how
     graph = weighted(one.graph, one.log_odds, power)
     found = find_communities(graph, as_weighted(resolution), seed=seed)
-    return ami(one.labels[known], found[known])
+    return ami(*of_known(one.labels, found))
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.yardstick import WARM_UP, judge
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.model import Model
-from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.quality.agreement import ami, of_known
 from stream_icd.streaming.detection.detect import detect
 
 
@@ -64,5 +64,4 @@ def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[lis
 
 
 def _agreement(one: Taught, found: Labels) -> float:
-    known = one.labels >= 0
-    return ami(one.labels[known], found[known])
+    return ami(*of_known(one.labels, found))

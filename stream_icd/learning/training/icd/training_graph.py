@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from stream_icd.core.errors import BadInput
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
@@ -47,8 +48,15 @@ def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> Traini
     """The tensors of a graph, without isolated nodes, as in detection.
 
     A graph without labels gets pseudo-labels: the communities that maximise modularity.
+
+    Raises `BadInput` if some nodes have labels and others have none: A⁽ᵍ⁾ needs all.
     """
     labels = graph.labels
+    if labels is not None and (missing := np.count_nonzero(labels < 0)):
+        raise BadInput(
+            f"{missing} of {len(labels)} nodes have no label; the paper's losses need all: give "
+            "them, or no labels, or learn the encoder edges, which takes some"
+        )
     if labels is None:
         labels = find_communities(graph.adjacency, BpParameters(), seed=recipe.seed)
     linked = linked_nodes(graph.adjacency)
