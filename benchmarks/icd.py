@@ -85,7 +85,7 @@ def main() -> None:
     chosen = options.only or [name for name in PAPER if options.data or name not in REAL]
     for name in chosen:
         data_set = data_sets(options.data or Path())[name]
-        graphs = list(_evenly(data_set, options.graphs))
+        graphs = list(evenly(data_set, options.graphs))
         results = compare(graphs, _methods(data_set, options.methods))
         if RESTARTS in options.methods:
             slow = {RESTARTS: _untrained(PAPER[name].preset, "scikit-learn")}
@@ -97,7 +97,7 @@ def main() -> None:
         write_section("measured/icd.md", f"icd.py {name}", section)
 
 
-def _evenly(data_set: DataSet, n: int) -> Iterator[BenchmarkGraph]:
+def evenly(data_set: DataSet, n: int) -> Iterator[BenchmarkGraph]:
     """The first n planted graphs; n spread evenly over the newest tenth of real ones."""
     if data_set.training_graphs is not None:
         return islice(data_set.test_graphs(), n)
