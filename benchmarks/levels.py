@@ -1,4 +1,4 @@
-"""Are levels of communities those that were planted, beside graph-tool's and graspologic's?
+"""Are levels of communities those that were planted, beside those of other programs?
 
     python -m benchmarks.levels [--data FOLDER]
 
@@ -86,6 +86,21 @@ def graspologic(adjacency: csr_array, seed: int) -> Found:
     return filled(*table.T, n_nodes=adjacency.shape[0]), seconds
 
 
+def infomap(adjacency: csr_array, seed: int) -> Found:
+    """Levels of Infomap with more than one module, the best of ten trials as in other tables."""
+    from infomap import Infomap
+
+    upper = triu(adjacency, 1, format="coo")
+    search = Infomap(silent=True, seed=seed + 1, num_trials=10)
+    started = time.process_time()
+    search.add_links(list(zip(*(end.tolist() for end in upper.coords), strict=True)))
+    search.run()
+    seconds = time.process_time() - started
+    modules = search.get_multilevel_modules()
+    found = np.array([modules[node] for node in range(adjacency.shape[0])])
+    return [level for level in found.T if len(np.unique(level)) > 1] or [found[:, 0]], seconds
+
+
 def planted(out: float, near: float, seed: int) -> TwoLevels:
     """A graph of two levels."""
     return two_levels.generate(seed, out, near)
@@ -119,6 +134,7 @@ def main() -> None:
         "ours": (ours, options.graphs),
         "graph-tool": (graph_tool, options.graph_tool),
         "graspologic": (graspologic, options.graphs),
+        "Infomap": (infomap, options.graphs),
     }
     if not (options.graph_tool and graph_tool_peer.is_there()):
         del finds["graph-tool"]

@@ -246,7 +246,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.hierarchy_: pa.Table | None = None
         if self.levels:
             graph = finest_level(comparable(adjacency, model.bp.weight_exponent))
-            self.hierarchy_ = hierarchy_table(nodes, found, levels_of(graph, found, "all"))
+            self.hierarchy_ = hierarchy_table(
+                nodes, found, levels_of(graph, found, "all", self.seed)
+            )
         return found
 
     def predict_next(

@@ -15,6 +15,7 @@ from stream_icd.core.arrays import Floats
 from stream_icd.core.errors import BadInput, BadSettings, BadSnapshot
 from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.times import snapshot_id
 
 SECOND = timedelta(seconds=1)
 
@@ -39,8 +40,7 @@ def temporal_snapshots(
             of networkx-temporal, whose times are the numbers of its slices, from 0; or
             `TemporalData` of PyG. Edges that a window has more than once are one edge, and weigh
             as much as all of them: DyNetX and PyG have no other weights, the slices have `weight`.
-        name: that of the graph; the snapshots are `name/0`, `name/86400`, …, by the time at which
-            their windows begin.
+        name: that of the graph.
         every: length of a window, in units of the graph's times.
         unit: what a time of 1 is; 0 is the beginning of 1970.
 
@@ -55,7 +55,7 @@ def temporal_snapshots(
     ...     _ = contacts.add_interaction(src, dst, t=hour)
     >>> hour = timedelta(hours=1)
     >>> [(one.id, one.n_edges) for one in temporal_snapshots(contacts, "talk", every=24, unit=hour)]
-    [('talk/0', 2), ('talk/24', 1)]
+    [('talk/1970-01-01T00:00:00Z/P1D', 2), ('talk/1970-01-02T00:00:00Z/P1D', 1)]
     """
     if every < 1 or unit < MICROSECOND:
         raise BadSettings(f"every is {every} and unit {unit}: give a window that is not empty")
@@ -70,7 +70,7 @@ def temporal_snapshots(
             contacts.src.take(at),
             contacts.dst.take(at),
             graph=name,
-            id=f"{name}/{start}",
+            id=snapshot_id(name, window),
             window=window,
             weights=contacts.weights[at],
         )

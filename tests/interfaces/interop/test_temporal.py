@@ -44,7 +44,7 @@ def edges_of(snapshot: Snapshot) -> list[tuple[Any, Any, float]]:
 @pytest.mark.parametrize("form", [of_dynetx, of_networkx_temporal])
 def test_windows_have_the_edges_of_their_time(form: Any) -> None:
     cut = list(temporal_snapshots(form(CONTACTS), "talk", every=2, unit=timedelta(minutes=1)))
-    assert [one.id for one in cut] == ["talk/0", "talk/4"]
+    assert [one.id for one in cut] == [f"talk/1970-01-01T00:0{at}:00Z/PT2M" for at in (0, 4)]
     assert [edges_of(one) for one in cut] == [
         [("a", "b", 2.0), ("b", "c", 1.0)],
         [("c", "d", 1.0)],
@@ -69,7 +69,7 @@ def pyg(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("pyg")
 def test_events_of_pyg_are_sorted_into_windows() -> None:
     cut = list(temporal_snapshots(TemporalData([90_000, 5, 6]), "mails", every=86_400))
-    assert [one.id for one in cut] == ["mails/0", "mails/86400"]
+    assert [one.id for one in cut] == [f"mails/1970-01-0{day}T00:00:00Z/P1D" for day in (1, 2)]
     assert [edges_of(one) for one in cut] == [[(1, 2, 1.0), (1, 3, 1.0)], [(1, 3, 1.0)]]
 
 

@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numba.core.dispatcher import Dispatcher
 
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import Record
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.model import Method
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
@@ -81,18 +83,27 @@ def later_windows() -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    ("model", "method", "memory"),
+    ("model", "method", "memory", "more"),
     [
-        ("lfr", "bp", "off"),
-        ("lfr", "icd", "off"),
-        ("default", "bp", "off"),
-        ("default", "bp", "auto"),
+        ("lfr", "bp", "off", False),
+        ("lfr", "icd", "off", True),
+        ("default", "bp", "off", False),
+        ("default", "bp", "auto", False),
+        ("default", "bp", "auto", True),
     ],
 )
 def test_nothing_is_compiled_for_the_first_snapshots(
-    model: str, method: Method, memory: Literal["auto", "off"]
+    model: str, method: Method, memory: Literal["auto", "off"], *, more: bool
 ) -> None:
-    settings = DetectSettings(method=method, memory=memory, threads=1)
+    """With `more`, the communities of some nodes are known, and levels are wanted."""
+    known = Known(pa.array([1, 2, 8, 15]), np.array([0, 0, 1, 1], np.int32), fixed=False)
+    settings = DetectSettings(
+        method=method,
+        memory=memory,
+        threads=1,
+        levels=more,
+        known=dict.fromkeys(("g", "small", "later"), known) if more else {},
+    )
     work = Compiling(open_model(model), settings)
     with Processes(work, model, 1) as engine:
         engine.wait_until_warm(threading.Event())
