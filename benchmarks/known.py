@@ -2,8 +2,8 @@
 
     python -m benchmarks.known
 
-LFR graphs that nothing was chosen on, K unknown, model `default`. Writes its section of
-docs/python.md.
+LFR graphs that nothing was chosen on, model `default`: bp with K unknown, and K-means (icd), whose
+seeds they are, with K given. Writes its section of docs/python.md.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.core.arrays import NOBODY
-from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.known import find_with_known
+from stream_icd.methods.model import Method
 from stream_icd.methods.quality.agreement import ami
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import detect
 
+METHODS: tuple[Method, ...] = ("bp", "icd")
 MIXINGS = (0.5, 0.6, 0.65)
 SHARES = {"none": 0.0, "a twentieth": 0.05, "a tenth": 0.1, "a fifth": 0.2}
 N_NODES = 3000
 
 
-def score(mixing: float, share: float, *, fixed: bool, seed: int) -> float:
+def score(method: Method, mixing: float, share: float, *, fixed: bool, seed: int) -> float:
     """AMI in % of the nodes of a graph that are not known."""
     rng = np.random.default_rng(seed)
     planted = generate_lfr(rng, LfrSettings(N_NODES, mixing=mixing))
-    truth, parameters = planted.communities, open_model("default").model.bp
+    truth, k = planted.communities, planted.n_communities if method == "icd" else None
     known = np.full(N_NODES, NOBODY, np.int32)
     chosen = rng.permutation(N_NODES)[: round(share * N_NODES)]
     known[chosen] = np.unique(truth[chosen], return_inverse=True)[1]
-    if share:
-        labels = find_with_known(planted.adjacency(), parameters, known, fixed=fixed)[0]
-    else:
-        labels = find_communities(planted.adjacency(), parameters)
-    return 100 * ami(truth[known < 0], labels[known < 0])
+    given = known if share else None
+    model, graph = open_model("default").model, planted.adjacency()
+    found = detect(graph, model, k, method=method, threads=1, known=given, fixed=fixed).communities
+    return 100 * ami(truth[known < 0], found[known < 0])
 
 
 def main() -> None:
@@ -48,12 +48,14 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=5, help="graphs of each cell")
     options = parser.parse_args()
     seeds = range(TEST_SEED, TEST_SEED + options.graphs)
-    table = f"| known | {' | '.join(f'μ = {mixing}' for mixing in MIXINGS)} |\n|---|---|---|---|\n"
+    ways = [(method, mixing) for method in METHODS for mixing in MIXINGS]
+    table = f"| known | {' | '.join(f'{name}, μ = {mixing}' for name, mixing in ways)} |\n"
+    table += f"|---|{'---|' * len(ways)}\n"
     for name, share in SHARES.items():
         cells = []
-        for mixing in MIXINGS:
+        for method, mixing in ways:
             fixed, prior = (
-                np.mean([score(mixing, share, fixed=how, seed=seed) for seed in seeds])
+                np.mean([score(method, mixing, share, fixed=how, seed=seed) for seed in seeds])
                 for how in (True, False)
             )
             cells.append(f"{fixed:.1f}; {prior:.1f}" if share else f"{fixed:.1f}")
