@@ -49,7 +49,7 @@ from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.snapshots import encode_snapshot
@@ -106,12 +106,12 @@ def resident(name: str) -> int:
 
 
 def detecting(n_nodes: int) -> Iterator[int]:
-    work, relay = detection(), LocalRelay()
+    work, relay = detection(), Relay()
     records = [record(window(number, n_nodes), number) for number in range(2)]
     yield 0
     for one in records:
         work(one, relay)
-    yield len(relay.baton or b"")
+    yield len(relay.memory or b"")
 
 
 def archiving(n_nodes: int) -> Iterator[int]:
@@ -159,7 +159,7 @@ def size_figures(worker: str, n_nodes: int) -> Figures:
 
 def all_new(n_windows: int, n_nodes: int = 500) -> Figures:
     """Windows without any node of the one before; a row for each quarter."""
-    work, relay, rows = detection(), LocalRelay(), []
+    work, relay, rows = detection(), Relay(), []
     process, quarter = psutil.Process(), n_windows // 4
     for begin in range(0, n_windows, quarter):
         times = []
@@ -170,7 +170,7 @@ def all_new(n_windows: int, n_nodes: int = 500) -> Figures:
             times.append(1000 * (time.process_time() - since))
         resident = process.memory_info().rss / 2**20
         rows.append(
-            f"{begin + quarter:,} | {np.median(times):.1f} | {len(relay.baton or b'') / 1000:.1f}"
+            f"{begin + quarter:,} | {np.median(times):.1f} | {len(relay.memory or b'') / 1000:.1f}"
             f" | {resident:.0f}"
         )
         print(rows[-1], flush=True)

@@ -53,7 +53,7 @@ from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
 from stream_icd.streaming.execution.processes import Processes
-from stream_icd.streaming.execution.work import Engine, First, InProcess, LocalRelay
+from stream_icd.streaming.execution.work import Engine, First, InProcess, Relay
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.testbed.brokers import OPENERS, Broker
 
@@ -73,7 +73,7 @@ def bare(model: VersionedModel, snapshots: Iterable[Snapshot], memory: Memory) -
     settings, recent, relay = (
         DetectSettings(memory=memory, threads=1),
         RecentMemories(),
-        LocalRelay(),
+        Relay(),
     )
     for number, snapshot in enumerate(snapshots):
         began = time.process_time()
@@ -81,8 +81,8 @@ def bare(model: VersionedModel, snapshots: Iterable[Snapshot], memory: Memory) -
         detect_snapshot(snapshot, model, settings, memory=remembering if memory == "auto" else None)
         yield 1000 * (time.process_time() - began)
         if remembering.after is not None:
-            relay.pass_on(str(number).encode())  # stands for the memory, which is not encoded
-            recent.put(snapshot.graph, relay.baton or b"", remembering.after)
+            relay.memory = str(number).encode()  # stands for the memory, which is not encoded
+            recent.put(snapshot.graph, relay.memory or b"", remembering.after)
 
 
 class Detector:

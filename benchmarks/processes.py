@@ -49,7 +49,7 @@ from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.sources.generated import drifting_lfr
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import apache_kafka, wait_until
@@ -201,7 +201,7 @@ def costs(backlog: Backlog, memory: Memory) -> list[Cost]:
     settings = DetectSettings(memory=memory, memory_topic="memory", group="x", threads=1)
     work = RecordDetection(open_model(backlog.model), settings)
     work.warm_up()
-    relays: dict[str, LocalRelay] = defaultdict(LocalRelay)
+    relays: dict[str, Relay] = defaultdict(Relay)
     found = []
     for at, snapshot in enumerate(backlog.snapshots):
         sent = outgoing(SNAPSHOTS, encode_snapshot(snapshot))

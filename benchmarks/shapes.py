@@ -157,7 +157,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     from stream_icd.registry.find import open_model
     from stream_icd.streaming.detection.record import RecordDetection
     from stream_icd.streaming.detection.settings import DetectSettings
-    from stream_icd.streaming.execution.work import LocalRelay
+    from stream_icd.streaming.execution.work import Relay
     from stream_icd.wire.snapshots import encode_snapshot
 
     configure_logging()  # to standard error
@@ -185,7 +185,7 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
         method=method,  # type: ignore[arg-type]
         n_communities=KS[k](n_nodes),
     )
-    detect, relay = RecordDetection(open_model(name), settings), LocalRelay()
+    detect, relay = RecordDetection(open_model(name), settings), Relay()
     detect.warm_up()
     first, second = record(0), record(1)
     relays = (relay,) if detect.chain(first) else ()
@@ -194,15 +194,15 @@ def measure(shape: str, column: str, k: str, n: int) -> dict[str, float]:
     outcome = detect(second, *relays)
     seconds = process_time() - started
     assert isinstance(outcome, Processed), outcome
-    if relay.baton is not None:
-        decode_memory(relay.baton)  # the next window needs it
+    if relay.memory is not None:
+        decode_memory(relay.memory)  # the next window needs it
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
     return {
         "seconds": seconds,
         "mebibytes": peak,
         "communities": int(str(outcome.facts["communities"])),
         "message": len(second.value or b""),
-        "state": len(relay.baton or b""),
+        "state": len(relay.memory or b""),
     }
 
 

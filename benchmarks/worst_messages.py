@@ -44,7 +44,7 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.workers.step import Step
 from stream_icd.streaming.workers.track import Tracker
 from stream_icd.wire.arrow_stream import write_table
@@ -127,7 +127,7 @@ def detected(
 ) -> Costs:
     """The costs of a window after others, and its state."""
     settings = DetectSettings(memory="auto", method=method)  # type: ignore[arg-type]
-    detect, relay = RecordDetection(open_model(model), settings), LocalRelay()
+    detect, relay = RecordDetection(open_model(model), settings), Relay()
     detect.warm_up()
     relays = (relay,) if method == "bp" else ()
     number = 0
@@ -136,15 +136,15 @@ def detected(
         number += 1
     record = last(number)
     costs = measured(lambda: detect(record, *relays), record)
-    remembered = decode_memory(relay.baton).n_nodes if relay.baton else 0
-    return {**costs, "state": len(relay.baton or b""), "nodes": remembered}
+    remembered = decode_memory(relay.memory).n_nodes if relay.memory else 0
+    return {**costs, "state": len(relay.memory or b""), "nodes": remembered}
 
 
 def far_community() -> Costs:
     """The costs of reading a state in which a node has a community far above all others."""
-    relay = LocalRelay()
+    relay = Relay()
     RecordDetection(open_model("default"), DetectSettings(memory="auto"))(small(0), relay)
-    table = pa.ipc.open_stream(relay.baton).read_all()
+    table = pa.ipc.open_stream(relay.memory).read_all()
     at = next(at for at, name in enumerate(table.column_names) if name.endswith("community_0"))
     field, labels = table.schema.field(at), table.column(at).to_numpy().copy()
     labels[-1] = np.iinfo(labels.dtype).max

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, islice
 
-from stream_icd.streaming.execution.work import IN_HAND_OF_CHAINS, Chains, First, Waiting, next_jobs
+from stream_icd.streaming.execution.work import IN_HAND_OF_CHAINS, Chain, Relay, Waiting, next_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class Cost:
 
 def makespan(windows: Sequence[Cost], processes: int) -> float:
     """Return the seconds until all windows are done by processes with a core each."""
-    chains, rest, order = Chains(First()), iter(enumerate(windows)), count()
+    chains = {one.chain: Chain(one.chain, Relay()) for one in windows if one.chain is not None}
+    rest, order = iter(enumerate(windows)), count()
     waiting: list[Waiting[int, None]] = []
-    events: list[tuple[float, int, Waiting[int, None], bool]] = []  # whether a process is idle then
+    events: list[tuple[float, int, int, list[Waiting[int, None]]]] = []  # of the last job: all
     done: set[int] = set()
     now, free, oldest = 0.0, processes, 0
 
     def submit(most: int) -> None:
         for at, window in islice(rest, most):
-            link = None if window.chain is None else chains.link(window.chain)
-            waiting.append(Waiting(at, link))
+            waiting.append(Waiting(at, None if window.chain is None else chains[window.chain]))
 
     submit(processes * IN_HAND_OF_CHAINS)
     while waiting or events:
@@ -45,12 +45,13 @@ def makespan(windows: Sequence[Cost], processes: int) -> float:
             free, ends = free - 1, now
             for one in jobs:
                 ends += windows[one.job].seconds
-                heappush(events, (ends, next(order), one, one is jobs[-1]))
-        now, _, one, is_last = heappop(events)
-        if one.link is not None:
-            one.link.pass_on(b"")
-        free += is_last
-        done.add(one.job)
+                heappush(events, (ends, next(order), one.job, jobs if one is jobs[-1] else []))
+        now, _, at, ended = heappop(events)
+        free += bool(ended)
+        for one in ended:
+            if one.chain is not None:
+                one.chain.is_running = False
+        done.add(at)
         while oldest in done:  # results are published in order, then the next window is read
             oldest += 1
             submit(1)

@@ -19,14 +19,7 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.kafka.waiting import Stop
-from stream_icd.streaming.execution.work import (
-    IN_HAND,
-    Baton,
-    First,
-    LocalRelay,
-    done_in_chain,
-    in_order,
-)
+from stream_icd.streaming.execution.work import IN_HAND, First, Relay, in_order, run_job
 
 LOOK_EVERY_S = 0.5
 
@@ -157,12 +150,10 @@ class _Detector:
     def __init__(self, redetection: Redetection) -> None:
         self._redetection = redetection
 
-    def detect(self, job: Job, memory: Baton) -> tuple[Any, Baton]:
+    def detect(self, job: Job, memory: bytes | None) -> tuple[Any, bytes | None]:
         """Return the outcome of a job, and the memory after it."""
-        if self._redetection.chain(job) is None:
-            return self._redetection(job), None
-        relay = LocalRelay(memory)
-        return done_in_chain(self._redetection, job, relay), relay.baton
+        relay = None if self._redetection.chain(job) is None else Relay(memory)
+        return run_job(self._redetection, job, relay), None if relay is None else relay.memory
 
 
 @contextmanager

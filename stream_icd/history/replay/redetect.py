@@ -160,8 +160,8 @@ class Smoothing(Detection):
     """The work on a graph: it returns the outcome of each window."""
 
     def __call__(self, graph: Graph, relay: Relay | None = None) -> tuple[Outcome, ...]:
-        baton = None if relay is None else relay.take()
-        memory = None if baton is None else decode_memory(baton)
+        encoded = None if relay is None else relay.memory
+        memory = None if encoded is None else decode_memory(encoded)
         snapshots: dict[int, Snapshot] = {}
         outcomes: dict[int, Outcome] = {}
         for at, job in enumerate(graph):

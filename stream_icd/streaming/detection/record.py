@@ -30,7 +30,7 @@ from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance, sent_bytes
-from stream_icd.streaming.execution.work import LocalRelay, Relay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unordered
@@ -120,7 +120,7 @@ class Detection:
         from stream_icd.methods.bp.memberships import compile_memberships  # as `detected`
 
         compile_memberships()
-        relay = LocalRelay() if self.remembers else None
+        relay = Relay() if self.remembers else None
         settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
         small = Detection(self.model, settings, recent=decoded)
         for message in first_messages():

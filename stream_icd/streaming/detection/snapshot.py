@@ -286,7 +286,7 @@ class Remembering:
     ) -> tuple[Remembered, MemoryUse]:
         """Return the communities, and what memory contributed; for `spent`, see `finding`."""
         method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
-        if (encoded := self.relay.take()) is not None:
+        if (encoded := self.relay.memory) is not None:
             self.before = self._read(snapshot.graph, encoded)
             if said := change_of_kind(self.before.nodes, snapshot.nodes):
                 structlog.get_logger().warning(said, graph=snapshot.graph, snapshot=snapshot.id)
@@ -347,7 +347,7 @@ class Remembering:
             )
         encoded = record.value or b""
         self.recent.put(communities.graph, encoded, self.after)
-        self.relay.pass_on(encoded)
+        self.relay.memory = encoded
         return record
 
     def _read(self, graph: str, encoded: bytes) -> Memory:

@@ -17,7 +17,6 @@ import structlog
 from threadpoolctl import threadpool_limits
 
 from stream_icd.core.errors import (
-    BadMemory,
     CrashedWorker,
     ModelDamaged,
     OverBudget,
@@ -32,15 +31,16 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.execution.work import (
     IN_HAND_OF_CHAINS,
-    Chains,
+    Chain,
     Engine,
     First,
+    Relay,
     Settings,
     Waiting,
     Work,
     in_order,
     next_jobs,
-    started_anew,
+    run_job,
 )
 from stream_icd.streaming.execution.worker_process import AllowedJob, WorkerProcess
 
@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """A job in progress: its wall-clock time without waiting for others, and the limit of that."""
+    """A job in progress: its wall-clock time, and the limit of that."""
 
     name: str
     seconds: float
@@ -160,12 +160,16 @@ class Processes(Generic[Job, Result]):
             Overloaded: with `again`, that happened in each of 3 attempts at a job.
             WorkersLost: no process could be opened. Errors of jobs are raised as well.
         """
-        chains = Chains(first)
+        chains: dict[str, Chain] = {}
+
+        def waiting(job: Job) -> Waiting[Job, Result | Refused]:
+            name = self._work.chain(job)
+            if name is not None and name not in chains:
+                chains[name] = Chain(name, first.relay(name))
+            return Waiting(job, None if name is None else chains[name])
 
         def submit(some: Sequence[Job]) -> list[Future[Result | Refused]]:
-            added: list[Waiting[Job, Result | Refused]] = [
-                Waiting(job, chains.link(self._work.chain(job))) for job in some
-            ]
+            added = list(map(waiting, some))
             with self._lock:
                 self._waiting += added
             for _ in added[: self._count]:
@@ -178,19 +182,20 @@ class Processes(Generic[Job, Result]):
             with self._lock:
                 for job in chain(self._waiting, *self._at.values()):
                     job.future.cancel()
+                self._waiting.clear()
                 for process in self._at:
                     process.end()
             raise
 
     def _run_next(self) -> None:
-        """Run jobs until all that are left wait for one in progress, whose thread goes on."""
+        """Run jobs until all that are left are of chains that other threads go on with."""
         if not (jobs := self._next_jobs()):
             return
         process = self._idle.get()
         try:
             while jobs:
                 process = self._finish(jobs, process)
-                jobs = self._next_jobs()
+                jobs = self._next_jobs(jobs)
         finally:
             self._idle.put(process)
 
@@ -209,9 +214,18 @@ class Processes(Generic[Job, Result]):
                     job.failed(error)
         return process
 
-    def _next_jobs(self) -> list[Waiting[Job, Result | Refused]]:
+    def _next_jobs(
+        self, ended: Sequence[Waiting[Job, Result | Refused]] = ()
+    ) -> list[Waiting[Job, Result | Refused]]:
+        """Take the next jobs after those that ended; another thread looks at what is left."""
         with self._lock:
-            return next_jobs(self._waiting, self._count)
+            for job in ended:
+                if job.chain is not None:
+                    job.chain.is_running = False
+            jobs = next_jobs(self._waiting, self._count)
+            if ended and self._waiting and not self._closed:
+                self._threads.submit(self._run_next)
+        return jobs
 
     def _run(
         self, jobs: list[Waiting[Job, Result | Refused]], process: WorkerProcess
@@ -220,14 +234,15 @@ class Processes(Generic[Job, Result]):
 
         Returns the process, or the one that has replaced it.
         """
-        allowed = [AllowedJob(one.job, self._work.allowance(one.job), one.link) for one in jobs]
         job = jobs[0]
+        sent = jobs if job.instead is None else jobs[:1]  # what it begins with is for it alone
+        allowed = [AllowedJob(one.job, self._work.allowance(one.job), one.chain) for one in sent]
         try:
             process = self._open_one(process)
             with self._lock:
                 self._at[process] = jobs
             answers = process.run(allowed)
-            for job in jobs:
+            for job in sent:
                 succeeded, result = next(answers)
                 if isinstance(result, MemoryError):
                     raise result
@@ -287,10 +302,10 @@ class Processes(Generic[Job, Result]):
 
     def _failed(self, job: Waiting[Job, Result | Refused], error: BaseException) -> None:
         """Give a job up; but if it failed with the memory of its graph, that starts anew."""
-        link = job.link if isinstance(error, OverBudget | Overloaded | BadMemory) else None
-        if link is not None and link.took is not None and link.instead is None:
-            link.instead, job.attempts = started_anew(link.took, self._name(job), error), 0
-        elif isinstance(error, OverBudget):
+        ended = isinstance(error, OverBudget | Overloaded)
+        if ended and job.start_anew(self._name(job), error):
+            return
+        if isinstance(error, OverBudget):
             job.done(Refused("budget", error))
         else:
             job.failed(error)
@@ -340,4 +355,8 @@ def open_work(
         raise ModelDamaged(f"model {model_name} was {version} and is now {model.version}")
     work = kind(model, settings)
     work.warm_up()
-    return work
+    return partial(_run, work)
+
+
+def _run(work: Work[Job, Result], job: Job, relay: Relay | None = None) -> Result:
+    return run_job(work, job, relay)

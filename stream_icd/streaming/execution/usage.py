@@ -6,8 +6,7 @@ Imports little: a program starts the server of worker processes before it import
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -30,13 +29,12 @@ class Meter:
 
     def __init__(self, pid: int) -> None:
         self._process: psutil.Process | None = None
-        self._stopped_at: float | None = None
         with suppress(psutil.NoSuchProcess):  # it has ended
             self._process = psutil.Process(pid)
         self.reset()
 
     def reset(self) -> None:
-        self._since, self._stopped_at = time.monotonic(), None
+        self._since = time.monotonic()
         self._cpu, self._memory = self._now()
 
     def read(self) -> Usage:
@@ -46,15 +44,7 @@ class Meter:
 
     @property
     def clock_seconds(self) -> float:
-        return (self._stopped_at or time.monotonic()) - self._since
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Do not count the wall-clock time of the block."""
-        self._stopped_at = at = time.monotonic()
-        yield
-        self._since += time.monotonic() - at
-        self._stopped_at = None
+        return time.monotonic() - self._since
 
     @property
     def is_running(self) -> bool:

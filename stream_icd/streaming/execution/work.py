@@ -1,15 +1,15 @@
 """Work on jobs, the engines that run it, the engine of this process, and what all engines share.
 
-A job of a chain gets what the job before it hands on: the memory of their graph. Jobs of a chain
-may run in different processes. The other engines are `execution.processes` and
-`replay.ray_engine`.
+Jobs of a chain follow each other, as the windows of a graph do: each begins with the memory that
+the one before left. So one process at a time has the jobs of a chain. The other engines are
+`execution.processes` and `replay.ray_engine`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,9 +27,6 @@ Outcome = TypeVar("Outcome")
 Handle = TypeVar("Handle")
 JobIn = TypeVar("JobIn", contravariant=True)
 OutcomeOut = TypeVar("OutcomeOut", covariant=True)
-
-Baton = bytes | None
-"""The encoded memory that is handed on; None at the start of a chain."""
 
 
 class Settings(Protocol):
@@ -65,43 +62,33 @@ class Work(Protocol[JobIn, OutcomeOut]):
         """Make the first job as fast as later ones."""
 
 
-class Relay(Protocol):
-    """A job's connection to its chain."""
-
-    @property
-    def most_bytes(self) -> float:
-        """The size that the message of what is handed on may have."""
-
-    def take(self) -> Baton:
-        """Return what the job before handed on; if it has not ended yet, wait for it here."""
-
-    def pass_on(self, baton: bytes) -> None:
-        """Hand something on when the job is done; the next one of the chain continues with it.
-
-        A job that hands nothing on, or that fails, hands on what it could take.
-        """
-
-
 @dataclass(slots=True)
-class LocalRelay:
-    """A relay within one process: `baton` is what the job takes, then what it handed on."""
+class Relay:
+    """What the jobs of a chain hand on.
 
-    baton: Baton = None
+    Attributes:
+        memory: encoded: what the next job begins with, None at the start. A job replaces it by
+            what it leaves; one that leaves it alone, or fails, changes nothing for the next.
+        most_bytes: the size that its message may have.
+    """
+
+    memory: bytes | None = None
     most_bytes: float = math.inf
-
-    def take(self) -> Baton:
-        return self.baton
-
-    def pass_on(self, baton: bytes) -> None:
-        self.baton = baton
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What the first job of each chain takes; by default nothing. For `most_bytes`, see `Relay`."""
+    """What the first job of each chain begins with; by default nothing.
 
-    of_chain: Callable[[str], Baton] = lambda _chain: None
+    For `most_bytes`, see `Relay`.
+    """
+
+    of_chain: Callable[[str], bytes | None] = lambda _chain: None
     most_bytes: float = math.inf
+
+    def relay(self, chain: str) -> Relay:
+        """Return the relay that a chain begins with."""
+        return Relay(self.of_chain(chain), self.most_bytes)
 
 
 Engine = Callable[[Iterable[Job], First], Iterator[tuple[Job, Outcome]]]
@@ -117,34 +104,37 @@ class InProcess(Generic[Job, Outcome]):
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /
     ) -> Iterator[tuple[Job, Outcome]]:
-        relays: dict[str, LocalRelay] = {}
+        relays: dict[str, Relay] = {}
         for job in jobs:
             chain = self.work.chain(job)
-            if chain is None:
-                yield job, self.work(job)
-                continue
-            if chain not in relays:
-                relays[chain] = LocalRelay(first.of_chain(chain), first.most_bytes)
-            yield job, done_in_chain(self.work, job, relays[chain])
+            if chain is not None and chain not in relays:
+                relays[chain] = first.relay(chain)
+            yield job, run_job(self.work, job, None if chain is None else relays[chain])
 
 
-def done_in_chain(work: Work[Job, Outcome], job: Job, relay: LocalRelay) -> Outcome:
-    """Run a job in this process; if its graph's memory cannot be used, the graph starts anew."""
-    took = relay.baton
+def run_job(work: Work[Job, Outcome], job: Job, relay: Relay | None) -> Outcome:
+    """Run a job in this process; if its graph's memory cannot be used, the graph starts anew.
+
+    relay: None if the job belongs to no chain.
+    """
+    if relay is None:
+        return work(job)
+    memory = relay.memory
     try:
         return work(job, relay)
     except BadMemory as error:
-        if took is None:
+        if memory is None:
             raise
-        instead = relay.baton = started_anew(took, work.name(job), error)
-    outcome = work(job, relay)
-    if relay.baton is instead:  # it handed nothing on
-        relay.baton = took
-    return outcome
+        instead = relay.memory = started_anew(memory, work.name(job), error)
+    try:
+        return work(job, relay)
+    finally:
+        if relay.memory is instead:  # it left nothing
+            relay.memory = memory
 
 
 def started_anew(memory: bytes, job: str, reason: object) -> bytes:
-    """Return what a job takes instead of a memory that cannot be used, and log the reason."""
+    """Return what a job begins with instead of a memory that cannot be used; log the reason."""
     # It imports Numba, which the main process of a detector needs only here.
     from stream_icd.methods.memory.encoding import anew
 
@@ -160,53 +150,12 @@ IN_HAND_OF_CHAINS = 2 * IN_HAND
 
 
 @dataclass(slots=True, eq=False)
-class Link:
-    """The place of a job in its chain, in the process that distributes the jobs."""
+class Chain:
+    """A chain, in the process that distributes its jobs."""
 
-    chain: str
-    before: Future[Baton]  # what the job before hands on
-    after: Future[Baton]  # what this job hands on
-    most_bytes: float = math.inf
-    took: Baton = None  # what the job has taken; None if nothing
-    instead: Baton = None  # what the job takes instead of that, if it cannot work with it
-
-    @property
-    def is_ready(self) -> bool:
-        return self.before.done()
-
-    def take(self) -> Baton:
-        """Return what the job before handed on, or `instead`; wait for it if necessary."""
-        self.took = self.before.result() if self.instead is None else self.instead
-        return self.took
-
-    def pass_on(self, baton: Baton) -> None:
-        """Hand something on; only the first call counts: a job that runs again repeats it."""
-        if not self.after.done():
-            self.after.set_result(baton)
-
-    def ended(self) -> None:
-        """The job has ended: unless it handed something on, the next one takes what it took."""
-        if not self.after.done():
-            self.before.add_done_callback(lambda before: self.pass_on(before.result()))
-
-
-@dataclass(slots=True)
-class Chains:
-    """The links of jobs, in the order of the jobs."""
-
-    first: First
-    _last: dict[str, Future[Baton]] = field(default_factory=dict)
-
-    def link(self, chain: str | None) -> Link | None:
-        """Return the link of the chain's next job; None if the job depends on no other."""
-        if chain is None:
-            return None
-        if chain not in self._last:
-            self._last[chain] = Future()
-            self._last[chain].set_result(self.first.of_chain(chain))
-        link = Link(chain, self._last[chain], Future(), self.first.most_bytes)
-        self._last[chain] = link.after
-        return link
+    name: str
+    relay: Relay
+    is_running: bool = False  # a process has jobs of it
 
 
 @dataclass(slots=True, eq=False)
@@ -214,64 +163,62 @@ class Waiting(Generic[Job, Outcome]):
     """A job that waits for a process, or for its outcome; cancelled if nobody waits for it."""
 
     job: Job
-    link: Link | None  # its place in its chain, if it belongs to one
+    chain: Chain | None  # if it belongs to one
     attempts: int = 0  # how many processes have ended while they worked on it
     future: Future[Outcome] = field(default_factory=Future)
+    instead: bytes | None = None  # what it begins with instead of a memory that it fails with
+    _memory: bytes | None = None  # that memory, which the next job begins with if it leaves none
 
-    def __post_init__(self) -> None:
-        if (link := self.link) is not None:
-            self.future.add_done_callback(lambda _: link.ended())
-
-    @property
-    def chain(self) -> str | None:
-        return None if self.link is None else self.link.chain
+    def start_anew(self, name: str, reason: object) -> bool:
+        """Begin without the memory of the graph from now on; False if there is none to blame."""
+        if self.chain is None or self.chain.relay.memory is None or self.instead is not None:
+            return False
+        self._memory, self.attempts = self.chain.relay.memory, 0
+        self.instead = self.chain.relay.memory = started_anew(self._memory, name, reason)
+        return True
 
     def done(self, result: Outcome) -> None:
+        self._ended()
         with suppress(InvalidStateError):
             self.future.set_result(result)
 
     def failed(self, error: BaseException) -> None:
+        self._ended()
         with suppress(InvalidStateError):
             self.future.set_exception(error)
+
+    def _ended(self) -> None:
+        relay = None if self.chain is None or self.instead is None else self.chain.relay
+        if relay is not None and relay.memory is self.instead:  # it left nothing
+            relay.memory = self._memory
 
 
 def next_jobs(
     waiting: list[Waiting[Job, Outcome]], n_processes: int
 ) -> list[Waiting[Job, Outcome]]:
     """Remove the jobs that a process runs next, one after the other, and return them; none if all
-    wait for jobs in progress.
+    are of chains that other processes run.
 
     Between two of them it waits for no message, which would take a millisecond. If there is work
-    for other processes, it gets half of its share, so that all end at about the same time.
-
-    A job that can run at once comes first; of these, one of the chain with most jobs waiting, so
-    that chains end together; of these, the first one. What follows it in its chain comes next: in
-    another process, its memory would have to be read.
+    for other processes, it gets half of its share, so that all end at about the same time. Those
+    of the chain with most jobs waiting come first, so that chains end together.
     """
     left = Counter(job.chain for job in waiting)
     n_at_once = min(n_processes, len(left) + max(left[None] - 1, 0))
     share = len(waiting) if n_at_once < 2 else math.ceil(len(waiting) / (2 * n_at_once))
-    begun: list[Waiting[Job, Outcome]] = []
-    while len(begun) < min(share, IN_HAND):
-        last = begun[-1].link if begun else None
-        urgencies = [_urgency(job.link, last, left) for job in waiting]
-        most = max(urgencies)
-        if most == (False, 0):
-            break
-        begun.append(waiting.pop(urgencies.index(most)))
-        left[begun[-1].chain] -= 1
+    place = {job.chain: at for at, job in reversed(list(enumerate(waiting)))}
+
+    def urgency(at: int) -> tuple[int, int]:
+        chain = waiting[at].chain
+        return (-1, at) if chain is None else (-left[chain], place[chain])
+
+    ready = (at for at, job in enumerate(waiting) if not (job.chain and job.chain.is_running))
+    begun = [waiting[at] for at in sorted(ready, key=urgency)[: min(share, IN_HAND)]]
+    for job in begun:
+        waiting.remove(job)
+        if job.chain is not None:
+            job.chain.is_running = True
     return begun
-
-
-def _urgency(
-    link: Link | None, last: Link | None, left: Mapping[str | None, int]
-) -> tuple[bool, int]:
-    """Return whether a job follows the last one, and if it can run at once, how many of its chain
-    are `left`."""
-    if link is None:
-        return False, 1
-    follows = last is not None and link.before is last.after
-    return follows, left[link.chain] if link.is_ready else 0
 
 
 def in_order(

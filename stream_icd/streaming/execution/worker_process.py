@@ -17,7 +17,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -29,7 +28,7 @@ from stream_icd.streaming.execution.usage import Meter
 
 if TYPE_CHECKING:
     from stream_icd.streaming.execution.budget import Allowance
-    from stream_icd.streaming.execution.work import Baton, Link
+    from stream_icd.streaming.execution.work import Chain
 
 LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
@@ -86,20 +85,11 @@ def _deaf_from_the_start() -> Iterator[None]:
 
 
 class AllowedJob(NamedTuple):
-    """A job for a worker process, what it may use, and its place in its chain, if it has one."""
+    """A job for a worker process, what it may use, and its chain, if it belongs to one."""
 
     job: Any
     allowance: Allowance
-    link: Link | None = None
-
-
-def _sent(link: Link | None) -> tuple[str, float, bool, Baton] | None:
-    """Return what the relay of a job begins with: what the job takes, too, if that is there."""
-    if link is None:
-        return None
-    if link.is_ready and link.instead is None:
-        return link.chain, link.most_bytes, True, link.before.result()
-    return link.chain, link.most_bytes, False, None
+    chain: Chain | None = None
 
 
 class WorkerProcess:
@@ -112,14 +102,14 @@ class WorkerProcess:
             chain is run with its `Relay` as a second argument.
 
     Attributes:
-        at_work: the job in progress, with its limits, which may grow; None: there is none.
-        meter: measures it, without the time in which it waits.
+        at_work: the job in progress, with its limits; None: there is none.
+        meter: measures it.
 
     Raises:
         WorkersLost: the server cannot be started, or is killed again and again.
     """
 
-    def __init__(self, opening: Callable[[], Callable[[Any], Any]]) -> None:
+    def __init__(self, opening: Callable[[], Callable[..., Any]]) -> None:
         self._line, theirs = CONTEXT.Pipe()
         arguments = theirs, opening, dict(os.environ)
         self._process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
@@ -155,9 +145,8 @@ class WorkerProcess:
     def run(self, jobs: Sequence[AllowedJob]) -> Iterator[tuple[bool, Any]]:
         """Run jobs one after the other, until one fails.
 
-        Yields whether each succeeded, and its result or error. Limits grow with what a job takes
-        from the job before it. Time in which it waits for that does not count. What it hands on is
-        handed on if it succeeds.
+        Yields whether each succeeded, and its result or error. Limits grow with the memory that a
+        job begins with. Its chain has the memory that it leaves as soon as it succeeds.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
@@ -167,36 +156,24 @@ class WorkerProcess:
         if not succeeded:
             yield succeeded, error
             return
-        self._line.send([(one.job, _sent(one.link)) for one in jobs])
+        relays = {one.chain.name: one.chain.relay for one in jobs if one.chain is not None}
+        names = [None if one.chain is None else one.chain.name for one in jobs]
+        self._line.send((list(zip((one.job for one in jobs), names, strict=True)), relays))
         for one in jobs:
+            memory = None if one.chain is None else one.chain.relay.memory
             self.meter.reset()
-            self.at_work = one
+            self.at_work = one._replace(allowance=one.allowance.with_state(len(memory or b"")))
             try:
-                answer = self._answer(one)
+                while not self._line.poll(LOOK_EVERY_S):
+                    self.at_work.allowance.check(self.meter.read())
             finally:
                 self.at_work = None
+            answer, left = self._line.recv()
+            if one.chain is not None and answer[0] and left is not None:
+                one.chain.relay.memory = left
             yield answer
             if not answer[0]:
                 return
-
-    def _answer(self, job: AllowedJob) -> tuple[bool, Any]:
-        limits, link = job.allowance, job.link
-        while True:
-            while not self._line.poll(LOOK_EVERY_S):
-                limits.check(self.meter.read())
-            said: tuple[tuple[bool, Any], Baton] | bool = self._line.recv()
-            if not isinstance(said, bool):
-                answer, baton = said
-                if link is not None and baton is not None and answer[0]:
-                    link.pass_on(baton)
-                return answer
-            assert link is not None, "only a job of a chain takes something"
-            with self.meter.stopped():
-                taken = link.take()
-                limits = job.allowance.with_state(len(taken or b""))
-                self.at_work = job._replace(allowance=limits)
-                if said:
-                    self._line.send(taken)
 
     def end(self) -> int | None:
         """Kill the process if it is still running; return its exit status."""
@@ -221,33 +198,8 @@ def _start(process: ForkServerProcess) -> None:
                 time.sleep(PAUSE_S)
 
 
-@dataclass(slots=True)
-class _PipeRelay:
-    """The relay of a chain in a worker process, for jobs that run one after the other.
-
-    It tells the parent that a job takes something, and whether the parent has to send it: it may
-    have come with the job, or the job before may have handed it on here.
-    """
-
-    line: Connection
-    most_bytes: float
-    is_here: bool
-    baton: Baton
-    handed_on: Baton = None
-
-    def take(self) -> Baton:
-        self.line.send(not self.is_here)
-        if not self.is_here:
-            self.baton, self.is_here = self.line.recv(), True
-        return self.baton
-
-    def pass_on(self, baton: bytes) -> None:
-        self.baton = self.handed_on = baton
-        self.is_here = True
-
-
 def _serve(
-    line: Connection, opening: Callable[[], Callable[[Any], Any]], environment: Mapping[str, str]
+    line: Connection, opening: Callable[[], Callable[..., Any]], environment: Mapping[str, str]
 ) -> None:
     """Run jobs, one after the other; the main function of the process.
 
@@ -263,18 +215,13 @@ def _serve(
     with suppress(EOFError, ConnectionError):  # the parent has ended
         line.send((opened, None if opened else work))
         while opened:
-            relays: dict[str, _PipeRelay] = {}
-            for job, link in line.recv():
-                if link is None:
-                    answer, baton = _attempted(work, job), None
-                else:
-                    chain, *begins_with = link
-                    relay = relays.setdefault(chain, _PipeRelay(line, *begins_with))
-                    relay.handed_on = None
-                    answer, baton = _attempted(work, job, relay), relay.handed_on
-                    if baton is None:  # it may have taken what was meant for it alone
-                        del relays[chain]
-                line.send((answer, baton))
+            jobs, relays = line.recv()
+            for job, chain in jobs:
+                relay = None if chain is None else relays[chain]
+                before = None if relay is None else relay.memory
+                answer = _attempted(work, job) if relay is None else _attempted(work, job, relay)
+                after = None if relay is None else relay.memory
+                line.send((answer, None if after is before else after))
                 if not answer[0]:
                     break
 

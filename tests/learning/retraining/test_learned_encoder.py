@@ -46,7 +46,7 @@ from stream_icd.sources.generated import planted_snapshots
 from stream_icd.streaming.detection.record import Detection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.lessons import small_windows
@@ -144,7 +144,7 @@ def _published(
 ) -> list[np.ndarray]:
     """What a detector publishes for these windows."""
     settings = DetectSettings(memory=memory, method=method, threads=1)
-    detector, relay = Detection(VersionedModel("m@0", model), settings), LocalRelay()
+    detector, relay = Detection(VersionedModel("m@0", model), settings), Relay()
     relay = relay if detector.remembers else None
     return [detector.detected(lambda w=one: w, relay).communities.labels for one in windows]
 

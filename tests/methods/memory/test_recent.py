@@ -22,7 +22,7 @@ from stream_icd.methods.memory.recent import A_GRAPH, MOST_KEPT, RecentMemories
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from tests.streaming.workers.remembered import records
 from tests.testbed.drifting import remembering_model, stream
 
@@ -42,7 +42,7 @@ def coming_and_going(count: int) -> list[Snapshot]:
 
 def states(work: RecordDetection) -> list[bytes]:
     """The encoded memory after each window, found with one relay."""
-    relay, found = LocalRelay(), []
+    relay, found = Relay(), []
     for record in records(coming_and_going(12)):
         outcome = work(record, relay)
         assert isinstance(outcome, Processed)

@@ -1,4 +1,4 @@
-"""Which jobs a process gets, and what a job takes from the one before it in its chain."""
+"""Which jobs a process gets, and what a job begins with that the one before it has left."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from stream_icd.streaming.execution import work
 from stream_icd.streaming.execution.budget import Allowance
-from stream_icd.streaming.execution.work import IN_HAND, Chains, First, Relay, Waiting, next_jobs
+from stream_icd.streaming.execution.work import IN_HAND, Chain, Relay, Waiting, next_jobs
 from stream_icd.streaming.execution.worker_process import AllowedJob, WorkerProcess
 
 ENOUGH = Allowance(seconds=60, memory_bytes=1 << 30)
@@ -15,10 +16,9 @@ ENOUGH = Allowance(seconds=60, memory_bytes=1 << 30)
 
 def waiting(names: str) -> list[Waiting[str, None]]:
     """Jobs such as "a1 b1 a2", of the chains a and b; those that begin with "-" are of no chain."""
-    chains = Chains(First())
+    chains = {name[0]: Chain(name[0], Relay()) for name in names.split()}
     return [
-        Waiting(name, None if name.startswith("-") else chains.link(name[0]))
-        for name in names.split()
+        Waiting(name, None if name.startswith("-") else chains[name[0]]) for name in names.split()
     ]
 
 
@@ -53,36 +53,26 @@ def test_a_process_gets_no_more_than_it_may_have_in_hand() -> None:
     assert len(next_jobs(jobs, 1)) == IN_HAND
 
 
-def test_jobs_wait_for_the_process_that_has_the_memory_of_their_chain() -> None:
+def test_one_process_at_a_time_has_the_jobs_of_a_chain() -> None:
     jobs = waiting("a1 a2 a3 b1")
     (begun,) = next_jobs(jobs, 2)
     assert names([begun]) == "a1"
     assert names(next_jobs(jobs, 1)) == "b1"
     assert next_jobs(jobs, 1) == []
-    assert begun.link is not None
-    begun.link.pass_on(b"memory")
+    assert begun.chain is not None
+    begun.chain.is_running = False
     assert names(next_jobs(jobs, 1)) == "a2 a3"
 
 
-def test_a_job_that_is_cancelled_hands_on_what_it_could_take() -> None:
-    first, second, third = waiting("a1 a2 a3")
-    second.future.cancel()
-    assert first.link is not None
-    assert third.link is not None
-    assert not third.link.is_ready
-    first.link.pass_on(b"memory")
-    assert third.link.take() == b"memory"
-
-
 class Sums:
-    """Adds a number to what the job before handed on; "bad" raises, "look" hands nothing on."""
+    """Adds a number to what the job before left; "bad" raises, "look" leaves nothing."""
 
     def __call__(self, job: str, relay: Relay) -> str:
-        taken = relay.take() or b"0"
+        taken = relay.memory or b"0"
         if job == "bad":
             raise ValueError(taken)
         if job != "look":
-            relay.pass_on(b"%d" % (int(taken) + int(job)))
+            relay.memory = b"%d" % (int(taken) + int(job))
         return f"{taken.decode()} and {job}"
 
 
@@ -96,15 +86,13 @@ def process() -> Iterator[WorkerProcess]:
 def done(process: WorkerProcess, jobs: list[Waiting[str, None]]) -> list[str]:
     """The results of jobs named "chain+job"; stops where one fails."""
     results = []
-    allowed = [AllowedJob(one.job[1:], ENOUGH, one.link) for one in jobs]
-    for one, (succeeded, result) in zip(jobs, process.run(allowed), strict=False):
+    allowed = [AllowedJob(one.job[1:], ENOUGH, one.chain) for one in jobs]
+    for succeeded, result in process.run(allowed):
         results.append(result if succeeded else repr(result))
-        assert one.link is not None
-        one.link.ended()
     return results
 
 
-def test_jobs_take_what_the_one_before_in_their_chain_handed_on(process: WorkerProcess) -> None:
+def test_jobs_begin_with_what_the_one_before_in_their_chain_left(process: WorkerProcess) -> None:
     jobs = waiting("a1 b5 a2 alook a3 b1")
     assert done(process, jobs) == [
         "0 and 1",
@@ -114,8 +102,8 @@ def test_jobs_take_what_the_one_before_in_their_chain_handed_on(process: WorkerP
         "3 and 3",
         "5 and 1",
     ]
-    taken = [job.link.took for job in jobs if job.link is not None]
-    assert taken == [None, None, b"1", b"3", b"3", b"5"]
+    left = [job.chain.relay.memory for job in jobs[-2:] if job.chain is not None]
+    assert left == [b"6", b"6"]
 
 
 def test_what_follows_a_job_that_fails_is_not_run_until_it_is_decided(
@@ -126,9 +114,15 @@ def test_what_follows_a_job_that_fails_is_not_run_until_it_is_decided(
     assert done(process, jobs[2:]) == ["1 and 2"]
 
 
-def test_what_a_job_takes_instead_is_for_it_alone(process: WorkerProcess) -> None:
-    jobs = waiting("a5 alook a1")
-    done(process, jobs[:1])
-    assert jobs[1].link is not None
-    jobs[1].link.instead = b"0"
-    assert done(process, jobs[1:]) == ["0 and look", "5 and 1"]
+@pytest.mark.parametrize(("job", "next_begins_with"), [("look", "5"), ("1", "1")])
+def test_what_a_job_begins_with_instead_of_its_memory_is_for_it_alone(
+    process: WorkerProcess, monkeypatch: pytest.MonkeyPatch, job: str, next_begins_with: str
+) -> None:
+    monkeypatch.setattr(work, "started_anew", lambda *_: b"0")
+    first, damaged, last = waiting(f"a5 a{job} a1")
+    done(process, [first])
+    assert damaged.start_anew("a", "it fails with its memory")
+    assert not damaged.start_anew("a", "it fails without, too")
+    assert done(process, [damaged]) == [f"0 and {job}"]
+    damaged.done(None)
+    assert done(process, [last]) == [f"{next_begins_with} and 1"]

@@ -9,14 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 
 import pytest
 
 from stream_icd.core.errors import OverBudget
 from stream_icd.streaming.execution import worker_process
 from stream_icd.streaming.execution.budget import Allowance, Budget
-from stream_icd.streaming.execution.work import Baton, Link, Relay
+from stream_icd.streaming.execution.work import Chain, Relay
 from stream_icd.streaming.execution.worker_process import (
     AllowedJob,
     WorkerProcess,
@@ -44,12 +43,11 @@ def loaded() -> Callable[[str], bool]:
     return sys.modules.__contains__
 
 
-def taking() -> Callable[[str, Relay], None]:
-    return take_and_wait
+def sleeping() -> Callable[[str, Relay], None]:
+    return sleep_long
 
 
-def take_and_wait(_: str, relay: Relay) -> None:
-    relay.take()
+def sleep_long(_: str, __: Relay) -> None:
     time.sleep(600)
 
 
@@ -72,11 +70,11 @@ def test_processes_have_the_environment_of_when_they_start(monkeypatch: pytest.M
             process.end()
 
 
-def test_a_job_that_waits_for_the_one_before_is_not_late() -> None:
+def test_limits_of_a_job_grow_with_the_memory_that_it_begins_with() -> None:
     """Else /healthz would have a worker restarted whose jobs are all within their limits."""
-    process, before = WorkerProcess(taking), Future[Baton]()
+    process, memory = WorkerProcess(sleeping), bytes(10**6)
     allowance = Budget(seconds=1, seconds_per_mb=10).allowance(0)
-    job = AllowedJob("job", allowance, Link("g", before, Future()))
+    job = AllowedJob("job", allowance, Chain("g", Relay(memory)))
 
     def work() -> None:
         with contextlib.suppress(EOFError):  # it is ended meanwhile
@@ -84,15 +82,8 @@ def test_a_job_that_waits_for_the_one_before_is_not_late() -> None:
 
     waiting = threading.Thread(target=work)
     waiting.start()
-    wait_until(
-        lambda: process.at_work and process.meter.clock_seconds == process.meter.clock_seconds
-    )
-    assert process.at_work == job
-    before.set_result(bytes(10**6))
-    wait_until(lambda: process.at_work != job)
+    wait_until(lambda: process.at_work)
     assert process.at_work == job._replace(allowance=allowance.with_state(10**6))
-    at = process.meter.clock_seconds
-    wait_until(lambda: process.meter.clock_seconds > at)
     process.end()
     waiting.join(30)
     assert process.at_work is None

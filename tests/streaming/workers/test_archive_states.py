@@ -20,7 +20,7 @@ from stream_icd.methods.memory.encoding import FORMAT, METADATA, enclosed
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
@@ -32,7 +32,7 @@ from tests.testbed.drifting import remembering_model, stream
 def state() -> Record:
     """The state after a window, as it is in the memory topic."""
     work = RecordDetection(remembering_model(), DetectSettings(memory="auto", threads=1))
-    outcome = work(records(stream("g", 1))[0], LocalRelay())
+    outcome = work(records(stream("g", 1))[0], Relay())
     assert isinstance(outcome, Processed)
     assert outcome.state is not None
     record = outcome.state

@@ -45,7 +45,7 @@ class Deadly(RecordDetection):
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         _, _, way = dict(record.headers)["ce_id"].rpartition(b"/")
-        taken = b"" if relay is None else relay.take() or b""
+        taken = b"" if relay is None else relay.memory or b""
         remembers = bool(taken and decode_memory(taken).n_nodes)
         if way == b"kills" or (way == b"kills-with-memory" and remembers):
             (Path(os.environ[MARKS]) / f"{way.decode()}-{os.getpid()}").touch()

@@ -15,7 +15,7 @@ from stream_icd.kafka.messages.records import Processed
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import LocalRelay
+from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.communities import LEVELS, decode_communities, encode_communities
 from tests.streaming.workers.remembered import records
 
@@ -40,7 +40,7 @@ def windows(count: int) -> list[Snapshot]:
 
 
 def results(settings: DetectSettings, count: int) -> list[Communities]:
-    detection, relay, found = RecordDetection(open_model("default"), settings), LocalRelay(), []
+    detection, relay, found = RecordDetection(open_model("default"), settings), Relay(), []
     for record in records(windows(count)):
         done = detection(record, relay if settings.memory == "auto" else None)
         assert isinstance(done, Processed)

@@ -47,7 +47,7 @@ class Fragile(RecordDetection):
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         fails = dict(record.headers)["ce_id"].endswith(b"fails")
-        if fails and relay is not None and (state := relay.take()) and decode_memory(state).n_nodes:
+        if fails and relay is not None and (state := relay.memory) and decode_memory(state).n_nodes:
             self.fail()
         return super().__call__(record, relay)
 
