@@ -26,7 +26,7 @@ from scipy.sparse import coo_array, csr_array
 from benchmarks.shared.comparison import mean_and_error
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
 from stream_icd.core.arrays import Labels, n_distinct
-from stream_icd.learning.training.icd.learn_edges import learn_edges
+from stream_icd.learning.training.icd.learn_edges import learn_by_turns, learn_edges
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
@@ -162,7 +162,10 @@ def _learned(
 ) -> None:
     started = time.process_time()
     recipe = LEARNED.changed(seed=seed)
-    learned = learn_edges(past, recipe, validation=validation)
+    if validation:
+        learned = learn_edges(past, recipe, validation=validation)
+    else:
+        learned, _ = learn_by_turns(past, recipe)
     losses = ", ".join(f"{one.after:.4f}" for one in learned.rounds)
     spent = time.process_time() - started
     Console().print(f"learned in {spent:.0f} CPU s; cross entropy by round: {losses}")

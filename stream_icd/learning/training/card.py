@@ -263,10 +263,13 @@ def encoder_section(proof: EncoderProof | None) -> str:
         for one in proof.scores
     )
     n, graphs = proof.n_validation, "graph" if proof.n_validation == 1 else "graphs"
+    on, taken = f"on {n} {graphs} that it did not learn from", "The highest mean of both columns"
+    if proof.by_turns:
+        on = f"on {n} graphs, each after learning from the others"
+        taken = "Of those that are a sure gain over the first, the highest mean"
     return f"""{said}
-Mean AMI, %, on {n} {graphs} that it did not learn from; K is given only if the source states it.
-The highest mean of both columns is taken; of equal ones, the first. The untrained encoder is shown
-for comparison.
+Mean AMI, %, {on}; K is given only if the source states it.
+{taken} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
 
 | method and weights | each graph alone | with memory of the windows before |
 |---|---|---|
@@ -278,8 +281,9 @@ def _why(proof: EncoderProof) -> str:
     early = " The time was up before learning ended." if proof.stopped else ""
     if not proof.n_taught:
         return f"No graph has labels or communities with strong evidence to learn from.{early}"
-    n_learned = proof.n_taught - proof.n_validation
+    n_learned = proof.n_taught - (0 if proof.by_turns else proof.n_validation)
     if proof.state == "learned":
         graphs = "graph" if n_learned == 1 else "graphs"
         return f"It learned from {n_learned} {graphs}.{early}"
-    return f"Nothing that {n_learned} graphs taught was better on the newest ones.{early}"
+    what = "a sure gain on them" if proof.by_turns else "better on the newest ones"
+    return f"Nothing that {n_learned} graphs taught was {what}.{early}"

@@ -50,11 +50,12 @@ def test_weights_that_help_are_kept_with_the_better_method(
 ) -> None:
     model, proof = learned
     assert proof.state == "learned"
-    assert (proof.n_taught, proof.n_validation, proof.stopped) == (4, 1, False)
+    assert (proof.n_taught, proof.n_validation, proof.by_turns) == (4, 4, True)
     of = {one.name: one.mean for one in proof.scores}
     first, *_, last = of
     assert (first, last) == (BP, CONTROL)
     assert of[proof.chosen] == max(of.values())
+    assert "on 4 graphs, each after learning from the others" in encoder_section(proof)
     assert of[proof.chosen] > of[BP] + 0.02
     assert proof.chosen.startswith(model.method)
     others = [mixed(seed) for seed in (8, 9)]
@@ -68,29 +69,19 @@ def test_labels_that_mean_nothing_leave_the_encoder_untrained() -> None:
     assert (proof.state, proof.chosen) == ("not trained", BP)
     assert model.trained is None  # so its seed's weights are not called learned
     assert model.method == "bp"
-    assert "It is **not trained**. Nothing that 3 graphs taught was better" in encoder_section(
-        proof
-    )
+    said = "It is **not trained**. Nothing that 4 graphs taught was a sure gain on them."
+    assert said in encoder_section(proof)
 
 
-def test_the_parents_weights_stay_if_nothing_better_was_learned(
+def test_the_parents_weights_stay_if_the_time_is_up(
     learned: tuple[Model, EncoderProof],
 ) -> None:
     parent = replace(learned[0], bp=open_model("gn").model.bp)
-    wrong = [mixed(seed, wrong=True) for seed in range(1, 4)]
-    model, proof = with_edges(MODEL, [*wrong, mixed(4)], parent=parent)
-    assert proof.state == "its parent's"
-    assert digest(model.weights) == digest(parent.weights)
-    assert model.bp == BP_NUMBERS
-
-
-def test_learning_starts_from_the_parents_weights_and_ends_with_its_time(
-    learned: tuple[Model, EncoderProof],
-) -> None:
-    parent, graphs = learned[0], [mixed(seed) for seed in range(1, 5)]
+    graphs = [mixed(seed) for seed in range(1, 5)]
     late, proof = with_edges(MODEL, graphs, parent=parent, seconds=0)
     assert (proof.state, proof.stopped) == ("its parent's", True)
     assert digest(late.weights) == digest(parent.weights)
+    assert late.bp == BP_NUMBERS
     assert "The time was up before learning ended." in encoder_section(proof)
     late, proof = with_edges(MODEL, graphs, seconds=0)
     assert (proof.state, proof.stopped, late.trained) == ("not trained", True, None)
@@ -113,7 +104,7 @@ def test_a_tenth_of_wrong_labels_and_unknown_ones_still_teach() -> None:
     for seed in range(1, 5):
         one = mixed(seed)
         labels = np.where(rng.random(1000) < 0.1, rng.permutation(one.labels), one.labels)
-        taught.append(replace(one, labels=np.where(rng.random(1000) < 0.5, labels, -1)))
+        taught.append(replace(one, labels=np.where(rng.random(1000) < 0.75, labels, -1)))
     _, proof = with_edges(MODEL, taught)
     assert proof.state == "learned"
 

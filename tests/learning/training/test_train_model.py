@@ -68,7 +68,7 @@ def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
 ) -> None:
     printed = train_without_torch(tmp_path, "--data", MIXED, "--out", "mine")
     assert "**For**: graphs like lfr:" in printed
-    assert "It is **learned**. It learned from 2 graphs." in printed
+    assert "It is **learned**. It learned from 3 graphs." in printed
     assert "| bp, K given | NMI, % |" in printed
     opened = open_model(str(tmp_path / "mine"))
     assert opened.model.recipe.learns_edges

@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from stream_icd.learning.training.icd.fit_edges import Taught
-from stream_icd.learning.training.icd.learn_edges import learn_edges
-from stream_icd.learning.training.icd.scored import Scored, scored
+from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
+from stream_icd.learning.training.icd.scored import Scored, alone, scored
 from stream_icd.learning.training.icd.summed import summed
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -32,6 +32,9 @@ FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
 two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
+FEWEST_TO_SPLIT = 8
+"""Graphs of no stream, of which a quarter validates. Of fewer, each validates in its turn."""
+
 EncoderState = Literal["learned", "its parent's", "not trained"]
 
 BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
@@ -45,6 +48,7 @@ class EncoderProof:
     state: EncoderState
     n_taught: int  # graphs that it could learn from, those that validate included
     n_validation: int = 0
+    by_turns: bool = False  # each graph validates what the others taught
     scores: tuple[Scored, ...] = ()  # on the graphs that validate
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
@@ -74,10 +78,11 @@ def with_edges(
 ) -> tuple[Model, EncoderProof]:
     """Learn the encoder for a model with bp's numbers, whose recipe names `edges`.
 
-    The newest quarter of the graphs validates; nothing is learned from fewer than two.
+    Of a stream, the newest quarter of the windows validates; of other graphs, each fourth one, or
+    if they are few, each in its turn. Nothing is learned from fewer than two.
 
     Args:
-        taught: in time order; the `newest` are used.
+        taught: windows in time order; the `newest` are used.
         parent: the model before this one. If it has trained weights of the same encoder, learning
             starts from these.
         seconds: time limit of the learning; the best weights until then are tried.
@@ -92,7 +97,13 @@ def with_edges(
             return model, EncoderProof("not trained", 0)
         kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
         return kept, EncoderProof("its parent's", 0)
+    is_stream = all(one.graph.moment is not None for one in taught)
     n_tests = quarter(len(taught))
+    if not is_stream:
+        if 1 < len(taught) < FEWEST_TO_SPLIT:
+            return _by_turns(model, taught, before, seconds, threads, on_step, clock)
+        order = sorted(range(len(taught)), key=lambda at: at % 4 == 3)
+        taught = [taught[at] for at in order]
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     learned, stopped = None, False
     if len(taught) > n_tests:
@@ -107,12 +118,48 @@ def with_edges(
             clock=clock,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
-    streams = n_tests >= FEWEST_TO_LEAD and all(one.graph.moment is not None for one in taught)
+    streams = is_stream and n_tests >= FEWEST_TO_LEAD
     ways = {BP: model}
     for name, weights in ((PARENTS, before), (LEARNED, learned)):
         ways |= _ways(name, model, weights, streams=streams)
     chosen, proof = best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
+
+
+def _by_turns(
+    model: Model,
+    taught: Sequence[Taught],
+    before: Weights | None,
+    seconds: float,
+    threads: int,
+    on_step: Callable[[int, int], None],
+    clock: Callable[[], float],
+) -> tuple[Model, EncoderProof]:
+    """`with_edges` for a few graphs: the best of the ways that are a sure gain on them."""
+    result, turns = learn_by_turns(
+        [(one.graph.adjacency, one.labels) for one in taught],
+        model.recipe,
+        start=before,
+        seconds=seconds,
+        threads=threads,
+        on_step=on_step,
+        clock=clock,
+    )
+    learned = result.weights if result.is_better else None
+    whole, *each = (
+        {BP: model} | _ways(PARENTS, model, before) | _ways(LEARNED, model, weights)
+        for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
+    )
+    pairs = list(zip(taught, each, strict=True))
+    scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
+    best = max(
+        (name for name, of in scores.items() if is_sure_gain(of, scores[BP])),
+        key=lambda name: round(float(np.mean(scores[name])), 6),
+    )
+    scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
+    means = tuple(Scored(name, float(np.mean(of))) for name, of in scores.items())
+    proof = EncoderProof(_state(best), len(taught), len(taught), True, means, best, result.stopped)
+    return whole[best], proof
 
 
 def with_weights(
@@ -133,7 +180,9 @@ def with_weights(
     return chosen, replace(proof, state="learned")
 
 
-def _ways(name: str, model: Model, weights: Weights | None, *, streams: bool) -> dict[str, Model]:
+def _ways(
+    name: str, model: Model, weights: Weights | None, *, streams: bool = False
+) -> dict[str, Model]:
     """The ways to use weights, by name; on streams, memory can let itself be led by them."""
     if weights is None:
         return {}
@@ -151,13 +200,15 @@ def best_of(
     """
     shown = {**ways, CONTROL: control(ways[BP])}
     scores = scored(shown, taught, n_tests, threads)
-    best = max(scores[:-1], key=lambda one: one.mean)
-    state: EncoderState = "learned"
-    if best.name == BP:
-        state = "not trained"
-    elif best.name.endswith(PARENTS):
-        state = "its parent's"
-    return ways[best.name], EncoderProof(state, len(taught), n_tests, scores, best.name)
+    best = max(scores[:-1], key=lambda one: one.mean).name
+    proof = EncoderProof(_state(best), len(taught), n_tests, scores=scores, chosen=best)
+    return ways[best], proof
+
+
+def _state(chosen: str) -> EncoderState:
+    if chosen == BP:
+        return "not trained"
+    return "its parent's" if chosen.endswith(PARENTS) else "learned"
 
 
 def control(model: Model) -> Model:

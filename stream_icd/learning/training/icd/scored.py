@@ -39,15 +39,17 @@ def scored(
     The windows before these come first, so that all start with memory.
     """
     tests = taught[-n_tests:]
-    alone = [[_alone(one, model, threads) for one in tests] for model in models.values()]
-    means = [float(np.mean(scores)) for scores in alone]
+    means = [
+        float(np.mean([alone(one, model, threads) for one in tests])) for model in models.values()
+    ]
     if any(one.graph.moment is None for one in tests):
         return tuple(map(Scored, models, means))
     together = _remembering(list(models.values()), taught[-n_tests - WARM_UP :])[-n_tests:]
     return tuple(map(Scored, models, means, map(float, np.mean(together, axis=0))))
 
 
-def _alone(one: Taught, model: Model, threads: int) -> float:
+def alone(one: Taught, model: Model, threads: int = 1) -> float:
+    """AMI, 0..1, of what a model finds in a graph by its own method, without memory."""
     moment = one.graph.moment
     k = None if moment is None else moment.n_communities
     return _agreement(one, detect(one.graph.adjacency, model, k, threads=threads).communities)
