@@ -45,7 +45,7 @@ WORTH_A_THREAD = 100_000
 FAR = 10_000
 """Nodes of a graph from which on `prefetch` pays; the arrays of smaller ones stay in the caches."""
 
-FOR_READING, KEPT_CLOSE, DATA = 0, 3, 1
+_FOR_READING, _KEPT_CLOSE, DATA = 0, 3, 1
 """What the instruction asks for (LLVM language reference, `llvm.prefetch`)."""
 
 
@@ -67,7 +67,7 @@ class SaysThatItCompiles(event.Listener):
 event.register("numba:compile", SaysThatItCompiles())  # type: ignore[no-untyped-call]
 
 
-class SparedCache(FunctionCache):
+class _SparedCache(FunctionCache):
     """numba's cache of a function, whose file may be damaged, and whose disk may be full.
 
     numba raises what the file system or pickle raises then, and no detector would start.
@@ -92,8 +92,8 @@ class SparedCache(FunctionCache):
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
-            if not SparedCache.said:
-                SparedCache.said = True
+            if not _SparedCache.said:
+                _SparedCache.said = True
                 LOG.warning(
                     "what is compiled cannot be kept, so each process compiles for itself: "
                     "%s: %s; NUMBA_CACHE_DIR names another folder",
@@ -112,7 +112,7 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
         dispatcher: Any = numba.njit(nogil=True, **options)(function)
         with suppress(RuntimeError):  # no folder for the cache
             # As `cache=True` sets numba's own.
-            dispatcher._cache = SparedCache(function)  # type: ignore[no-untyped-call]
+            dispatcher._cache = _SparedCache(function)  # type: ignore[no-untyped-call]
         return cast(Function, dispatcher)
 
     return compile_lazily
@@ -271,7 +271,7 @@ def _ask(_typing: Any, array: Any, _index: Any) -> Any:
         place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         instruction = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        flags = [ir.Constant(number, flag) for flag in (FOR_READING, KEPT_CLOSE, DATA)]
+        flags = [ir.Constant(number, flag) for flag in (_FOR_READING, _KEPT_CLOSE, DATA)]
         builder.call(instruction, [place, *flags])
         return context.get_dummy_value()
 

@@ -12,7 +12,7 @@ from stream_icd.core.errors import BadSnapshot
 
 DEGREES = "OGC:CRS84"
 """Coordinate reference system: x is the longitude and y the latitude, in degrees (WGS 84)."""
-FARTHEST = 1e15
+_FARTHEST = 1e15
 """Greatest absolute value of a coordinate on a plane."""
 
 
@@ -60,7 +60,7 @@ def coordinates_of_rows(
         return None
     at = node[named]
     places = np.full((2, n_nodes), np.nan)
-    ranges = (180.0, 90.0) if crs == DEGREES else (FARTHEST, FARTHEST)
+    ranges = (180.0, 90.0) if crs == DEGREES else (_FARTHEST, _FARTHEST)
     for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
         given = column[named]
         far = given[np.abs(given) > most]

@@ -19,7 +19,7 @@ MOST_TEXT = (1 << 31) - 1
 WIDE = pa.int64(), pa.string()
 """The types of nearly all ids."""
 
-FEW_FOR_EACH = 16
+_FEW_FOR_EACH = 16
 """Known ids and ids in their span, for each wanted one, up to which a table of the span is made."""
 
 
@@ -234,7 +234,7 @@ def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
     first, last = int(known[0]), int(known[-1])
-    if last - first + len(known) < FEW_FOR_EACH * len(wanted) and last < 1 << 63:
+    if last - first + len(known) < _FEW_FOR_EACH * len(wanted) and last < 1 << 63:
         table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search
         table[known - first] = np.arange(len(known))
         inside = (wanted >= first) & (wanted <= last)

@@ -16,7 +16,7 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-OPENER = build_opener(_NoRedirects)
+_OPENER = build_opener(_NoRedirects)
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
@@ -26,6 +26,6 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) ->
     `http.client.HTTPException` if there is no answer.
     """
     request = Request(url, body, dict(headers), method="POST")
-    with OPENER.open(request, timeout=timeout_s) as answer:
+    with _OPENER.open(request, timeout=timeout_s) as answer:
         content: bytes = answer.read(MOST_ANSWER)
     return content

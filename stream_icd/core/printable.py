@@ -21,7 +21,7 @@ SHORT = 120
 SHOWN = 10
 """How many names a message lists."""
 
-FORMULA = r"^([=+\-@＝＋－＠])"
+_FORMULA = r"^([=+\-@＝＋－＠])"
 """First characters of a cell that spreadsheets treat as a formula (OWASP, *CSV Injection*); some of
 them take the full-width ones for the others."""
 
@@ -169,7 +169,7 @@ def safe_cells(table: pa.Table) -> pa.Table:
             coded = [value and b64encode(value).decode() for value in table.column(at).to_pylist()]
             table = table.set_column(at, field.name, pa.array(coded, pa.string()))
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            safe = pc.replace_substring_regex(_escaped(table.column(at)), FORMULA, r"'\1")
+            safe = pc.replace_substring_regex(_escaped(table.column(at)), _FORMULA, r"'\1")
             table = table.set_column(at, field, safe)
     return table
 

@@ -135,7 +135,7 @@ def snapshot_id(graph: str, window: Window) -> str:
 WindowOf = Callable[[datetime], Window]
 """Returns the window that contains a time."""
 
-NEIGHBOURS = 6
+_NEIGHBOURS = 6
 """How many spacings on each side determine the usual one at a point of a series."""
 
 
@@ -158,7 +158,7 @@ def windows_at(
         return {start: window(start) for start in starts}
     spacings = [later - earlier for earlier, later in pairwise(starts)] or [alone]
     usual = [
-        median_low(spacings[max(0, i - NEIGHBOURS) : i + NEIGHBOURS + 1])
+        median_low(spacings[max(0, i - _NEIGHBOURS) : i + _NEIGHBOURS + 1])
         for i in range(len(spacings))
     ]
     lengths = [*map(min, spacings, usual), usual[-1]]

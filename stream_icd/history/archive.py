@@ -50,7 +50,7 @@ from stream_icd.wire.snapshots import decode_snapshot
 
 ATTEMPTS = 5
 """How often to list a day again because its files were merged during the read."""
-MERGED_CHECK_EVERY_S = 60.0
+_MERGED_CHECK_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Archive:
         """When each message in the merged files of a day was received, as of the last minute."""
         now = time.monotonic()
         # The earliest look comes first.
-        while self._merged and now - next(iter(self._merged.values()))[0] > MERGED_CHECK_EVERY_S:
+        while self._merged and now - next(iter(self._merged.values()))[0] > _MERGED_CHECK_EVERY_S:
             del self._merged[next(iter(self._merged))]
         if partition not in self._merged:
             merged = read_partition(self.store, partition, of=is_compacted)

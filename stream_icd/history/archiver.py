@@ -34,7 +34,7 @@ TOPICS: dict[Kind, str] = {
     "memory": MEMORY,
 }
 
-RESET: tuple[Kind, ...] = ("events", "memory")
+_RESET: tuple[Kind, ...] = ("events", "memory")
 """Kinds of which a message without a value says that an operator made a graph start anew."""
 
 CONTENT = "icd_content"
@@ -72,7 +72,7 @@ class Archiver(Step):
         self._reader = reader or MessageReader()
 
     def process(self, record: Record) -> Outcome:
-        if self._kind in RESET and record.value is None:
+        if self._kind in _RESET and record.value is None:
             return Processed("nothing to archive", {"kind": self._kind})
         try:
             received, message = (record.timestamp_ms, record.offset), self._checked(record)

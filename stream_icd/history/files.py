@@ -43,9 +43,9 @@ Content = TypeVar("Content")
 Kind = Literal["snapshots", "labels", "communities", "events", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-COMPACTED = "compacted-"
-FOOTER, FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
-NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
+_COMPACTED = "compacted-"
+_FOOTER, FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
+_NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
 """Exceptions that reading the footer of another file can raise."""
 
 TYPES: dict[Kind, str] = {
@@ -55,9 +55,9 @@ TYPES: dict[Kind, str] = {
     "events": EVENTS_TYPE,
     "memory": STATE_TYPE,
 }
-OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
-REVISION_DIGITS = 12
-DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
+_OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
+_REVISION_DIGITS = 12
+_DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
 NODES = "src", "dst", "node"
 NUMBERS = "weight", "x", "y"
@@ -128,11 +128,11 @@ def window_file(identity: Identity) -> str:
 def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
     """Return the name of the merged file of these windows; equal windows give equal names."""
     text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
-    return f"{COMPACTED}{_digest(text)}.parquet"
+    return f"{_COMPACTED}{_digest(text)}.parquet"
 
 
 def is_compacted(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(COMPACTED)
+    return path.rpartition("/")[2].startswith(_COMPACTED)
 
 
 def _text(identity: Identity) -> str:
@@ -177,10 +177,10 @@ def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
     """Return the archive's description of a message; raises `BadInput` for a bad header."""
-    fields = EventHeaders(message.headers, TYPES[kind], DECODED_BEFORE, BadInput)
-    graph, window = graph_of(message.key, DECODED_BEFORE, BadInput), fields.window()
+    fields = EventHeaders(message.headers, TYPES[kind], _DECODED_BEFORE, BadInput)
+    graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
-    model = fields.text("icd_model") if kind in OF_A_MODEL else ""
+    model = fields.text("icd_model") if kind in _OF_A_MODEL else ""
     return ArchivedWindow(
         partition=partition_of(kind, graph, window),
         identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
@@ -194,11 +194,11 @@ def describe(
 
 
 def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
-    if kind in OF_A_MODEL:
+    if kind in _OF_A_MODEL:
         return fields.optional("icd_revision") or ""
     if kind == "snapshots":
-        return (fields.optional("icd_content") or "")[:REVISION_DIGITS]
-    return hashlib.sha256(message.value).hexdigest()[:REVISION_DIGITS]
+        return (fields.optional("icd_content") or "")[:_REVISION_DIGITS]
+    return hashlib.sha256(message.value).hexdigest()[:_REVISION_DIGITS]
 
 
 def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
@@ -219,7 +219,7 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
         "window_start": constant(noted.window.start, pa.timestamp("us", tz="UTC")),
         "window_end": constant(noted.window.end, pa.timestamp("us", tz="UTC")),
     }
-    if kind in OF_A_MODEL:
+    if kind in _OF_A_MODEL:
         columns["model"] = constant(noted.identity.model, pa.string())
     if kind == "communities":
         columns["evidence"] = constant(said.get("icd_evidence", b"").decode() or None, pa.string())
@@ -261,7 +261,7 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
     footer = json.dumps([_to_json(noted) for noted in windows]).encode()
     sink, tables = pa.BufferOutputStream(), iter(rows)
     first = next(tables)
-    schema = first.schema.with_metadata({FOOTER: footer, FOOTER_CRC: _crc(footer)})
+    schema = first.schema.with_metadata({_FOOTER: footer, FOOTER_CRC: _crc(footer)})
     options = {"compression": "zstd", "write_page_checksum": True}
     # The values of lists are called `item`, as in a message, whose bytes depend on it.
     with pq.ParquetWriter(sink, schema, use_compliant_nested_type=False, **options) as writer:
@@ -285,7 +285,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     try:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
-        said, crc = footer.metadata[FOOTER], footer.metadata.get(FOOTER_CRC)
+        said, crc = footer.metadata[_FOOTER], footer.metadata.get(FOOTER_CRC)
         if crc not in (None, _crc(said)):  # other programs may write none
             raise ValueError("the checksum of its footer is wrong")
         noted = json.loads(said)
@@ -294,7 +294,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
         has_times = all("received" in window for window in noted)
     except (FileNotFoundError, MemoryError):
         raise
-    except NO_FOOTER as error:
+    except _NO_FOOTER as error:
         raise HistoryDamaged(
             f"{store.place}/{path} is not a file of an archive ({type(error).__name__}: "
             f"{error}): move it away"

@@ -20,30 +20,30 @@ from stream_icd.history.archive import Selection, nothing_selected, read_window,
 Interval = tuple[str, str]
 """Start, included, and end, excluded, RFC 3339 in UTC."""
 Values = tuple[Any, ...]
-Spells = list[tuple[Interval, Values]]
+_Spells = list[tuple[Interval, Values]]
 """What was said of a node or an edge, and when; ascending."""
 
-OF_NODES = (("community_id", "long"), ("probability", "double"))
+_OF_NODES = (("community_id", "long"), ("probability", "double"))
 OF_EDGES = (("weight", "double"),)
 
 
 @dataclass(slots=True)
-class GraphInTime:
+class _GraphInTime:
     """The nodes and edges of a graph over windows; an edge's ends ascend."""
 
     name: str
-    nodes: dict[Any, Spells] = field(default_factory=dict)
-    edges: dict[tuple[Any, Any], Spells] = field(default_factory=dict)
+    nodes: dict[Any, _Spells] = field(default_factory=dict)
+    edges: dict[tuple[Any, Any], _Spells] = field(default_factory=dict)
 
-    def at_the_end(self) -> GraphInTime:
+    def at_the_end(self) -> _GraphInTime:
         """Return the graph of the newest window alone."""
         spells = [*self.nodes.values(), *self.edges.values()]
         end = max(of[-1][0][1] for of in spells)
 
-        def last(all_of: Mapping[Any, Spells]) -> dict[Any, Spells]:
+        def last(all_of: Mapping[Any, _Spells]) -> dict[Any, _Spells]:
             return {one: of[-1:] for one, of in all_of.items() if of[-1][0][1] == end}
 
-        return GraphInTime(self.name, last(self.nodes), last(self.edges))
+        return _GraphInTime(self.name, last(self.nodes), last(self.edges))
 
 
 def export_graph(store: Store, selection: Selection, out: Path) -> int:
@@ -61,7 +61,7 @@ def export_graph(store: Store, selection: Selection, out: Path) -> int:
     """
     if selection.graph is None:
         raise BadSettings(f"{out.name} holds one graph: name it with --graph")
-    graph = graph_in_time(store, selection)
+    graph = _graph_in_time(store, selection)
     if out.suffix == ".graphml":
         graph = graph.at_the_end()
     with writing(out), whole_file(out) as aside, aside.open("xb") as sink:
@@ -69,10 +69,10 @@ def export_graph(store: Store, selection: Selection, out: Path) -> int:
     return len(graph.nodes)
 
 
-def graph_in_time(store: Store, selection: Selection) -> GraphInTime:
+def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
     """Return the nodes and edges of the selected graph, as `export_graph`."""
     snapshots = replace(selection, kind="snapshots", model=None)
-    graph = GraphInTime(selection.graph or "")
+    graph = _GraphInTime(selection.graph or "")
     for noted in windows(store, snapshots):
         rows, at = read_window(store, noted), _interval(noted.window.start, noted.window.end)
         columns = (rows[name].to_pylist() for name in ("src", "dst", "weight"))
@@ -105,14 +105,14 @@ def _interval(start: Any, end: Any) -> Interval:
     return rfc3339(start), rfc3339(end)
 
 
-def _say(spells: dict[Any, Spells], one: Any, at: Interval, values: Values) -> None:
+def _say(spells: dict[Any, _Spells], one: Any, at: Interval, values: Values) -> None:
     """Note what is said of a node or an edge in a window; what is said later replaces it."""
     spells.setdefault(one, []).append((at, values))
 
 
-def _joined(spells: Spells) -> Spells:
+def _joined(spells: _Spells) -> _Spells:
     """Return each window once, with what was said last, and equal neighbours in one."""
-    joined: Spells = []
+    joined: _Spells = []
     for at, values in sorted(dict(spells).items(), key=lambda one: one[0]):
         if joined and joined[-1][0][1] == at[0] and joined[-1][1] == values:
             joined[-1] = (joined[-1][0][0], at[1]), values
@@ -141,26 +141,26 @@ class _Xml:
                 self._out.characters(printable(text))
 
 
-def _write_gexf(graph: GraphInTime, sink: IO[bytes]) -> None:
+def _write_gexf(graph: _GraphInTime, sink: IO[bytes]) -> None:
     xml = _Xml(sink)
     with xml.inside("gexf", xmlns="http://gexf.net/1.3", version="1.3"):
         how = {"defaultedgetype": "undirected", "mode": "dynamic", "timeformat": "dateTime"}
         with xml.inside("graph", timerepresentation="interval", **how):
-            for kind, columns in (("node", OF_NODES), ("edge", OF_EDGES)):
+            for kind, columns in (("node", _OF_NODES), ("edge", OF_EDGES)):
                 with xml.inside("attributes", **{"class": kind, "mode": "dynamic"}):
                     for name, type_ in columns:
                         xml.element("attribute", id=name, title=name, type=type_)
             with xml.inside("nodes"):
                 for node, spells in graph.nodes.items():
                     with xml.inside("node", id=node, label=node):
-                        _write_spells(xml, spells, OF_NODES)
+                        _write_spells(xml, spells, _OF_NODES)
             with xml.inside("edges"):
                 for at, ((src, dst), spells) in enumerate(graph.edges.items()):
                     with xml.inside("edge", id=at, source=src, target=dst):
                         _write_spells(xml, spells, OF_EDGES)
 
 
-def _write_spells(xml: _Xml, spells: Spells, columns: Iterable[tuple[str, str]]) -> None:
+def _write_spells(xml: _Xml, spells: _Spells, columns: Iterable[tuple[str, str]]) -> None:
     with xml.inside("attvalues"):
         for at, (name, _) in enumerate(columns):
             for (start, end), (value,) in _joined([(when, (of[at],)) for when, of in spells]):
@@ -172,17 +172,17 @@ def _write_spells(xml: _Xml, spells: Spells, columns: Iterable[tuple[str, str]])
             xml.element("spell", start=start, end=end)
 
 
-def _write_graphml(graph: GraphInTime, sink: IO[bytes]) -> None:
+def _write_graphml(graph: _GraphInTime, sink: IO[bytes]) -> None:
     xml = _Xml(sink)
     with xml.inside("graphml", xmlns="http://graphml.graphdrawing.org/xmlns"):
-        for kind, columns in (("node", OF_NODES), ("edge", OF_EDGES)):
+        for kind, columns in (("node", _OF_NODES), ("edge", OF_EDGES)):
             for name, type_ in columns:
                 named = {"for": kind, "attr.name": name, "attr.type": type_}
                 xml.element("key", id=name, **named)
         with xml.inside("graph", id=graph.name, edgedefault="undirected"):
             for node, spells in graph.nodes.items():
                 with xml.inside("node", id=node):
-                    _write_data(xml, spells[-1][1], OF_NODES)
+                    _write_data(xml, spells[-1][1], _OF_NODES)
             for (src, dst), spells in graph.edges.items():
                 with xml.inside("edge", source=src, target=dst):
                     _write_data(xml, spells[-1][1], OF_EDGES)
@@ -198,7 +198,7 @@ def _written(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
-GRAPH_WRITERS: Mapping[str, Callable[[GraphInTime, IO[bytes]], None]] = {
+GRAPH_WRITERS: Mapping[str, Callable[[_GraphInTime, IO[bytes]], None]] = {
     ".gexf": _write_gexf,
     ".graphml": _write_graphml,
 }

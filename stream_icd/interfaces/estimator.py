@@ -45,7 +45,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.detect import check_method, detect, embed, finding
 
-OfNodes = ArrayLike | Mapping[Any, Any]
+_OfNodes = ArrayLike | Mapping[Any, Any]
 """The communities of nodes, in the order of `nodes_`, or by their names."""
 
 
@@ -132,7 +132,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.levels = levels
 
-    def fit(self, graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None = None) -> Self:
+    def fit(self, graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None = None) -> Self:
         """Learn from graphs, and from their true communities if these are known.
 
         Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
@@ -313,7 +313,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         snapshot, adjacency, order = next_window(graph, memory, nodes)
         if memory is not None and (said := change_of_kind(memory.nodes, snapshot.nodes)):
             warnings.warn(said, stacklevel=2)
-        given, labels = known_nodes(known or {}, fixed=fixed)
+        given, labels = _known_nodes(known or {}, fixed=fixed)
         found = detect_remembering(
             snapshot,
             model,
@@ -437,7 +437,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _with_labels(
-    graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None
+    graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None
 ) -> list[LabelledGraph]:
     is_list = isinstance(graphs, list | tuple)
     # Not of an edge_index and a number of nodes each: those are graphs.
@@ -457,7 +457,7 @@ def _with_labels(
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
-def _numbered(labels: OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
+def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
     """The labels as 0..K-1, -1 where unknown; None if all are.
 
     A Series of pandas must not name the nodes in another order.
@@ -489,7 +489,7 @@ def _moment(graph: Any) -> Moment | None:
     return Moment.of(graph) if isinstance(graph, Snapshot) else None
 
 
-def known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None, list[Any]]:
+def _known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None, list[Any]]:
     """Return the labels of nodes for all windows, None if there are none; and the labels by number.
 
     Raises `BadInput` if the nodes have ids of two types, or of none that ids have.

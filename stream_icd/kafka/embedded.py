@@ -25,7 +25,7 @@ from stream_icd.core.store.whole_file import check_temporary_folder
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings, listens
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 15.0
 LOOK_EVERY_S = 0.5
 
@@ -76,7 +76,7 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
     with tempfile.TemporaryDirectory(prefix="stream-icd-broker-") as folder:
         log = log_file or Path(folder) / "broker.log"
         with _held_port(port) as chosen:
-            endpoint = f"{LOOPBACK}:{chosen}"
+            endpoint = f"{_LOOPBACK}:{chosen}"
             broker = EmbeddedBroker(endpoint, _start(binary, endpoint, log), log)
             try:
                 _wait_until_it_answers(broker)
@@ -113,10 +113,10 @@ def _held_port(port: int) -> Iterator[int]:
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            held.bind((LOOPBACK, port))
+            held.bind((_LOOPBACK, port))
         except OSError as error:
             raise BadSettings(
-                f"cannot listen on {LOOPBACK}:{port} ({error.strerror}): stop the program that "
+                f"cannot listen on {_LOOPBACK}:{port} ({error.strerror}): stop the program that "
                 "uses this port, or give another one (--port; 0 chooses a free one)"
             ) from error
         port = int(held.getsockname()[1])

@@ -17,8 +17,8 @@ from stream_icd.kafka.waiting import Clock
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
-SAY_EVERY_S = 60.0
+_SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
+_SAY_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
@@ -51,10 +51,10 @@ class Outage:
         if self.give_up_after_s is not None and lasted_s >= self.give_up_after_s:
             raise error
         if now >= self._say_at:
-            self._say_at = now + SAY_EVERY_S
+            self._say_at = now + _SAY_EVERY_S
             so_far = f" (for {lasted_s:.0f} s now)" if lasted_s >= 1 else ""
             log.warning("waiting for %s%s: %s", self.of, so_far, error)
-        return min(max(SHORTEST_PAUSE_S, lasted_s / 2), LONGEST_PAUSE_S)
+        return min(max(_SHORTEST_PAUSE_S, lasted_s / 2), LONGEST_PAUSE_S)
 
     def answered(self, silence_s: float = 0.0) -> None:
         """Note an answer that came so many seconds ago; it ends an outage that began earlier."""

@@ -18,8 +18,8 @@ from stream_icd.kafka.waiting import Stop
 
 DAY_MS = 24 * 3600 * 1000
 MINUTE_MS = 60 * 1000
-FRAME_ROOM = MEBIBYTE  # a record's frame also holds batch and partition headers
-DEAD_LETTER_ROOM = 2 * FRAME_ROOM  # a record, perhaps framed by another program, with the reason
+_FRAME_ROOM = MEBIBYTE  # a record's frame also holds batch and partition headers
+DEAD_LETTER_ROOM = 2 * _FRAME_ROOM  # a record, perhaps framed by another program, with the reason
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -45,7 +45,7 @@ class TopicSpec:
     name: str
     partitions: int = 1
     retention_ms: int | None = None
-    max_message_bytes: int = 16 * MEBIBYTE + FRAME_ROOM
+    max_message_bytes: int = 16 * MEBIBYTE + _FRAME_ROOM
     cleanup_policy: str = "delete"
     segment_bytes: int | None = None
     min_compaction_lag_ms: int | None = None

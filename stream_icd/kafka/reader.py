@@ -37,7 +37,7 @@ Until = Literal["forever", "end", "settled"]
 ANSWER_TIMEOUT_S = 5.0
 RETRY_S = 1.0
 # A fetch from the end of a partition waits for records until its poll ends.
-LOOK_S = 0.002
+_LOOK_S = 0.002
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
@@ -157,7 +157,7 @@ class TopicReader:
                 return known
             if time.monotonic() > deadline:
                 raise BrokerUnavailable("the broker does not tell where its partitions end")
-            self._reader.poll(LOOK_S)
+            self._reader.poll(_LOOK_S)
 
     def _polled(self, since_ms: float, ends: Offsets, begun: Offsets) -> Iterator[Record]:
         """Poll until stopped or, if there are `ends`, until every partition has reached its end."""

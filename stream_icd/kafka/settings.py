@@ -18,14 +18,14 @@ MEMORY_SCHEME = "memory://"
 ANSWERS_WITHIN_S = 1.0
 
 PASSWORD = ("sasl_username", "sasl_password")
-OF_MECHANISM = {
+_OF_MECHANISM = {
     "OAUTHBEARER": ("sasl_oauth_",),
     "AWS_MSK_IAM": ("sasl_aws_",),
     "GSSAPI": ("sasl_kerberos_",),
 }
 """How the settings of a mechanism begin; all others take a user's name and password."""
 
-TOKEN_URL = re.compile(r"https://[^/\s@]+|http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
+_TOKEN_URL = re.compile(r"https://[^/\s@]+|http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
 """On this machine, nobody listens on the way."""
 
 
@@ -166,7 +166,7 @@ class KafkaSettings(Settings):
                 f"security_protocol {protocol} needs sasl_mechanism, sasl_username and "
                 "sasl_password (or sasl_password_file)"
             )
-        own = OF_MECHANISM.get(mechanism, PASSWORD)
+        own = _OF_MECHANISM.get(mechanism, PASSWORD)
         for name in sorted(self.model_fields_set - {"sasl_mechanism"}):
             if name.startswith("sasl_") and not name.startswith(own):
                 raise ValueError(f"{name} has no effect with sasl_mechanism {mechanism}")
@@ -192,7 +192,7 @@ class KafkaSettings(Settings):
                 "sasl_oauth_token_url, sasl_oauth_client_id and sasl_oauth_client_secret (or "
                 "sasl_oauth_client_secret_file)"
             )
-        if url is not None and not TOKEN_URL.match(url):
+        if url is not None and not _TOKEN_URL.match(url):
             raise ValueError(
                 "sasl_oauth_token_url must be https://HOST/PATH: a secret is sent there"
             )

@@ -60,7 +60,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantAdmin:
+class _TenantAdmin:
     """Implements the port's Admin."""
 
     _admin: Admin
@@ -173,7 +173,7 @@ class _Told:
 
 
 @dataclass(slots=True)
-class TenantMember(TenantReader):
+class _TenantMember(TenantReader):
     """Implements the port's Member."""
 
     _reader: Member
@@ -202,7 +202,7 @@ class TenantMember(TenantReader):
 
 
 @dataclass(slots=True)
-class TenantProducer:
+class _TenantProducer:
     """Implements the port's Producer."""
 
     _producer: Producer
@@ -216,7 +216,7 @@ class TenantProducer:
 
 
 @dataclass(slots=True)
-class TenantTransactionalProducer(TenantProducer):
+class _TenantTransactionalProducer(_TenantProducer):
     """Implements the port's TransactionalProducer."""
 
     _producer: TransactionalProducer
@@ -244,20 +244,20 @@ class TenantBroker:
     _prefix: Prefix
 
     @contextmanager
-    def admin(self) -> Iterator[TenantAdmin]:
+    def admin(self) -> Iterator[_TenantAdmin]:
         with self._broker.admin() as admin:
-            yield TenantAdmin(admin, self._prefix)
+            yield _TenantAdmin(admin, self._prefix)
 
-    def producer(self) -> TenantProducer:
-        return TenantProducer(self._broker.producer(), self._prefix)
+    def producer(self) -> _TenantProducer:
+        return _TenantProducer(self._broker.producer(), self._prefix)
 
-    def transactional_producer(self, name: str) -> TenantTransactionalProducer:
+    def transactional_producer(self, name: str) -> _TenantTransactionalProducer:
         producer = self._broker.transactional_producer(self._prefix.text + name)
-        return TenantTransactionalProducer(producer, self._prefix)
+        return _TenantTransactionalProducer(producer, self._prefix)
 
     def reader(self, stop: Stop | None = None) -> TenantReader:
         return TenantReader(self._broker.reader(stop), self._prefix)
 
-    def member(self, group: str, max_records: int, stop: Stop) -> TenantMember:
+    def member(self, group: str, max_records: int, stop: Stop) -> _TenantMember:
         member = self._broker.member(self._prefix.text + group, max_records, stop)
-        return TenantMember(member, self._prefix)
+        return _TenantMember(member, self._prefix)

@@ -33,7 +33,7 @@ GROUP = "messaging.consumer.group.name"
 KINDS = {"create": "create", "publish": "send", "receive": "receive"}
 """What kind of operation each is, by OpenTelemetry's conventions; all others process a message."""
 
-MOST_STATE_BYTES = 512
+_MOST_STATE_BYTES = 512
 """A longer `tracestate` is left out: W3C Trace Context wants at least so many bytes kept."""
 
 MOST_BYTES = 1024
@@ -266,4 +266,4 @@ def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
     """
     others = [header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")]
     ours = [(f"ce_{name}", context[name].encode()) for name in FIELDS if name in context]
-    return (*others, *(header for header in ours if len(header[1]) <= MOST_STATE_BYTES))
+    return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))

@@ -14,8 +14,8 @@ from stream_icd.core.store.whole_file import check_temporary_folder
 from stream_icd.registry.model import LINEAGE_FILE, RECIPE_FILE, flat_recipe, read_model
 from stream_icd.registry.versions import MODEL_FILES, files_in
 
-EXPERIMENT = "stream-icd"
-MOST_VALUE = 500
+_EXPERIMENT = "stream-icd"
+_MOST_VALUE = 500
 """MLflow refuses longer values of parameters."""
 
 ANSWERS_WITHIN_S = 5.0
@@ -62,14 +62,14 @@ def export_mlflow(folder: Store, uri: str) -> str:
     _check_that_somebody_answers(uri)
     try:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        known = client.get_experiment_by_name(EXPERIMENT)
-        experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
+        known = client.get_experiment_by_name(_EXPERIMENT)
+        experiment = known.experiment_id if known else client.create_experiment(_EXPERIMENT)
         run = client.create_run(experiment, run_name=version).info.run_id
         with tempfile.TemporaryDirectory() as files:
             export_folder(folder, files)
             client.log_artifacts(run, files, "model")
         for key, value in flat_recipe(folder).items():
-            client.log_param(run, key, str(value)[:MOST_VALUE])
+            client.log_param(run, key, str(value)[:_MOST_VALUE])
         client.set_terminated(run)
         if not client.search_registered_models(f"name = '{name}'"):
             client.create_registered_model(name)

@@ -39,18 +39,18 @@ from stream_icd.methods.icd.recipe import Recipe, recipe_values
 from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
-STORED, SEEDED, SHORT = 1, 2, 3
+_STORED, _SEEDED, SHORT = 1, 2, 3
 """Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the
 recipe leaves out defaults. A reader rejects later versions."""
 
-MOST_TEXT_BYTES = 2**20
+_MOST_TEXT_BYTES = 2**20
 
-MOST_DEPTH = 10
+_MOST_DEPTH = 10
 """Maximum number of tables and lists inside one another in a recipe; ours have three."""
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
-MOST_MAGNITUDE = 1e6
+_MOST_MAGNITUDE = 1e6
 """Maximum absolute value of a weight; far larger ones overflow in the first layer."""
 
 WEIGHTS_FILE = "model.safetensors"
@@ -103,11 +103,11 @@ def pack(model: Model) -> PackedModel:
     """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
-        layout = SHORT if model.recipe.discriminator_widths is None else SEEDED
+        layout = SHORT if model.recipe.discriminator_widths is None else _SEEDED
         head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
-        head |= {"format": STORED, "sha256": hashlib.sha256(weights).hexdigest()}
+        head |= {"format": _STORED, "sha256": hashlib.sha256(weights).hexdigest()}
         files[WEIGHTS_FILE] = weights
     if model.method != "bp":  # what a recipe that names none means, as older ones do
         head["method"] = model.method
@@ -139,7 +139,7 @@ def read_model(store: Store) -> VersionedModel:
         StoreUnreachable: nobody answers there; try again.
     """
     values, recipe, bp, how, version = _read_head(store)
-    if values["format"] == STORED:
+    if values["format"] == _STORED:
         trained = _read_weights(store, recipe, values["sha256"])
         model = Model(recipe, bp, trained, **how)
     elif values.get("weights") == "seed":
@@ -220,8 +220,8 @@ def _read_head(store: Store) -> _Head:
     layout = values.get("format")
     if type(layout) is not int or not {"sha256", "recipe", "bp"} <= values.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
-    if layout < STORED:
-        raise ModelDamaged(f"{path} has format {layout}; formats are {STORED} to {SHORT}")
+    if layout < _STORED:
+        raise ModelDamaged(f"{path} has format {layout}; formats are {_STORED} to {SHORT}")
     if layout > SHORT:
         raise ModelTooNew(
             f"{path} has format {layout} and this version reads up to {SHORT}; upgrade stream-icd"
@@ -246,17 +246,20 @@ def _read_head(store: Store) -> _Head:
 
 
 def _check_values(path: str, values: Mapping[str, Any]) -> None:
-    """Raise `ModelDamaged` if more than `MOST_DEPTH` are inside one another, as dotted keys may be,
-    or an integer has more than the 64 bits of TOML's, and may be too long to be shown."""
+    """Raise `ModelDamaged` for tables too deep, or integers too long.
+
+    More than `_MOST_DEPTH` are inside one another, as dotted keys may be, or an integer has more
+    than the 64 bits of TOML's, and may be too long to be shown.
+    """
     level: list[Any] = [values]
-    for _ in range(MOST_DEPTH):
+    for _ in range(_MOST_DEPTH):
         inside = (one.values() if isinstance(one, dict) else one for one in level)
         level = [value for one in inside for value in one]
         if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
             raise ModelDamaged(f"{path} has an integer of more than 64 bits")
         level = [value for value in level if isinstance(value, dict | list)]
     if level:
-        raise ModelDamaged(f"{path} has tables more than {MOST_DEPTH} deep; a recipe has three")
+        raise ModelDamaged(f"{path} has tables more than {_MOST_DEPTH} deep; a recipe has three")
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +313,7 @@ def _read_text(store: Store, name: str) -> str:
         raise ModelDamaged(f"{store.place}/{name}: {error}") from error
 
 
-def _read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> bytes:
+def _read_file(store: Store, name: str, most_bytes: int = _MOST_TEXT_BYTES) -> bytes:
     """One file of a model's folder; raises `ModelDamaged` if it is missing or too large."""
     path, size = f"{store.place}/{name}", store.size(name)
     if size > most_bytes:
@@ -327,7 +330,7 @@ def _read_file(store: Store, name: str, most_bytes: int = MOST_TEXT_BYTES) -> by
 def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
-    content = _read_file(store, WEIGHTS_FILE, n_bytes + MOST_TEXT_BYTES)  # its header is small
+    content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
     found = hashlib.sha256(content).hexdigest()
     if found != expected_hash:
         raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")
@@ -346,11 +349,11 @@ def _weight(
     path: str, name: str, shape: tuple[int, ...], tensor: dict[str, Any]
 ) -> NDArray[np.float32]:
     weight = np.frombuffer(tensor["data"], "<f4").reshape(shape).astype(np.float32, copy=False)
-    if not (abs(weight) <= MOST_MAGNITUDE).all():  # also rejects NaN
-        worst = weight.ravel()[np.argmin(abs(weight.ravel()) <= MOST_MAGNITUDE)]
+    if not (abs(weight) <= _MOST_MAGNITUDE).all():  # also rejects NaN
+        worst = weight.ravel()[np.argmin(abs(weight.ravel()) <= _MOST_MAGNITUDE)]
         raise ModelDamaged(
-            f"{path}: {name} holds {worst}; weights are from -{MOST_MAGNITUDE:g} "
-            f"to {MOST_MAGNITUDE:g}"
+            f"{path}: {name} holds {worst}; weights are from -{_MOST_MAGNITUDE:g} "
+            f"to {_MOST_MAGNITUDE:g}"
         )
     return weight
 

@@ -39,8 +39,8 @@ from stream_icd.registry.model import (
     version_of,
 )
 
-VERSIONS = "versions"
-MOST_NAME_BYTES = 255
+_VERSIONS = "versions"
+_MOST_NAME_BYTES = 255
 """What file systems take as the name of a folder."""
 _VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
 MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
@@ -101,7 +101,7 @@ def read_lineage(registry: Store, version: str) -> Lineage:
 
 def versions(registry: Store) -> list[str]:
     """The complete versions of a registry, by name; folders of others are none."""
-    found = (_version_of_folder(name) for name in models_in(registry.below(VERSIONS)))
+    found = (_version_of_folder(name) for name in models_in(registry.below(_VERSIONS)))
     return sorted(version for version in found if version is not None)
 
 
@@ -114,12 +114,12 @@ def version_folder(registry: Store, version: str) -> Store:
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
-    if (size := len(folder := _folder_name(version))) > MOST_NAME_BYTES:
+    if (size := len(folder := _folder_name(version))) > _MOST_NAME_BYTES:
         raise BadSettings(
             f"the name of the model {shortened(version)} has {size - 9} bytes when written as in a "
-            f"URL; in a registry, at most {MOST_NAME_BYTES - 9}: give it a shorter one"
+            f"URL; in a registry, at most {_MOST_NAME_BYTES - 9}: give it a shorter one"
         )
-    return registry.below(f"{VERSIONS}/{folder}")
+    return registry.below(f"{_VERSIONS}/{folder}")
 
 
 def _folder_name(version: str) -> str:

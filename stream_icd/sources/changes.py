@@ -49,7 +49,7 @@ from stream_icd.sources.windows import NEVER, Quiet
 
 Id = int | str
 Op = Literal["add", "remove"]
-OPS = ("add", "remove")
+_OPS = ("add", "remove")
 SOURCE = "urn:stream_icd:changes"
 MOST_WINDOWS = 100_000
 """Windows without a change that are sent in a row, at most: a wrong time may be decades away."""
@@ -218,7 +218,7 @@ class ChangeColumns:
         for at, place in enumerate(batch.place.tolist()):
             op, has_weight = texts["op"][at], bool(texts["weight"][at])
             wrong = ""
-            if op not in OPS:
+            if op not in _OPS:
                 wrong = f"op {op!r:.40} is neither add nor remove"
             elif not timely[at]:
                 wrong = f"{self.time} {shown(rows[self.time][at])!r:.60} is not a time"
@@ -238,7 +238,7 @@ class ChangeColumns:
         return changes
 
 
-Arrivals = Iterable[Sequence[Change] | Quiet]
+_Arrivals = Iterable[Sequence[Change] | Quiet]
 
 
 @dataclass(slots=True)
@@ -283,7 +283,7 @@ class StandingWindows:
         self._closed = NEVER if self.standing.end is None else self.standing.end
         self._newest = dict.fromkeys(range(self.n_streams), self._closed)
 
-    def snapshots(self, arrivals: Arrivals, stop: Event = Event()) -> Iterator[Snapshot]:
+    def snapshots(self, arrivals: _Arrivals, stop: Event = Event()) -> Iterator[Snapshot]:
         """Yield the graph at the end of each window; at the end of the arrivals, those with changes
         that are over.
 

@@ -10,16 +10,16 @@ from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadInput
 from stream_icd.sources.tables import RawRows
 
-ANY_FILE_DECLARES = 1 << 20
+_ANY_FILE_DECLARES = 1 << 20
 """Number of nodes that a file of any size may declare by their number alone."""
 
 
 def check_number_of_nodes(n_nodes: int, size: int) -> None:
     """Raise `BadInput` if a text of this size declares more nodes than memory should be given."""
-    if n_nodes > ANY_FILE_DECLARES + size:
+    if n_nodes > _ANY_FILE_DECLARES + size:
         raise BadInput(
             f"it declares {n_nodes:,} nodes; the limit for its {size:,} bytes is "
-            f"{ANY_FILE_DECLARES + size:,}. Write an edge list, whose nodes need not be declared"
+            f"{_ANY_FILE_DECLARES + size:,}. Write an edge list, whose nodes need not be declared"
         )
 
 

@@ -38,16 +38,16 @@ from stream_icd.sources.values import IdKind, KindBefore
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 LOG = logging.getLogger(__name__)
-PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
+_PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
 UNFINISHED = (".tmp", ".part")
 KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
-DATE = re.compile(
+_DATE = re.compile(
     r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})"
     r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
 )
 
 
-Stamps = Mapping[Path, tuple[int, int, int]]
+_Stamps = Mapping[Path, tuple[int, int, int]]
 """When each file was changed, in nanoseconds since 1970, its size, and when its status was changed,
 such as the permission to read it."""
 
@@ -158,8 +158,8 @@ class _Reading:
 def _watch(
     folder: Path, reading: _Reading, every_s: float, stop: Event
 ) -> Iterator[tuple[Snapshot, None]]:
-    before: Stamps = {}
-    done: Stamps = {}
+    before: _Stamps = {}
+    done: _Stamps = {}
     while not stop.is_set():
         now = _files(folder, reading, unfinished=False)
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
@@ -169,7 +169,7 @@ def _watch(
         stop.wait(every_s)
 
 
-def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> Stamps:
+def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> _Stamps:
     """Return the files to read; say which others there are, also `unfinished` ones if asked to."""
     stamps, left_out = {}, list[str]()
     try:
@@ -179,7 +179,7 @@ def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> Stamps:
     for file in present:
         if file.name.endswith(UNFINISHED):
             left_out += [file.name] * unfinished
-        elif is_edge_list(file) or form_of(file.name) in PICKLES:
+        elif is_edge_list(file) or form_of(file.name) in _PICKLES:
             with suppress(FileNotFoundError):  # deleted since the listing
                 stat = _stat(file)
                 stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns
@@ -200,7 +200,7 @@ def _stat(file: Path) -> os.stat_result:
 
 
 def _read_all(
-    files: Collection[Path], folder: Stamps, reading: _Reading
+    files: Collection[Path], folder: _Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
     changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
     windows = windows_of(changed, reading.window)
@@ -230,7 +230,7 @@ def _read_all(
 def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     if file.exists() and not file.is_file():  # such as a named pipe, which would wait for a writer
         raise BadInput("it is no regular file")
-    if form_of(file.name) in PICKLES:
+    if form_of(file.name) in _PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
 
     def on_ignored(text: str, shown: str | Sequence[str]) -> None:
@@ -282,7 +282,7 @@ def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -
 
 def _time_in(name: str) -> tuple[datetime, bool] | None:
     """Return the time in a file's name, and whether it has a clock time."""
-    for match in DATE.finditer(name):
+    for match in _DATE.finditer(name):
         parts = [int(part) for part in match.groups() if part is not None]
         try:
             return datetime(*parts, tzinfo=UTC), len(parts) > 3  # type: ignore[arg-type, misc]

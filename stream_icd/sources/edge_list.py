@@ -63,8 +63,8 @@ from stream_icd.sources.values import (
 from stream_icd.wire.limits import Limits
 
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-MATRIX_MARKET, METIS, PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
-FORMS = (*TEXTS, ".parquet", *ARROW, ".graphml", *MATRIX_MARKET, *METIS, *PAJEK)
+_MATRIX_MARKET, METIS, _PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
+FORMS = (*TEXTS, ".parquet", *ARROW, ".graphml", *_MATRIX_MARKET, *METIS, *_PAJEK)
 HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
 LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
@@ -141,7 +141,7 @@ def _raw(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
-    if form in (*TEXTS, *MATRIX_MARKET, *METIS, *PAJEK):
+    if form in (*TEXTS, *_MATRIX_MARKET, *METIS, *_PAJEK):
         yield from _raw_text(file, form, on_bad_row, on_ignored, limits)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
@@ -180,11 +180,11 @@ def _raw_text(
         return
     refuse_other_content(start)
     shown = None
-    if form in MATRIX_MARKET or is_matrix_market(start):
+    if form in _MATRIX_MARKET or is_matrix_market(start):
         shown = "Matrix Market"
         with file.open("rb") as packed, uncompressed(packed, file.name) as content:
             yield read_matrix_market(BytesIO(whole(content, limits)), file.name, on_ignored)
-    elif form in PAJEK or is_pajek(start):
+    elif form in _PAJEK or is_pajek(start):
         shown = "Pajek"
         yield read_pajek(_text(file, limits), file.name, on_bad_row, on_ignored)
     elif form in METIS:

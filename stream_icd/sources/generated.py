@@ -22,7 +22,7 @@ from stream_icd.sources.source import Source
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=1)
-SECOND_LAW = 2**32
+_SECOND_LAW = 2**32
 """Added to the seed after a change of the law: far from the seeds that people choose."""
 
 Shift = Literal["none", "sudden", "gradual"]
@@ -115,7 +115,7 @@ def drifting_lfr(
     if change is not None:
         source += f"&change={at}&mixing={later.mixing:g}"
         source += f"&sizes={later.min_community}-{later.max_community}"
-        after = SECOND_LAW + seed, n_snapshots - before, later
+        after = _SECOND_LAW + seed, n_snapshots - before, later
         stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
     graphs = (planted for planted, _ in stream)
     return Source(n_snapshots, planted_snapshots(graphs, graph, source))

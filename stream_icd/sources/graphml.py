@@ -35,12 +35,12 @@ PLACE = "n"
 NUMBERED = re.compile(r"(\D*)\d+")
 """A number, perhaps after a word: n0. Nested graphs of yEd join several: n0::n1."""
 
-BY_ID = (
+_BY_ID = (
     "has no name or label that each node has and no two nodes share: nodes are known by their ids. "
     "If these are places in the file (n0, n1, …), the same id is another node in the next file"
 )
-NESTED = "has nested graphs: all their nodes and edges are read as one graph"
-SOME_WEIGHTS = "has edges without a weight: they weigh 1"
+_NESTED = "has nested graphs: all their nodes and edges are read as one graph"
+_SOME_WEIGHTS = "has edges without a weight: they weigh 1"
 NO_WEIGHT = "has no attribute weight on edges, so all edges weigh 1: not used are %s"
 NOT_USED = "has attributes that are not used: %s"
 
@@ -82,7 +82,7 @@ def read_graphml(text: bytes, settle: SettleNames, on_ignored: OnIgnored) -> pa.
     if weight is not None:
         columns["weight"] = [*[None] * len(ids), *stated]
     if len(parts["graph"]) > 1:
-        on_ignored(NESTED, ())
+        on_ignored(_NESTED, ())
     used = {"node": name, "edge": weight, "graph": None}
     kinds = {"node": of_nodes, "edge": of_edges, "graph": of_graphs}
     unused = [
@@ -212,7 +212,7 @@ def _naming(
             f"here {fault}: give each node a name of its own"
         )
     if not name and (faults or word == PLACE):
-        on_ignored(BY_ID, ())
+        on_ignored(_BY_ID, ())
     return name or None
 
 
@@ -263,7 +263,7 @@ def _weights(
     name = "weight" if "weight" in named else named[0]
     stated = attributes.get(name, {})
     if len(stated) < n_edges and name not in defaults:
-        on_ignored(SOME_WEIGHTS, ())
+        on_ignored(_SOME_WEIGHTS, ())
     weights = [defaults.get(name, "1")] * n_edges
     for at, weight in zip(sorted(stated), _texts(stated), strict=True):
         weights[at] = _decimal(weight)

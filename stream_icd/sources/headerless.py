@@ -21,7 +21,7 @@ from stream_icd.sources.tables import RawRows
 from stream_icd.sources.values import INTEGER, kind_of_column
 
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
-OTHER_CONTENT = {
+_OTHER_CONTENT = {
     r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
     r"\S*/annex/objects/": "a pointer of git-annex, not the file itself: run `git annex get`",
     r"<(!|\?|html|head|body|graphml|gexf|error|svg)": "HTML or XML",
@@ -37,8 +37,8 @@ OTHER_CONTENT = {
 """How other content begins, and what it is."""
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
+_FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
 """A name of a column, as a rule."""
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
@@ -49,24 +49,26 @@ NAMES = (
 )
 """What columns of nodes are called, without `id`, numbers and a last letter."""
 A_FEW, A_LOOK = 3, 20
-IS_HEADER = (
+_IS_HEADER = (
     "if it is one, name the ends in it (src,dst or source,target or from,to), or leave it out; if "
     "it is an edge, write src,dst above it"
 )
 
-TWO_COLUMNS = "has no header: columns 1 and 2{separated} are the ends of edges, the first one is %s"
-NO_HEADER = (
+_TWO_COLUMNS = (
+    "has no header: columns 1 and 2{separated} are the ends of edges, the first one is %s"
+)
+_NO_HEADER = (
     "has no header: only columns 1 and 2{separated} are used, not %s; for weights, write the "
     "header src,dst,weight"
 )
-FIRST_IS_SIZE = "begins with its number of edges: the first line (%s) is taken for no edge"
-FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for a comment"
-SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
+_FIRST_IS_SIZE = "begins with its number of edges: the first line (%s) is taken for no edge"
+_FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for a comment"
+_SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
 
 
 def refuse_other_content(start: str) -> None:
     """Raise `BadInput` if a text that begins so is a web page, a pointer to a file, …"""
-    for pattern, what in OTHER_CONTENT.items():
+    for pattern, what in _OTHER_CONTENT.items():
         if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
             raise BadInput(f"it is {what}; {EXPECTED}")
 
@@ -104,7 +106,7 @@ def shape_of(lines: Sequence[Sequence[str]]) -> Shape:
     if not all(re.fullmatch(r"\d+", field) for field in first):
         raise BadInput(
             f"its first line ({listed(first)}) has {len(first)} columns and the rows {n_columns}: "
-            f"{IS_HEADER}"
+            f"{_IS_HEADER}"
         )
     return Shape(first, n_columns, True)
 
@@ -119,20 +121,20 @@ def edges_of(batches: Sequence[RawRows], shape: Shape, on_ignored: OnIgnored) ->
     below = rows if shape.has_title else rows.slice(1)
     guess = None
     if _is_size(shape.first, below):
-        guess = FIRST_IS_SIZE
+        guess = _FIRST_IS_SIZE
     elif shape.has_title:
         raise BadInput(
             f"its first line ({listed(shape.first)}) has {len(shape.first)} columns and the rows "
-            f"{shape.n_columns}: {IS_HEADER}"
+            f"{shape.n_columns}: {_IS_HEADER}"
         )
     elif _is_header(rows):
         if shape.first[0][:1] not in ("#", "%"):
-            raise BadInput(f"the first line ({listed(shape.first)}) is a header: {IS_HEADER}")
-        guess = FIRST_IS_COMMENT
+            raise BadInput(f"the first line ({listed(shape.first)}) is a header: {_IS_HEADER}")
+        guess = _FIRST_IS_COMMENT
     elif _is_strange(rows):
         raise BadInput(
             f"the first line ({listed(shape.first)}) looks like a header, for no other line has "
-            f"its words: {IS_HEADER}"
+            f"its words: {_IS_HEADER}"
         )
     edges = rows if guess is None else below
     _refuse_matrix(edges)
@@ -151,10 +153,10 @@ def guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[
 
     unused: numbers of the columns, from 1, that hold anything else.
     """
-    separated = SEPARATED.get(delimiter, f", separated by {delimiter!r},")
+    separated = _SEPARATED.get(delimiter, f", separated by {delimiter!r},")
     if unused:
-        return NO_HEADER.format(separated=separated), ", ".join(map(str, unused))
-    return TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}"
+        return _NO_HEADER.format(separated=separated), ", ".join(map(str, unused))
+    return _TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}"
 
 
 def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
@@ -189,7 +191,7 @@ def _is_strange(rows: pa.Table) -> bool:
     """
     ends = pa.chunked_array([*rows["src"].chunks, *rows["dst"].chunks])
     words = [rows["src"][0], rows["dst"][0]]
-    if not all(re.fullmatch(WORD, word.as_py()) for word in words):
+    if not all(re.fullmatch(_WORD, word.as_py()) for word in words):
         return False
     if any(pc.sum(pc.equal(ends, word)).as_py() > 1 for word in words):
         return False
@@ -235,7 +237,7 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
     for number, end in enumerate(ends, start=1):
         # Of more columns, it is a matrix: whole numbers such as 0.0 and 1.0 are no ids there.
         may_be_ids = len(rows.columns) <= A_FEW and kind_of_column(end).kind == "integer"
-        if all_match(end, FRACTION) and not may_be_ids:
+        if all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
     distinct = [len(end.unique()) for end in ends]
     for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):

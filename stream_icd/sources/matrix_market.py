@@ -19,7 +19,7 @@ from stream_icd.sources.tables import RawRows
 
 BANNER = "%%matrixmarket"
 
-OBLONG = (
+_OBLONG = (
     "is a matrix of %s: row i and column i are taken for the same node. If they are not, write an "
     "edge list"
 )
@@ -33,7 +33,7 @@ def is_matrix_market(start: str) -> bool:
 def read_matrix_market(content: IO[bytes], name: str, on_ignored: OnIgnored) -> RawRows:
     """Read columns `src`, `dst` and, unless the matrix is a pattern, `weight`; and all nodes.
 
-    The sizes of an oblong matrix go to `on_ignored`, with `OBLONG`.
+    The sizes of an oblong matrix go to `on_ignored`, with `_OBLONG`.
 
     Raises `BadInput` if the file is damaged, is no such matrix, or is dense, complex or
     skew-symmetric.
@@ -56,7 +56,7 @@ def read_matrix_market(content: IO[bytes], name: str, on_ignored: OnIgnored) -> 
     except (ValueError, OverflowError) as error:
         raise BadInput(f"it is no matrix of Matrix Market: {error}") from error
     if n_rows != n_columns:
-        on_ignored(OBLONG, f"{n_rows:,} rows and {n_columns:,} columns")
+        on_ignored(_OBLONG, f"{n_rows:,} rows and {n_columns:,} columns")
     # scipy states both halves of a symmetric matrix; the file has the lower one.
     given = np.flatnonzero(matrix.row >= matrix.col) if symmetry == "symmetric" else slice(None)
     src, dst = matrix.row[given].astype(np.int64) + 1, matrix.col[given].astype(np.int64) + 1

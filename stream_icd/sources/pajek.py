@@ -20,12 +20,12 @@ from stream_icd.sources.headerless import NUMBER
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import RawRows
 
-PAIRS, LISTS = ("edges", "arcs"), ("edgeslist", "arcslist")
-TITLE = re.compile(rf"\*({'|'.join(('network', 'vertices', *PAIRS, *LISTS))})\b", re.IGNORECASE)
+PAIRS, _LISTS = ("edges", "arcs"), ("edgeslist", "arcslist")
+TITLE = re.compile(rf"\*({'|'.join(('network', 'vertices', *PAIRS, *_LISTS))})\b", re.IGNORECASE)
 KNOWN = "keep *Network, *Vertices, *Edges, *Arcs, *Edgeslist and *Arcslist only"
-VERTEX = re.compile(r'\s*(\d+)(?:\s+(?:"([^"]*)"|(\S+)))?')
+_VERTEX = re.compile(r'\s*(\d+)(?:\s+(?:"([^"]*)"|(\S+)))?')
 
-BY_NUMBER = (
+_BY_NUMBER = (
     "has nodes without a label of their own: all nodes are named by their numbers, not by labels "
     "such as %s"
 )
@@ -49,7 +49,7 @@ def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
     """Read columns `src`, `dst` and, if an edge has one, `weight`; and all nodes.
 
     Nodes have their labels as ids if each has one of its own, and their numbers otherwise: labels
-    that are not used go to `on_ignored`, with `BY_NUMBER`. Lines that are no edges go to
+    that are not used go to `on_ignored`, with `_BY_NUMBER`. Lines that are no edges go to
     `on_bad_row`. Positions, colours and times are not used.
 
     Raises `BadInput` if the file has several networks, no number of vertices, or another part, such
@@ -67,7 +67,7 @@ def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
     nodes = _nodes(vertices[0], on_ignored)
     place, src, dst, weights = list[int](), list[int](), list[int](), list[str | None]()
     for part in parts:
-        for at, line in part.lines if part.title in (*PAIRS, *LISTS) else ():
+        for at, line in part.lines if part.title in (*PAIRS, *_LISTS) else ():
             first, *others = line.split()
             ends = [first, *(others[:1] if part.title in PAIRS else others)]
             if len(ends) < 2 or not all(re.fullmatch(r"\d{1,18}", end) for end in ends):
@@ -108,12 +108,12 @@ def _parts(lines: Iterable[str]) -> list[_Part]:
 
 def _nodes(vertices: _Part, on_ignored: OnIgnored) -> pa.Array:
     """Return the id of each node: its label, if each has one of its own, or its number."""
-    matches = filter(None, (VERTEX.match(line) for _, line in vertices.lines))
+    matches = filter(None, (_VERTEX.match(line) for _, line in vertices.lines))
     labels = {int(match[1]): match[2] or match[3] for match in matches}
     named = {number: label for number, label in labels.items() if label}
     numbers = range(1, vertices.number + 1)
     if len(set(named.values())) == vertices.number and all(number in named for number in numbers):
         return pa.array([named[number] for number in numbers])
     if named:
-        on_ignored(BY_NUMBER, next(iter(named.values())))
+        on_ignored(_BY_NUMBER, next(iter(named.values())))
     return pa.array(np.arange(1, vertices.number + 1))

@@ -16,7 +16,7 @@ from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import is_text
 from stream_icd.core.snapshot import MOST_NODE_BYTES
 
-PART_ROWS, PART_BYTES = 1 << 16, 64 << 20
+_PART_ROWS, PART_BYTES = 1 << 16, 64 << 20
 MOST_PACKED = 1 << 30
 """Bytes, uncompressed, of a compressed file around Parquet, which is read whole."""
 
@@ -54,7 +54,7 @@ def parquet_parts(content: IO[bytes], columns: Sequence[str]) -> Iterator[pa.Tab
     for group in range(plain.num_row_groups):
         repeats_long_texts = _longest(categories, group, texts) > MOST_NODE_BYTES
         file = categories if repeats_long_texts else plain
-        for batch in file.iter_batches(PART_ROWS, row_groups=[group], columns=list(columns)):
+        for batch in file.iter_batches(_PART_ROWS, row_groups=[group], columns=list(columns)):
             yield from _parts(pa.Table.from_batches([batch]).select(columns))
 
 

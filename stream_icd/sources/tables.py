@@ -38,7 +38,7 @@ DAMAGED = (*TORN, UnicodeDecodeError, tarfile.TarError)
 TEXTS = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".edges", ".edgelist")
 """Endings of texts with a row a line."""
 
-NO_JSON = (ValueError, RecursionError)
+_NO_JSON = (ValueError, RecursionError)
 """Exceptions that reading JSON can raise; the second one, if it is deeply nested."""
 
 BATCH_CHARACTERS = 4 << 20
@@ -47,11 +47,11 @@ LONGEST_LINE = 1 << 20
 """Characters of a line of text, or bytes of a line of JSON. Of 1.5 MB, gzip can make one line of
 1.5 GB."""
 
-DELIMITERS = ("\t", ",", ";", "|", " ")
+_DELIMITERS = ("\t", ",", ";", "|", " ")
 TIMES = ("t", "time", "timestamp", "ts", "datetime")
-ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-COMMENT = re.compile(r"^[#%]+(\s|$)", re.MULTILINE)
+_ENDS = (("src", "dst"), ("source", "target"), ("from", "to"))
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_COMMENT = re.compile(r"^[#%]+(\s|$)", re.MULTILINE)
 """Begins a comment, in any line; without a space after it, `#` begins an id, such as a hashtag."""
 
 SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
@@ -167,8 +167,8 @@ def first_rows(path: Path, most: int) -> tuple[list[list[str]], str]:
         text = text_of(content)
         _, first = _first_line(text, path.name)
         below = chain([first], _lines(text))
-        lines = (line for line in below if line.strip() and not COMMENT.match(line))
-        delimiter = delimiter_of(first)
+        lines = (line for line in below if line.strip() and not _COMMENT.match(line))
+        delimiter = _delimiter_of(first)
         return [_fields(line, delimiter) for line in islice(lines, most)], delimiter
 
 
@@ -199,7 +199,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
 def _first_keys(content: IO[bytes]) -> list[str]:
     """Return the keys of the first line that is a JSON object; `read_rows` reports those before."""
     for line in islice(_lines(content), BATCH_ROWS):
-        with suppress(*NO_JSON):
+        with suppress(*_NO_JSON):
             if isinstance(row := json.loads(line), dict):
                 return list(row)
     return []
@@ -218,7 +218,7 @@ def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
     ('#source', 'target')
     """
     given = {column.lower().lstrip("#% "): column for column in reversed(columns)}
-    pairs = ((given.get(src), given.get(dst)) for src, dst in ENDS)
+    pairs = ((given.get(src), given.get(dst)) for src, dst in _ENDS)
     return next(((src, dst) for src, dst in pairs if src is not None and dst is not None), None)
 
 
@@ -236,7 +236,7 @@ def check_columns(
 def text_of(content: IO[bytes]) -> io.TextIOWrapper:
     """Return text of UTF-8, or of UTF-16 with its mark; what cannot be decoded is replaced."""
     buffered = io.BufferedReader(content)  # type: ignore[type-var]
-    encoding = "utf-16" if buffered.peek(2)[:2] in UTF_16 else "utf-8-sig"
+    encoding = "utf-16" if buffered.peek(2)[:2] in _UTF_16 else "utf-8-sig"
     return io.TextIOWrapper(buffered, encoding, errors="replace")
 
 
@@ -273,9 +273,9 @@ def _fields(line: str, delimiter: str) -> list[str]:
         raise BadSettings(f"the line {line[:40]!r}… is no row of a table: {error}") from error
 
 
-def delimiter_of(line: str) -> str:
+def _delimiter_of(line: str) -> str:
     """Return the separator of the fields of a line: a comma if it has only one field."""
-    return next((delimiter for delimiter in DELIMITERS if delimiter in line.strip(" \n")), ",")
+    return next((delimiter for delimiter in _DELIMITERS if delimiter in line.strip(" \n")), ",")
 
 
 def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
@@ -283,7 +283,7 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
     line_number, first = _first_line(text, name)
     if not first:
         return
-    delimiter, header = delimiter_of(first), wanted.header
+    delimiter, header = _delimiter_of(first), wanted.header
     if header is None:
         header = _fields(first, delimiter)
     if wanted.header is None or wanted.has_title:
@@ -311,7 +311,7 @@ def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
             raise BadSettings(f"{name} is binary, or UTF-16 without its mark: save it as UTF-8")
         if _is_cut(line):
             raise BadSettings(str(_too_long(name, number)))
-        if line.strip() and not COMMENT.match(line) and not line.startswith("sep="):
+        if line.strip() and not _COMMENT.match(line) and not line.startswith("sep="):
             return number, line if line.endswith("\n") else line + "\n"
     return 0, ""
 
@@ -363,13 +363,13 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
     """
     if delimiter == " " and '"' not in text:
         text = SPACES.sub("", text)
-    if '"' not in text and COMMENT.search(text) is None:
+    if '"' not in text and _COMMENT.search(text) is None:
         return text
     spaced = re.compile(f'(^|{re.escape(delimiter)}) +"')
     closed = re.compile(f'[^"]*(?<!{re.escape(delimiter)})"({re.escape(delimiter)}|$)')
     lines, opened = text.split("\n"), None
     for index, line in enumerate(lines):
-        if COMMENT.match(line):
+        if _COMMENT.match(line):
             lines[index] = ""
         elif '"' in line:
             row = _row(line, delimiter)
@@ -432,7 +432,7 @@ def rows_of_json(
             missing = {name: None for name in optional if name not in row}
             rows.append([_text((missing | row)[column]) for column in columns])
             places.append(place)
-        except (*NO_JSON, TypeError, KeyError):
+        except (*_NO_JSON, TypeError, KeyError):
             shown = (value or b"")[:80]
             expected = f"an object with {', '.join(columns)}"
             on_bad_row(BadRow(f"{origin}:{place}: {shown!r} is not {expected}"))

@@ -29,20 +29,20 @@ KindBefore = Callable[[], IdKind]
 
 Mask = NDArray[np.bool_]
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 MOST = str(2**63 - 1)
-BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of MOST is less
+_BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of MOST is less
     f"{MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
     for at, digit in enumerate(MOST)
     if digit > "0"
 )
-INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{BELOW_MOST}|{MOST})|-{2**63})$"
+INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{_BELOW_MOST}|{MOST})|-{2**63})$"
 """Integers without leading zeros that int64 holds."""
-DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
+_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
 """Numbers such as 1.0 and 1e+05, as pandas and R write whole numbers that they hold as floats."""
 DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
 """A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
-ZONES = ((" (UTC|GMT)$", "Z"), (" ([+-][0-9]{2}:?[0-9]{2})$", r"\1"))
+_ZONES = ((" (UTC|GMT)$", "Z"), (" ([+-][0-9]{2}:?[0-9]{2})$", r"\1"))
 """Zones that a space precedes, and how ISO 8601 writes them."""
 
 MAIL = re.compile(
@@ -51,18 +51,18 @@ MAIL = re.compile(
 )
 """A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
 
-A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
+_A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
 STARTS = {
-    datetime(*(*A_TIME.timetuple()[:6], A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
+    datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
     for n in range(1, 8)
 }
 """The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
 
-FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
-LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
+_FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
+_LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-class ColumnKind(NamedTuple):
+class _ColumnKind(NamedTuple):
     """The kind that holds all ids of a column; `auto` if there is none."""
 
     kind: IdKind
@@ -112,28 +112,28 @@ def form_of_ids(
     return IdForm("string", numeric, odd)
 
 
-def kind_of_column(ids: pa.ChunkedArray) -> ColumnKind:
+def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     """Return `integer` if each id is a whole number, even if it is written as 1.0."""
     if pa.types.is_null(ids.type):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if not is_text(ids.type):
         is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return ColumnKind("integer" if is_number else "string")
+        return _ColumnKind("integer" if is_number else "string")
     text = _given(ids.combine_chunks().cast(pa.string()))
     if text.null_count == len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if _as_integers(text) is not None:
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
     if not len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     # A number that is too large to be exact is null here: it is refused, and the others are used.
     whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
     if pc.all(whole).as_py():
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
     odd: str = text[pc.index(whole, False).as_py()].as_py()
-    return ColumnKind("string", odd if has_integers else None)
+    return _ColumnKind("string", odd if has_integers else None)
 
 
 def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
@@ -153,7 +153,7 @@ def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
 
 
 def _is_inexact(text: str) -> bool:
-    return re.match(DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
+    return re.match(_DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
 
 def shown(value: pa.Scalar) -> object:
@@ -215,7 +215,7 @@ def _as_integers(text: pa.Array) -> pa.Array | None:
 
 def _without_decimals(text: pa.Array) -> pa.Array:
     """Return numbers such as 1.0 as integers, null if they are not exact; others as they are."""
-    decimal = pc.match_substring_regex(text, DECIMAL)
+    decimal = pc.match_substring_regex(text, _DECIMAL)
     if not pc.any(decimal).as_py():
         return text
     floats = pc.if_else(decimal, text, None).cast(pa.float64())
@@ -304,7 +304,7 @@ def check_time_format(form: str) -> None:
     >>> check_time_format("%m/%d/%Y %I:%M %p")
     """
     try:
-        text = A_TIME.strftime(form)
+        text = _A_TIME.strftime(form)
         read = datetime.strptime(text, form)
         same = read.strftime(form) == text and read.replace(tzinfo=None) in STARTS
     except ValueError:
@@ -338,8 +338,8 @@ def _with_dates(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _in_calendar(micros: pa.Array) -> tuple[Ids, Mask]:
-    read = pc.fill_null(micros, LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
-    return read, (read >= FIRST_TIME) & (read < LAST_TIME)
+    read = pc.fill_null(micros, _LAST_TIME).to_numpy(zero_copy_only=False).astype(np.int64)
+    return read, (read >= _FIRST_TIME) & (read < _LAST_TIME)
 
 
 def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
@@ -361,7 +361,7 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
 
 def _with_zone(text: pa.Array) -> pa.Array:
     """Return ISO 8601 for `2026-01-31 13:05:00 UTC`, as of BigQuery, or `… +0100`, as of git."""
-    for pattern, zone in ZONES:
+    for pattern, zone in _ZONES:
         text = pc.replace_substring_regex(text, pattern, zone)
     return text
 
@@ -378,13 +378,13 @@ def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:
     """Return microseconds since 1970 UTC, or a time without a zone; None if it is no time."""
     with suppress(ValueError, OverflowError):
         number = int(text) if text.lstrip("-").isdigit() else float(text)
-        rounded = round(number * 10**6 / PER_SECOND[unit])
-        return rounded if FIRST_TIME <= rounded < LAST_TIME else None
+        rounded = round(number * 10**6 / _PER_SECOND[unit])
+        return rounded if _FIRST_TIME <= rounded < _LAST_TIME else None
     with suppress(ValueError, OverflowError):
         if MAIL.fullmatch(text.strip()):
             sent = parsedate_to_datetime(text)
             return _micros(sent if sent.tzinfo else sent.replace(tzinfo=UTC))  # its zone is -0000
-        for pattern, zone in ZONES:
+        for pattern, zone in _ZONES:
             text = re.sub(pattern, zone, text.strip())
         return _micros(datetime.fromisoformat(text))
     return None
@@ -403,16 +403,16 @@ def _micros(time: datetime) -> int | datetime:
 
 def _of_numbers(numbers: pa.Array, unit: TimeUnit) -> pa.Array:
     """Convert numbers to microseconds; null if NaN or out of range."""
-    per_second = PER_SECOND[unit]
+    per_second = _PER_SECOND[unit]
     if not pa.types.is_integer(numbers.type):
         values = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False) * (10**6 / per_second)
-        sane = (values > FIRST_TIME) & (values < LAST_TIME)
+        sane = (values > _FIRST_TIME) & (values < _LAST_TIME)
         return pa.array(np.where(sane, np.round(values), 0).astype(np.int64), mask=~sane)
     whole = pc.fill_null(_signed(numbers), -(2**63)).to_numpy(zero_copy_only=False)
     if per_second > 10**6:
         return pa.array(whole // (per_second // 10**6), mask=whole == -(2**63))
     factor = 10**6 // per_second
-    sane = (whole > FIRST_TIME // factor) & (whole < LAST_TIME // factor)
+    sane = (whole > _FIRST_TIME // factor) & (whole < _LAST_TIME // factor)
     return pa.array(np.where(sane, whole, 0) * factor, mask=~sane)
 
 

@@ -41,7 +41,7 @@ Spans = Iterable[tuple[int, int]]
 """Start and end of windows."""
 
 NEVER = np.iinfo(np.int64).min // 4
-FOREVER = np.iinfo(np.int64).max // 4
+_FOREVER = np.iinfo(np.int64).max // 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class Hopping:
         """Which rows miss every window that they belong to."""
         return time < self._next_start(watermark - microseconds(self.size))
 
-    def may_close(self, time: Times, watermark: int, closes: int = FOREVER) -> int:
+    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:
         """A time before which no window closes: of these rows, and those held (`closes`)."""
         return min(closes, self._first_end(int(time.min()), watermark))
 
@@ -157,10 +157,10 @@ class Session:
     def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
         return self.late(time, watermark)
 
-    def may_close(self, time: Times, watermark: int, closes: int = FOREVER) -> int:  # noqa: ARG002
+    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:  # noqa: ARG002
         gap = microseconds(self.gap)
         ascending = np.sort(np.append(time, closes - gap))  # with the last row of the first session
-        return int(ascending[np.argmax(np.diff(ascending, append=FOREVER) >= gap)]) + gap
+        return int(ascending[np.argmax(np.diff(ascending, append=_FOREVER) >= gap)]) + gap
 
     def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:  # noqa: ARG002
         gap = microseconds(self.gap)
@@ -210,7 +210,7 @@ def cut_windows(
     `limits` allow.
     """
     newest = np.full(n_streams, NEVER, np.int64)
-    watermark, closes = NEVER, FOREVER
+    watermark, closes = NEVER, _FOREVER
     quiet: frozenset[int] = frozenset()
     held: list[_Held] = []
     n_held = 0
@@ -239,13 +239,13 @@ def cut_windows(
         if closes <= reached:
             held, windows = _close(held, rule, watermark, reached)
             yield from windows
-            closes = min((rule.may_close(h.time, reached) for h in held), default=FOREVER)
+            closes = min((rule.may_close(h.time, reached) for h in held), default=_FOREVER)
             n_held = sum(len(h.time) for h in held)
         watermark = reached
     if not held or stop.is_set():
         return
     if on_open is None:
-        yield from _close(held, rule, watermark, FOREVER)[1]
+        yield from _close(held, rule, watermark, _FOREVER)[1]
     else:
         missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
         on_open(n_held, [s for s in missing if s not in quiet])
@@ -348,7 +348,7 @@ def windowed_snapshots(
     return Source(None, snapshots())
 
 
-LATE_ROW = b'{"at": "'
+_LATE_ROW = b'{"at": "'
 """How each line of a file of late rows begins."""
 
 
@@ -408,7 +408,7 @@ def _known(path: Path) -> set[str]:
         whole = content.rfind(b"\n") + 1
         known = {json.loads(line)["at"] for line in content[:whole].splitlines()}
         if cut_off := content[whole:]:
-            if not LATE_ROW.startswith(cut_off[: len(LATE_ROW)]):
+            if not _LATE_ROW.startswith(cut_off[: len(_LATE_ROW)]):
                 raise ValueError(f"it ends with {cut_off!r:.40}")
             os.truncate(path, whole)
         return known

@@ -24,7 +24,7 @@ from stream_icd.wire.message import (
     refusing,
 )
 
-ALERT_TYPE = "stream_icd.alert.v1"
+_ALERT_TYPE = "stream_icd.alert.v1"
 STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
 MOST_BYTES = 1 << 20
 
@@ -88,7 +88,7 @@ def encode_alert(alert: Alert) -> Message:
     return event_message(
         alert.graph.encode(),
         json.dumps(_said(alert), ensure_ascii=False).encode(),
-        type=ALERT_TYPE,
+        type=_ALERT_TYPE,
         source=source_of_alerts(alert.group),
         id=alert.id,
         time=alert.window_end,
@@ -103,7 +103,7 @@ def decode_alert(
     """Decode an alert of at most 1 MiB; fields that this version does not know are ignored.
     Raises BadAlert and LimitExceeded, see `wire.message`."""
     with refusing(BadAlert, "the alert cannot be read"):
-        EventHeaders(headers, ALERT_TYPE, limits, BadAlert, JSON_TYPE)
+        EventHeaders(headers, _ALERT_TYPE, limits, BadAlert, JSON_TYPE)
         if len(value or b"") > MOST_BYTES:
             raise LimitExceeded(f"an alert of {len(value or b'')} bytes; at most 1 MiB")
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
@@ -117,7 +117,7 @@ def structured(alert: Alert) -> bytes:
     """Return the alert as one JSON object: CloudEvents' structured mode, for HTTP."""
     said = {
         "specversion": "1.0",
-        "type": ALERT_TYPE,
+        "type": _ALERT_TYPE,
         "source": source_of_alerts(alert.group),
         "id": alert.id,
         "time": rfc3339(alert.window_end),

@@ -22,7 +22,7 @@ from stream_icd.wire.message import (
     refusing,
 )
 
-ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
+_ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
 MOST_BYTES = 2**20
 
 Kind = Literal["published", "promoted", "rolled back", "refused", "kept"]
@@ -68,7 +68,7 @@ def encode_announcement(announcement: Announcement) -> Message:
     return event_message(
         announcement.registry.encode(),
         json.dumps(value).encode(),
-        type=ANNOUNCEMENT_TYPE,
+        type=_ANNOUNCEMENT_TYPE,
         source=quote(announcement.registry, safe="/:@"),
         id=announcement.id,
         time=announcement.at,
@@ -90,7 +90,7 @@ def decode_announcement(
     """Decode an announcement of at most 1 MiB; fields that this version does not know are ignored.
     Raises BadAnnouncement and LimitExceeded, see `wire.message`."""
     with refusing(BadAnnouncement, "the announcement cannot be read"):
-        EventHeaders(headers, ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
+        EventHeaders(headers, _ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
         if len(value or b"") > MOST_BYTES:
             raise LimitExceeded(f"an announcement of {len(value or b'')} bytes; at most 1 MiB")
         return TypeAdapter(Announcement).validate_python(json.loads(value or b""))

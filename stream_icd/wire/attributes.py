@@ -19,7 +19,7 @@ from stream_icd.wire.message import (
 )
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
-ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
+_ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
 MOST_BYTES = 64 << 10
 MOST_ATTRIBUTES = 64
 
@@ -46,7 +46,7 @@ def encode_attributes(attributes: NodeAttributes, at: datetime, source: str) -> 
     return event_message(
         key,
         value,
-        type=ATTRIBUTES_TYPE,
+        type=_ATTRIBUTES_TYPE,
         source=source,
         id=f"{key.decode()}@{at.isoformat()}",
         time=at,
@@ -68,7 +68,7 @@ def decode_attributes(
         graph, node = graph_and_node(key, limits, BadAttributes)
         if value is None:
             return NodeAttributes(graph, node.decode(), {})
-        EventHeaders(headers, ATTRIBUTES_TYPE, limits, BadAttributes, JSON_TYPE)
+        EventHeaders(headers, _ATTRIBUTES_TYPE, limits, BadAttributes, JSON_TYPE)
         _check_size(len(value), MOST_BYTES, "value")
         said = json.loads(value)
         if not isinstance(said, dict):

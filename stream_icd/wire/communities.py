@@ -38,15 +38,15 @@ MEMBERSHIP = {
     "second_probability": pa.float32(),
 }
 """Further columns of communities, which those of earlier versions lack; null where not known."""
-IDS, REPLACED = b"icd_community_ids", b"icd_replaced"
-MOVED, MOVED_BITS = b"icd_moved", b"icd_moved_bits"
+IDS, _REPLACED = b"icd_community_ids", b"icd_replaced"
+MOVED, _MOVED_BITS = b"icd_moved", b"icd_moved_bits"
 LEVELS = b"icd_levels"
 """Keys in the metadata of the table's schema, which a reader may ignore."""
 
 INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
 
 EVIDENCE: tuple[EvidenceStrength, ...] = get_args(EvidenceStrength)
-MEMORY_USES: tuple[MemoryUse, ...] = get_args(MemoryUse)
+_MEMORY_USES: tuple[MemoryUse, ...] = get_args(MemoryUse)
 Word = TypeVar("Word", EvidenceStrength, MemoryUse)
 
 
@@ -112,11 +112,11 @@ def decode_communities(
             evidence=_one_of(fields, "icd_evidence", EVIDENCE),
             bits_saved=_read_number(fields, "icd_bits_saved", least=0),
             community_ids=stable_ids(metadata),
-            replaced=_read_pairs(metadata, REPLACED),
+            replaced=_read_pairs(metadata, _REPLACED),
             moved=_read_pairs(metadata, MOVED),
-            moved_bits=_numbers(metadata, MOVED_BITS, NUMBERS),
+            moved_bits=_numbers(metadata, _MOVED_BITS, NUMBERS),
             levels=_read_levels(metadata, fields.count("icd_k") or 0),
-            memory=_one_of(fields, "icd_memory", MEMORY_USES),
+            memory=_one_of(fields, "icd_memory", _MEMORY_USES),
             horizon=_read_number(fields, "icd_horizon", least=1),
             horizon_for=fields.count("icd_horizon_for"),
             predicted_bits=_read_number(fields, "icd_predicted_bits"),
@@ -213,9 +213,9 @@ def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
     """Return stable ids, and what changed, for the metadata of the table, if there are any."""
     arrays = {
         IDS: communities.community_ids,
-        REPLACED: communities.replaced,
+        _REPLACED: communities.replaced,
         MOVED: communities.moved,
-        MOVED_BITS: communities.moved_bits,
+        _MOVED_BITS: communities.moved_bits,
         LEVELS: communities.levels,
     }
     metadata = {

@@ -45,10 +45,10 @@ Columns = dict[str, pa.Array]
 
 BATCH_ROWS = 1 << 12
 OPTIONAL = ("bits", "name")
-NULLABLE = {"label", "overlap", "members", *OPTIONAL}
-TOLD_AS_BORN: Kind = "returned"
+_NULLABLE = {"label", "overlap", "members", *OPTIONAL}
+_TOLD_AS_BORN: Kind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
-WIRE_KINDS = tuple(kind for kind in KINDS if kind != TOLD_AS_BORN)
+_WIRE_KINDS = tuple(kind for kind in KINDS if kind != _TOLD_AS_BORN)
 COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
@@ -127,7 +127,7 @@ def is_late(headers: Headers) -> bool:
 
 
 def _told(event: CommunityEvent) -> CommunityEvent:
-    return replace(event, kind="born") if event.kind == TOLD_AS_BORN else event
+    return replace(event, kind="born") if event.kind == _TOLD_AS_BORN else event
 
 
 def _members(tracked: CommunityEvents) -> pa.Array:
@@ -154,12 +154,12 @@ def _check(columns: Columns) -> None:
     members = columns["members"].type
     if not pa.types.is_list(members) or not is_id_type(members.value_type):
         raise BadEvents(f"members has type {members!s:.80}; expected a list of ids")
-    nulls = [name for name in FIELDS if name not in NULLABLE and columns[name].null_count]
+    nulls = [name for name in FIELDS if name not in _NULLABLE and columns[name].null_count]
     if nulls:
         raise BadEvents(f"there are nulls in {', '.join(nulls)}")
-    unknown = set(columns["event"].to_pylist()) - set(WIRE_KINDS)
+    unknown = set(columns["event"].to_pylist()) - set(_WIRE_KINDS)
     if unknown:
-        raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(WIRE_KINDS)}")
+        raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(_WIRE_KINDS)}")
 
 
 def _check_numbers(columns: Columns, next_community: int) -> None:
@@ -175,7 +175,7 @@ def _check_numbers(columns: Columns, next_community: int) -> None:
 
 
 def _check_range(name: str, column: pa.Array, most: float) -> None:
-    if column.null_count and name not in NULLABLE:
+    if column.null_count and name not in _NULLABLE:
         raise BadEvents(f"there are nulls in {name}")
     values = column.drop_null().to_numpy()
     good = (values >= 0) & (values <= most)  # False for NaN
@@ -202,7 +202,7 @@ def _events(columns: Columns) -> Iterator[CommunityEvent]:
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
     for kind, community, label, size, before, overlap, parents, children, away, *rest in rows:
-        told: Kind = TOLD_AS_BORN if kind == "born" and away else kind
+        told: Kind = _TOLD_AS_BORN if kind == "born" and away else kind
         both = tuple(parents), tuple(children)
         yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
 

@@ -22,7 +22,7 @@ from stream_icd.wire.message import (
 )
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
-MEMBER_TYPE = "stream_icd.member.v1"
+_MEMBER_TYPE = "stream_icd.member.v1"
 MOST_BYTES = 64 << 10
 
 
@@ -41,7 +41,7 @@ def encode_member(member: Member, event_id: str) -> Message:
     return event_message(
         node_key(member.graph, member.node),
         json.dumps(value, ensure_ascii=False).encode(),
-        type=MEMBER_TYPE,
+        type=_MEMBER_TYPE,
         source="stream_icd/rows",
         id=event_id,
         time=member.as_of,
@@ -62,7 +62,7 @@ def decode_member(
     """Decode a row with a value; raises BadMember and LimitExceeded, see `wire.message`."""
     with refusing(BadMember, "the row cannot be read"):
         graph = graph_in_key(key, limits)
-        EventHeaders(headers, MEMBER_TYPE, limits, BadMember, JSON_TYPE)
+        EventHeaders(headers, _MEMBER_TYPE, limits, BadMember, JSON_TYPE)
         if len(value) > MOST_BYTES:
             raise LimitExceeded(f"the row has {len(value)} bytes; at most {MOST_BYTES}")
         said = json.loads(value)

@@ -23,7 +23,7 @@ from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
 
-ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
+_ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
 
 OURS = frozenset(("ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time", "content-type"))
 """The headers of the contract that do not begin with `icd_`. Other attributes of CloudEvents are
@@ -41,7 +41,7 @@ the `ce_id` of a snapshot is its own."""
 
 PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
-MOST_REASON = 300
+_MOST_REASON = 300
 """Maximum characters quoted from another library's error, which may repeat the whole input."""
 
 
@@ -67,7 +67,7 @@ def refusing(error: type[BadInput], what: str) -> Iterator[None]:
         raise
     except Exception as cause:
         reason = f"{type(cause).__name__}: {cause}"
-        raise error(f"{what}: {reason:.{MOST_REASON}}") from cause
+        raise error(f"{what}: {reason:.{_MOST_REASON}}") from cause
 
 
 def event_message(
@@ -79,7 +79,7 @@ def event_message(
     id: str,
     time: datetime,
     extra: Mapping[str, str | None],
-    content_type: str = ARROW_TYPE,
+    content_type: str = _ARROW_TYPE,
 ) -> Message:
     """Return the message of one event, its headers in a fixed order; what is None in `extra`, whose
     names begin with `icd_`, is left out."""
@@ -153,7 +153,7 @@ class EventHeaders:
         type: str,
         limits: Limits,
         error: type[BadInput],
-        content_type: str = ARROW_TYPE,
+        content_type: str = _ARROW_TYPE,
         names_in_id: int = NAMES_IN_AN_ID,
     ) -> None:
         self._error = error

@@ -26,7 +26,7 @@ from stream_icd.wire.message import (
 SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
 COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
 UNORDERED = "icd_unordered"
-CRS = "icd_crs"
+_CRS = "icd_crs"
 
 
 def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
@@ -39,7 +39,7 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
         **window_headers(snapshot.window),
         "icd_content": snapshot.content,
         "icd_k": None if k is None else str(k),
-        CRS: None if places is None else places.crs or None,
+        _CRS: None if places is None else places.crs or None,
         UNORDERED: "true" if unordered else None,
     }
     return event_message(
@@ -90,7 +90,7 @@ def decode_snapshot(
             source=fields.text("ce_source"),
             x=table["x"] if "x" in numbers else None,
             y=table["y"] if "y" in numbers else None,
-            crs=fields.optional(CRS) or "",
+            crs=fields.optional(_CRS) or "",
         )
 
 

@@ -21,7 +21,7 @@ from stream_icd.wire.message import (
 )
 
 STATE_TYPE = "stream_icd.memory.v1"
-NEXT_ID = "icd_next_id"
+_NEXT_ID = "icd_next_id"
 FIRST = "icd_first"
 
 
@@ -71,7 +71,7 @@ def encode_state(state: State) -> Message:
             **window_headers(state.window),
             "icd_model": state.model,
             **revision_headers(state.revision, state.snapshot_place),
-            NEXT_ID: None if state.next_id is None else str(state.next_id),
+            _NEXT_ID: None if state.next_id is None else str(state.next_id),
             FIRST: "true" if state.is_first else None,
         },
     )
@@ -101,12 +101,12 @@ def decode_state(
             revision=fields.optional("icd_revision") or "",
             snapshot_place=fields.optional("icd_snapshot_place") or "",
             value=value,
-            next_id=fields.whole(NEXT_ID),
+            next_id=fields.whole(_NEXT_ID),
             is_first=fields.optional(FIRST) == "true",
         )
 
 
 def next_id_in(headers: Headers) -> int | None:
     """Return the first unused community id that a message says, whatever else it holds."""
-    text = dict(headers).get(NEXT_ID, b"")
+    text = dict(headers).get(_NEXT_ID, b"")
     return int(text) if text.isdigit() and len(text) < 16 else None

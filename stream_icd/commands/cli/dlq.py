@@ -45,7 +45,7 @@ COLUMNS: dict[str, Callable[[BadRecord], str]] = {
 }
 """Of the table: how each is made."""
 
-SHOWN_ROWS = 5
+_SHOWN_ROWS = 5
 
 
 @options
@@ -335,7 +335,7 @@ def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
         table = read_table(whole.value or b"", None, reader.limits, BadInput)
         with refusing(BadInput, "its rows cannot be shown"):
             columns = [f"  {field.name}: {field.type}" for field in table.schema]
-            rows = [f"  {row}" for row in table.slice(0, SHOWN_ROWS).to_pylist()]
+            rows = [f"  {row}" for row in table.slice(0, _SHOWN_ROWS).to_pylist()]
     except (BadInput, StoreUnreachable) as error:
         yield f"no table: {error}"
         return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 State = Literal["ok", "warning", "error"]
-AHEAD_S = 60
+_AHEAD_S = 60
 """Records that the broker received this long after now show that the clocks differ."""
 
 
@@ -149,11 +149,11 @@ def _clock(settings: KafkaSettings) -> Finding:
     places = [TopicPartition(SNAPSHOTS, n) for n in range(existing.partitions if existing else 0)]
     with closing(connect(settings).reader()) as reader:
         reader.assign(places)
-        later = reader.at_time(places, round(1000 * (time.time() + AHEAD_S))) if places else {}
+        later = reader.at_time(places, round(1000 * (time.time() + _AHEAD_S))) if places else {}
     if later:
         return Finding(
             "warning",
-            f"{SNAPSHOTS} holds records from more than {AHEAD_S} s after this machine's time: "
+            f"{SNAPSHOTS} holds records from more than {_AHEAD_S} s after this machine's time: "
             "synchronise the clocks of this machine and of the brokers (NTP)",
         )
     return Finding("ok", f"no record of {SNAPSHOTS} is from later than now")

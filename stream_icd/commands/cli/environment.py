@@ -31,7 +31,7 @@ SETTINGS: tuple[type[Settings], ...] = (
 )
 """All settings classes (a test looks for others)."""
 
-OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
+_OF_THE_TESTS = (f"{ENV_PREFIX}TEST_", f"{ENV_PREFIX}REQUIRE_KAFKA")
 
 
 def check_environment(environment: Mapping[str, str]) -> list[str]:
@@ -41,7 +41,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     Kubernetes, which sets STREAM_ICD_PORT and the like for a service of that name.
     """
     ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
-    given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(OF_THE_TESTS)}
+    given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(_OF_THE_TESTS)}
     known = {name.removeprefix(ENV_PREFIX) for name in variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
     if path := config_file(environment):

@@ -16,17 +16,17 @@ from stream_icd.core.errors import Action, StreamIcdError
 from stream_icd.core.printable import say
 
 # sysexits.h: what a supervisor or a shell script may act on.
-EXIT_CODES = {
+_EXIT_CODES = {
     Action.RETRY: 75,  # EX_TEMPFAIL
     Action.SLOW_DOWN: 75,
     Action.DEAD_LETTER: 65,  # EX_DATAERR
     Action.STOP: 78,  # EX_CONFIG
 }
 
-OS_EXIT_CODES = {EACCES: 78, ELOOP: 78, ENAMETOOLONG: 78, ENOSPC: 75}
+_OS_EXIT_CODES = {EACCES: 78, ELOOP: 78, ENAMETOOLONG: 78, ENOSPC: 75}
 """Errors of the operating system that are the user's to solve, wherever they are raised."""
 
-HELP = """
+_HELP = """
 Find communities in a stream of graphs.
 
 Producers send one graph per time window to Kafka (a snapshot). Detectors find the communities of
@@ -41,7 +41,7 @@ for Kafka.
 
 app = typer.Typer(
     cls=BuiltIn,
-    help=flowing(HELP),
+    help=flowing(_HELP),
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,  # they may hold a password; early versions show them
 )
@@ -93,12 +93,12 @@ def main() -> None:
         # Further lines are indented, so that no name with a line feed looks like a message.
         first, *more = f"{type(error).__name__}: {error}".split("\n")
         say(first, *(f"  {line}" for line in more), err=True)
-        raise SystemExit(EXIT_CODES[error.action]) from error
+        raise SystemExit(_EXIT_CODES[error.action]) from error
     except OSError as error:
-        if error.errno not in OS_EXIT_CODES:
+        if error.errno not in _OS_EXIT_CODES:
             raise
         say(f"OSError: {error}", err=True)
         if error.errno == ENOSPC:  # else Python tries to write the rest when it ends
             with suppress(OSError):
                 sys.stdout.close()
-        raise SystemExit(OS_EXIT_CODES[error.errno]) from error
+        raise SystemExit(_OS_EXIT_CODES[error.errno]) from error

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, compare, promote and roll back models.")
 
-Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
+_Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
 Model = Annotated[
     str,
     typer.Argument(
@@ -212,7 +212,7 @@ class Promote(Changing):
     """
 
     version: str = argument("Version in the registry, or a name that has only one version.")
-    reason: Reason = "by command"
+    reason: _Reason = "by command"
 
     def run(self) -> None:
         from stream_icd.registry.aliases import current, promote
@@ -237,7 +237,7 @@ class Rollback(Changing):
     stream-icd models rollback --registry models/ --reason "worse"
     """
 
-    reason: Reason = "by command"
+    reason: _Reason = "by command"
 
     def run(self) -> None:
         from stream_icd.registry.aliases import champion, roll_back

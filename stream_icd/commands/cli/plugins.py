@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-MARKUP = re.compile(r"(?=\[[a-z#/@])")
+_MARKUP = re.compile(r"(?=\[[a-z#/@])")
 
 
 def write_as_it_is(command: Any) -> None:
@@ -60,12 +60,12 @@ def flowing(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Text in which rich finds no markup."""
-    return MARKUP.sub(r"\\", text)
+    return _MARKUP.sub(r"\\", text)
 
 
 Load = Callable[[], typer.Typer]
 
-HOMES = {
+_HOMES = {
     "demo": "stream_icd.commands.cli.demo:app",
     "data": "stream_icd.commands.cli.data:app",
     "produce": "stream_icd.commands.cli.plugins:produce",
@@ -130,7 +130,7 @@ class BuiltIn(LazyGroup):
     """The commands of this package."""
 
     def members(self) -> dict[str, Load]:
-        return {name: EntryPoint(name, home, "").load for name, home in HOMES.items()}
+        return {name: EntryPoint(name, home, "").load for name, home in _HOMES.items()}
 
 
 class Producers(LazyGroup):

@@ -155,7 +155,7 @@ def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
         yield same
 
 
-NO_TRACKER = (
+_NO_TRACKER = (
     f"{EVENTS} is empty: no tracker has published events. Run one: stream-icd consume track"
 )
 
@@ -164,7 +164,7 @@ def warn_of_no_tracker(settings: KafkaSettings) -> None:
     """Say on standard error if there are no events yet: perhaps no tracker runs."""
     with open_reader(settings, EVENTS, until="end", limit=1) as records:
         if next(iter(records), None) is None:
-            say(f"{NO_TRACKER}; waiting for one", err=True)
+            say(f"{_NO_TRACKER}; waiting for one", err=True)
 
 
 def refuse_nothing(
@@ -180,7 +180,7 @@ def refuse_nothing(
             if record.value is not None  # which starts a graph anew, even one that is not there
         }
     if not held and topic == EVENTS:
-        raise BadSettings(NO_TRACKER)
+        raise BadSettings(_NO_TRACKER)
     graphs = {(key or b"").decode(errors="replace") for key, _ in held}
     if graph is not None and graph not in graphs:
         raise _other("graph", graph, topic, graphs)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Result = Communities | CommunityEvents | NodeChange
 Item = TypeVar("Item", bound=Result)
 Names = Mapping[int | None, str]
-ZONED = pa.timestamp("us", tz="UTC")
+_ZONED = pa.timestamp("us", tz="UTC")
 
 SHOWN = 3
 """How many names stand in the line of a result, those of its largest communities."""
@@ -65,7 +65,7 @@ class Shape(ABC, Generic[Item]):
         columns = self.columns(result)
         rows = len(next(iter(columns.values())))
         times = {"window_start": result.window.start, "window_end": result.window.end}
-        place = _place(result) | {name: pa.scalar(time, ZONED) for name, time in times.items()}
+        place = _place(result) | {name: pa.scalar(time, _ZONED) for name, time in times.items()}
         return pa.table({name: pa.repeat(value, rows) for name, value in place.items()} | columns)
 
     @abstractmethod

@@ -31,7 +31,7 @@ from stream_icd.streaming.workers.model_swap import (
     start_with_champion,
 )
 
-JOIN_S = 5.0
+_JOIN_S = 5.0
 """How long a background thread may take to end before it dies with the process."""
 
 
@@ -106,8 +106,8 @@ def _following(run: WorkerRun, follower: ChampionFollower) -> Iterator[None]:
     # If the topic cannot be read, changes are noticed at the next regular look.
     news = Following(run.settings, MODELS, lambda _: nudged.set(), run.stop, "latest")
     with (
-        in_background(follow, "champion", run.stop, JOIN_S),
-        in_background(news.run, "models-topic", run.stop, JOIN_S),
+        in_background(follow, "champion", run.stop, _JOIN_S),
+        in_background(news.run, "models-topic", run.stop, _JOIN_S),
     ):
         try:
             yield

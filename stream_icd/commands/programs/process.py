@@ -28,7 +28,7 @@ INTERRUPTED = 130
 WIDTH = 10_000
 """Of tables: none is cut. What is wider than a terminal goes on in its next line."""
 
-M_ARENA_MAX = -8  # of malloc.h
+_M_ARENA_MAX = -8  # of malloc.h
 
 
 def wide_console() -> Console:
@@ -94,7 +94,7 @@ def share_one_heap() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
-        mallopt(M_ARENA_MAX, 1)
+        mallopt(_M_ARENA_MAX, 1)
 
 
 class FreezeWhatStays(Watcher):

@@ -44,10 +44,10 @@ labels=FILE, a table of known communities with the columns node and community, a
 window_start where they change. A folder alone is files: or archive:, whichever it holds. Every form
 takes graphs=N for the first N (100). Forms joined by " + " are a mixture"""
 
-DEFAULT_GRAPHS = 100
+_DEFAULT_GRAPHS = 100
 MOST_GRAPHS = 1_000_000
 
-MORE = " + "
+_MORE = " + "
 """Between the descriptions of a mixture."""
 
 ARCHIVE = {"archive": "replay"}
@@ -56,16 +56,16 @@ ARCHIVE = {"archive": "replay"}
 DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
 """Where they differ from those of the producer: recipes that leave them out keep their meaning."""
 
-GENERATED = {
+_GENERATED = {
     "gn": {"seed": "1000", "p_in": "0.3", "nodes": "5000", "communities": "250"},
     "lfr": {"seed": "1000", "mixing": "0.3", "nodes": "5000"},
 }
 """The options of simulated graphs. Their seeds are not those of the producers."""
 
-OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
+_OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
 """Options that are none of a description: those of every command, and one that never ends."""
 
-UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
+_UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 """What typer raises for arguments that do not fit; it exports only a kind of it."""
 
 Options = dict[str, str]
@@ -84,19 +84,19 @@ def training_graphs(description: str) -> list[LabelledGraph]:
     >>> [graph.n_communities for graph in training_graphs("gn:graphs=2,nodes=100,communities=4")]
     [4, 4]
     """
-    if MORE in description:
-        parts = map(training_graphs, description.split(MORE))
+    if _MORE in description:
+        parts = map(training_graphs, description.split(_MORE))
         turns = zip_longest(*parts)
         return [graph for turn in turns for graph in turn if graph is not None]
     try:
         description.encode()  # the recipe holds it
         kind, options = _parsed(description)
-        limit = int(options.pop("graphs", DEFAULT_GRAPHS))
+        limit = int(options.pop("graphs", _DEFAULT_GRAPHS))
         if not 1 <= limit <= MOST_GRAPHS:
             raise ValueError(f"graphs={limit} is not from 1 to {MOST_GRAPHS:,}")
         table = options.get("labels")
-        graphs = _generated(kind, options) if kind in GENERATED else _produced(kind, options)
-    except (UsageError, ValueError) as error:
+        graphs = _generated(kind, options) if kind in _GENERATED else _produced(kind, options)
+    except (_UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
         raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
     try:
@@ -117,7 +117,7 @@ def training_graphs(description: str) -> list[LabelledGraph]:
 def _way_to_give_options(kind: str, advice: str) -> str:
     """Return how a description has the option that an error of a producer advises, if any."""
     advised = [f"--{name}" for name in re.findall(r"--([a-z][a-z-]*)", advice)]
-    options = [option for option in advised if option not in OF_TERMINALS]
+    options = [option for option in advised if option not in _OF_TERMINALS]
     if not options or "--data" in options:
         return ""
     name = options[0].removeprefix("--").replace("-", "_")
@@ -127,7 +127,7 @@ def _way_to_give_options(kind: str, advice: str) -> str:
 def _parsed(description: str) -> tuple[str, Options]:
     kind, _, rest = description.partition(":")
     named = entry_points(group="stream_icd.producers", name=ARCHIVE.get(kind, kind))
-    if kind in GENERATED or named:
+    if kind in _GENERATED or named:
         options: Options = {}
         for part in filter(None, rest.split(",")):
             name, given, value = part.partition("=")
@@ -150,9 +150,9 @@ def _parsed(description: str) -> tuple[str, Options]:
 
 
 def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
-    if unknown := given.keys() - GENERATED[kind].keys():
+    if unknown := given.keys() - _GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-    options = {**GENERATED[kind], **given}
+    options = {**_GENERATED[kind], **given}
     if (first := int(options["seed"])) < 0:
         raise ValueError(f"seed={first} is below 0")
     draw: Callable[[np.random.Generator], PlantedGraph]
@@ -207,7 +207,7 @@ def _producer(name: str, options: Options) -> Producer:
     path, arguments = options.pop("path", None), []
     for option, value in options.items():
         flag = f"--{option.replace('_', '-')}"
-        if flag in OF_TERMINALS:
+        if flag in _OF_TERMINALS:
             raise ValueError(f"unknown {option}")
         if flag in flags:
             if value not in ("yes", "no"):

@@ -42,7 +42,7 @@ from stream_icd.wire.limits import Limits
 BATCH = 10_000
 LOOK_EVERY_S = 0.2
 END_S = 5.0
-OTHER_NAMES = (
+_OTHER_NAMES = (
     ". Options say how yours are called (--help); --columns names those of a file whose first line "
     "is a row"
 )
@@ -83,7 +83,7 @@ def windowed_source(
     rows: Iterable[TimedRows | Quiet]
     if options.path is not None:
         raw = read_rows(
-            options.path, columns.names, run.bad_rows, header=header, way_out=OTHER_NAMES
+            options.path, columns.names, run.bad_rows, header=header, way_out=_OTHER_NAMES
         )
         rows = timed_rows(raw, columns, run.bad_rows)
         if options.sort:

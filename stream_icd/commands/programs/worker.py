@@ -29,7 +29,7 @@ from stream_icd.streaming.metrics.server import serving
 from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.streaming.workers.step import BatchStep
 
-LIMIT_EVERY_S = 1.0
+_LIMIT_EVERY_S = 1.0
 """Interval between requests for a topic's limit, while the broker is unavailable."""
 
 
@@ -98,7 +98,7 @@ def run_worker(
             if stop.is_set():
                 return
             raise
-        claim_check = ClaimCheck(settings, pause=partial(time.sleep, LIMIT_EVERY_S))
+        claim_check = ClaimCheck(settings, pause=partial(time.sleep, _LIMIT_EVERY_S))
         tracing = until_the_end.enter_context(traces_of(name))
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
         steps = open_steps(run)

@@ -18,14 +18,14 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.core.printable import place_of, refuse_password
 from stream_icd.core.store.whole_file import whole_file, writing
 
-WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
+_WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 """Object stores, as pyarrow names them; to create a folder there costs a request."""
 
 TAKEN, CONFLICT = 412, 409
 """HTTP status if the object exists, and if another conditional PUT is in progress."""
 
 ATTEMPTS = 5
-ADVICE = (
+_ADVICE = (
     ". Nothing of it is visible. Make room or fix the cause, then start again: it continues where "
     "it stopped"
 )
@@ -58,7 +58,7 @@ class Store:
 
     def above(self) -> Store:
         """Return the store of the parent folder; a bucket, which has none, is its own."""
-        if self.filesystem.type_name in WITHOUT_FOLDERS and "/" not in self.root:
+        if self.filesystem.type_name in _WITHOUT_FOLDERS and "/" not in self.root:
             return self
         return self._at(self.root.rpartition("/")[0], self.place.rpartition("/")[0])
 
@@ -128,7 +128,7 @@ class Store:
                 with whole_file(Path(self._full(path))) as aside:
                     aside.write_bytes(content)
                 return
-            if self.filesystem.type_name not in WITHOUT_FOLDERS:
+            if self.filesystem.type_name not in _WITHOUT_FOLDERS:
                 self.filesystem.create_dir(self._full(path).rpartition("/")[0], recursive=True)
             with self.filesystem.open_output_stream(self._full(path)) as sink:
                 sink.write(content)
@@ -166,7 +166,7 @@ class Store:
             self.filesystem.delete_file(self._full(path))
 
     def _writing(self, path: str) -> AbstractContextManager[None]:
-        return writing(f"{self.place}/{path}", ADVICE)
+        return writing(f"{self.place}/{path}", _ADVICE)
 
     def _check_is_there(self) -> None:
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)
@@ -232,7 +232,7 @@ def store_at(uri: str) -> Store:
         raise BadSettings(f"cannot open {place_of(uri)}: {error}{as_url}") from error
     except OSError as error:
         raise StoreUnreachable(f"cannot open {place_of(uri)}: {error}") from error
-    if not root and filesystem.type_name in WITHOUT_FOLDERS:
+    if not root and filesystem.type_name in _WITHOUT_FOLDERS:
         raise BadSettings("the URI of a file store names no bucket: give s3://bucket/folder")
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
 

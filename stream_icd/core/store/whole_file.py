@@ -13,7 +13,7 @@ from pathlib import Path
 from stream_icd.core.errors import StoreUnwritable
 
 # Readers of datasets skip names that begin with `_`, and unknown file endings.
-ASIDE_PREFIX, ASIDE_SUFFIX = "_", ".part"
+_ASIDE_PREFIX, _ASIDE_SUFFIX = "_", ".part"
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
     if path.exists() and not path.is_file():  # root would replace a device such as /dev/null
         raise OSError(EINVAL, "it is no regular file")
     make_folder(path.parent)
-    aside = path.parent / f"{ASIDE_PREFIX}{uuid.uuid4().hex}{ASIDE_SUFFIX}"
+    aside = path.parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}{_ASIDE_SUFFIX}"
     try:
         yield aside
         _synchronise(aside)
@@ -69,7 +69,7 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
 def is_aside(path: str) -> bool:
     """Whether a file is temporary: left by a writer that was killed."""
     name = path.rpartition("/")[2]
-    return name.startswith(ASIDE_PREFIX) and name.endswith(ASIDE_SUFFIX)
+    return name.startswith(_ASIDE_PREFIX) and name.endswith(_ASIDE_SUFFIX)
 
 
 def make_folder(folder: Path) -> None:

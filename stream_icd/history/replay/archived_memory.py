@@ -28,16 +28,16 @@ from stream_icd.methods.memory.encoding import is_of_this_version
 from stream_icd.methods.memory.memory import BEFORE_ALL
 from stream_icd.streaming.workers.memories import place_in
 
-Beginnings = Sequence[ArchivedWindow]
+_Beginnings = Sequence[ArchivedWindow]
 """The archived memory at the beginning of each era of a graph but the first, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedMemory:
+class _ArchivedMemory:
     """The memory that a replay starts with, for each era of each graph."""
 
     store: Store
-    beginnings: Mapping[str, Beginnings]  # of each graph that started anew
+    beginnings: Mapping[str, _Beginnings]  # of each graph that started anew
     memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
     earlier: Sequence[ArchivedWindow]  # must be detected first, in time order
 
@@ -51,7 +51,9 @@ class ArchivedMemory:
         return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
 
 
-def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
+def archived_memory(
+    store: Store, selection: Selection, redetection: Redetection
+) -> _ArchivedMemory:
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, preferably of
@@ -74,10 +76,10 @@ def archived_memory(store: Store, selection: Selection, redetection: Redetection
                 memories[chain_name(graph, era)] = memory
             earlier += after
     earlier.sort(key=lambda window: window.order)
-    return ArchivedMemory(store, beginnings, memories, earlier)
+    return _ArchivedMemory(store, beginnings, memories, earlier)
 
 
-def _beginnings(store: Store, graph: str | None) -> dict[str, Beginnings]:
+def _beginnings(store: Store, graph: str | None) -> dict[str, _Beginnings]:
     beginnings: dict[str, list[ArchivedWindow]] = defaultdict(list)
     year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
     for day in partitions(store, year_one):
@@ -90,12 +92,12 @@ def _offset(memory: ArchivedWindow) -> int:
     return place_in(memory.headers).offset
 
 
-def _era(beginnings: Beginnings, offset: int) -> int:
+def _era(beginnings: _Beginnings, offset: int) -> int:
     return sum(_offset(beginning) < offset for beginning in beginnings)
 
 
 def _before(
-    store: Store, selection: Selection, redetection: Redetection, beginnings: Beginnings, era: int
+    store: Store, selection: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
 ) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
     """Return the memory that an era of a graph starts with, and the windows from there to it."""
     memory = beginnings[era - 1] if era else None
@@ -115,7 +117,7 @@ def _before(
 
 
 def _last_memory(
-    store: Store, before: Selection, redetection: Redetection, beginnings: Beginnings, era: int
+    store: Store, before: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
 ) -> ArchivedWindow | None:
     """Return the memory after the last window of an era, if this version can read it."""
     for day in reversed(partitions(store, before)):

@@ -130,16 +130,16 @@ class Assignment(NamedTuple):
     labels: NDArray[np.int32]
 
 
-Assigned = Communities | Assignment
+_Assigned = Communities | Assignment
 
 
-def churn(earlier: Assigned, later: Assigned) -> float | None:
+def churn(earlier: _Assigned, later: _Assigned) -> float | None:
     """Return the share of common nodes (None: no such) that change community, optimally matched."""
     labels, others = _common(earlier, later)
     return 1.0 - accuracy(labels, others) if len(labels) else None
 
 
-def _common(a: Assigned, b: Assigned) -> tuple[np.ndarray, np.ndarray]:
+def _common(a: _Assigned, b: _Assigned) -> tuple[np.ndarray, np.ndarray]:
     """Return the labels of the common nodes, in the same order."""
     at = places(a.nodes, b.nodes)
     return a.labels[at >= 0], b.labels[at[at >= 0]]

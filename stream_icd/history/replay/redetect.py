@@ -33,7 +33,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
 
-SENT_BYTES_A_ROW = 4
+_SENT_BYTES_A_ROW = 4
 """Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes. An archive
 does not store the sizes of messages."""
 
@@ -65,7 +65,7 @@ def archived_job(
         graph=noted.partition.graph,
         snapshot_id=noted.identity.snapshot_id,
         window_end=noted.window.end,
-        sent_bytes=SENT_BYTES_A_ROW * noted.rows,
+        sent_bytes=_SENT_BYTES_A_ROW * noted.rows,
         headers=noted.headers,
         snapshot=partial(_read, uri, noted, limits),
         for_memory=for_memory,

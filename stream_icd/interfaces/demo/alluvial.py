@@ -21,13 +21,13 @@ OTHERS = -1
 GREY = "#b8bdc2"
 INK = "#5f6368"
 DARK = "#222222"
-BAR, GAP = 0.18, 0.006
-FONT, LETTERS_PER_INCH = 10, 13
+_BAR, GAP = 0.18, 0.006
+_FONT, _LETTERS_PER_INCH = 10, 13
 HALO = [withStroke(linewidth=3, foreground="white")]
 
 Colours = Mapping[int, str]
 Names = Mapping[int, str]
-Flows = dict[tuple[int, int], int]
+_Flows = dict[tuple[int, int], int]
 
 
 def colours_of(windows: Sequence[CommunityEvents]) -> dict[int, str]:
@@ -71,7 +71,7 @@ def draw_bands(
     top = 0.0
     for x, (column, bottom) in enumerate(zip(columns, bottoms, strict=True)):
         for community, size in column.items():
-            axes.bar(x, size, BAR, bottom[community], color=colours.get(community, GREY))
+            axes.bar(x, size, _BAR, bottom[community], color=colours.get(community, GREY))
             top = max(top, bottom[community] + size)
     for x, (before, after) in enumerate(pairwise(windows)):
         flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
@@ -83,18 +83,18 @@ def draw_bands(
     }
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)
-    letters = axes.get_window_extent().width / axes.figure.dpi * LETTERS_PER_INCH
+    letters = axes.get_window_extent().width / axes.figure.dpi * _LETTERS_PER_INCH
     for label in places_of_labels(Bands(columns, bottoms, top, letters), texts):
         _draw_label(axes, label)
 
 
 def _draw_label(axes: Any, label: Label) -> None:
     align = "center" if label.leads_from is None else "left"
-    axes.text(label.x, label.y, label.text, ha=align, va="center", color=DARK, fontsize=FONT,
+    axes.text(label.x, label.y, label.text, ha=align, va="center", color=DARK, fontsize=_FONT,
               clip_on=False, parse_math=False, path_effects=HALO)  # fmt: skip
     if label.leads_from is not None:
         x, y = label.leads_from
-        ends = [x + BAR / 2, label.x - BAR / 2], [y, label.y]
+        ends = [x + _BAR / 2, label.x - _BAR / 2], [y, label.y]
         axes.plot(*ends, color=INK, linewidth=0.8, clip_on=False)
 
 
@@ -115,7 +115,7 @@ def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
     return places
 
 
-def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> Flows:
+def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> _Flows:
     """Return how many nodes moved from each band to each other band."""
     pairs = np.stack([before.communities, ids_in(after, before.nodes)])
     pairs = pairs[:, pairs[1] != NOBODY]
@@ -127,7 +127,7 @@ def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int])
 def flow(
     axes: Any,
     x: int,
-    flows: Flows,
+    flows: _Flows,
     left: Mapping[int, float],
     right: Mapping[int, float],
     colours: Colours,
@@ -137,7 +137,7 @@ def flow(
     rank_left, rank_right = list(left), list(right)
     across = np.linspace(0, 1, 30)
     bend = across**2 * (3 - 2 * across)
-    place = x + BAR / 2 + across * (1 - BAR)
+    place = x + _BAR / 2 + across * (1 - _BAR)
     drawn = [way for way in flows if way[0] in starts and way[1] in ends]
     for a, b in sorted(drawn, key=lambda way: (rank_left.index(way[0]), rank_right.index(way[1]))):
         n = flows[a, b]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-LINE = 0.03
+_LINE = 0.03
 """Height of a line of text, as a fraction of that of the picture."""
 
 
@@ -32,7 +32,7 @@ class Bands:
 
     @property
     def line(self) -> float:
-        return LINE * self.top
+        return _LINE * self.top
 
     def middle(self, at: int, community: int) -> float:
         return self.bottoms[at][community] + self.sizes[at][community] / 2
@@ -89,7 +89,7 @@ class Bands:
     def beside(self, thin: Mapping[int, str]) -> Iterator[Label]:
         """Yield labels of thin bands of the last column: the first, as many as have room."""
         last = len(self.sizes) - 1
-        shown = [one for one in thin if self.sizes[last].get(one, 0) > 0][: int(1 / LINE) - 1]
+        shown = [one for one in thin if self.sizes[last].get(one, 0) > 0][: int(1 / _LINE) - 1]
         shown.sort(key=lambda one: self.middle(last, one))
         heights: list[float] = []
         lowest = self.line / 2

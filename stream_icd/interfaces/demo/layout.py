@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
 
-GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
-FIRST_STEPS, NEXT_STEPS = 200, 40
-APART_STEPS = 1000
+_GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
+_FIRST_STEPS, _NEXT_STEPS = 200, 40
+_APART_STEPS = 1000
 """Steps after these in which discs only repel each other, at most."""
 MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
@@ -47,11 +47,11 @@ def place_discs(
     centres = np.zeros((len(ids), 2))
     known = np.isin(ids[first], list(before))
     # A direction for each id, so that nothing is random.
-    start = np.sqrt((radii[first] ** 2).sum()) * 1.2 * _unit(ids[first] * GOLDEN_ANGLE)
+    start = np.sqrt((radii[first] ** 2).sum()) * 1.2 * _unit(ids[first] * _GOLDEN_ANGLE)
     for at in np.flatnonzero(known):
         start[at] = before[int(ids[first[at]])]
-    steps = NEXT_STEPS if known.mean() > 0.5 else FIRST_STEPS
-    centres[first] = _settled(start, radii[first], links, steps, APART_STEPS if apart else 0)
+    steps = _NEXT_STEPS if known.mean() > 0.5 else _FIRST_STEPS
+    centres[first] = _settled(start, radii[first], links, steps, _APART_STEPS if apart else 0)
     rest = np.setdiff1d(np.arange(len(ids)), first)
     if len(rest):
         edge = (np.linalg.norm(centres[first], axis=1) + radii[first]).max()
@@ -59,7 +59,7 @@ def place_discs(
         rank = np.arange(len(rest))
         # A spiral of equal areas: as much room for the last disc as for the first.
         distance = np.sqrt((edge + step) ** 2 + rank * step**2)
-        centres[rest] = distance[:, None] * _unit(rank * GOLDEN_ANGLE)
+        centres[rest] = distance[:, None] * _unit(rank * _GOLDEN_ANGLE)
     return centres
 
 
@@ -73,7 +73,7 @@ def place_members(degrees: NDArray[np.int64]) -> Points:
     """Return places around the origin, `(n, 2)`: nodes with more links lie nearer the centre."""
     rank = np.empty(len(degrees), np.int64)
     rank[np.argsort(-degrees, kind="stable")] = np.arange(len(degrees))
-    places: Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * GOLDEN_ANGLE)
+    places: Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * _GOLDEN_ANGLE)
     return places
 
 

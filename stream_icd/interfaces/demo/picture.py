@@ -38,26 +38,26 @@ from stream_icd.methods.tracking.confirmation import (
 )
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
-MOST_EDGES_DRAWN = 30_000
+_MOST_EDGES_DRAWN = 30_000
 MOST_COLUMNS = 20
-MOST_BOLD = 300
+_MOST_BOLD = 300
 """Number of snapshots up to which lines are bold."""
-INK, QUIET, FAINT = "#222222", "#5f6368", "#9aa0a6"
+INK, QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
-UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
-INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
-TITLE, TEXT = 15, 12
+_UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
+_INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
+TITLE, _TEXT = 15, 12
 DPI = 120
 
 LASTING = 5
 """Number of snapshots in which a community is seen, from which on it lasts."""
 
-STORY_COLUMNS = 30
+_STORY_COLUMNS = 30
 LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
 MOST_EVENTS = 10
 
 Names = Mapping[int, str]
-Told = tuple[int, str]
+_Told = tuple[int, str]
 """The position of the window of an event, and the event in words."""
 
 
@@ -129,9 +129,9 @@ def _draw_communities(
     labels: NDArray[np.int32] = inverse.astype(np.int32)
     shades = to_rgba_array([colours.get(int(name), GREY) for name in names])
     positions = community_layout(snapshot.edges, labels)
-    edges = snapshot.edges[:, :: max(1, snapshot.n_edges // MOST_EDGES_DRAWN)]
+    edges = snapshot.edges[:, :: max(1, snapshot.n_edges // _MOST_EDGES_DRAWN)]
     inside = labels[edges[0]] == labels[edges[1]]
-    for shown, colour, alpha in ((~inside, FAINT, 0.03), (inside, None, 0.2)):
+    for shown, colour, alpha in ((~inside, _FAINT, 0.03), (inside, None, 0.2)):
         segments = list(positions[edges[:, shown].T])
         colors = colour or shades[labels[edges[0, shown]]]
         axes.add_collection(LineCollection(segments, colors=colors, linewidths=0.4, alpha=alpha))
@@ -157,24 +157,24 @@ def _draw_quality(
         elif len(lines) > 1:
             title = "Fraction of the nodes that stay in their community"
             spread = np.full(len(run.arrivals), np.nan)
-            spread[list(places)] = staying(line.windows)
+            spread[list(places)] = _staying(line.windows)
             values = spread.tolist()
         else:
             title = "Modularity"
             values = [arrival.result["modularity"] for arrival in run.arrivals]
         known = [value for value in values if not np.isnan(value)]
         label = f"{name}: median {np.median(known):.2f}" if known else name
-        width = 2.5 if len(values) < MOST_BOLD else 1.0
+        width = 2.5 if len(values) < _MOST_BOLD else 1.0
         axes.plot(range(len(values)), values, color=colour, linewidth=width, label=label)
     if len(lines) > 1:
-        axes.legend(frameon=False, loc="lower right", fontsize=TEXT)
+        axes.legend(frameon=False, loc="lower right", fontsize=_TEXT)
     axes.set_ylim(0, 1.05)
     evidence = [arrival.result["evidence"] for arrival in run.arrivals]
     for place, strength in enumerate(evidence):
         if strength != "strong":
-            axes.axvspan(place - 0.5, place + 0.5, color=UNSURE[strength], linewidth=0)
+            axes.axvspan(place - 0.5, place + 0.5, color=_UNSURE[strength], linewidth=0)
     for place in incomplete:
-        axes.axvspan(place - 0.5, place + 0.5, color=INCOMPLETE, linewidth=0)
+        axes.axvspan(place - 0.5, place + 0.5, color=_INCOMPLETE, linewidth=0)
     more = [f"evidence for communities: {evidence_in_words(evidence)}"]
     if incomplete:
         more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
@@ -192,10 +192,10 @@ def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
     for row, (at, text, side) in enumerate(marks):
         axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
         place = (at - 0.5, 0.3 + 0.06 * row)
-        axes.annotate(text, place, ha=side, va="center", fontsize=TEXT, color=INK)
+        axes.annotate(text, place, ha=side, va="center", fontsize=_TEXT, color=INK)
 
 
-def staying(windows: Sequence[CommunityEvents]) -> list[float]:
+def _staying(windows: Sequence[CommunityEvents]) -> list[float]:
     """Return the share of each window's nodes that keep their community of the window before.
 
     NaN for the first window, and where windows are missing: nothing is just before them.
@@ -223,21 +223,21 @@ def _draw_lives(
     together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
-    axes.set_ylabel("nodes", color=QUIET, fontsize=TEXT)
+    axes.set_ylabel("nodes", color=QUIET, fontsize=_TEXT)
     _by_snapshot(axes)
     _entitle(axes, title, *happened(windows))
 
 
 def _by_snapshot(axes: Axes) -> None:
-    axes.set_xlabel("snapshot", color=QUIET, fontsize=TEXT)
+    axes.set_xlabel("snapshot", color=QUIET, fontsize=_TEXT)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=TEXT)
+    axes.tick_params(labelsize=_TEXT)
 
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
     place = (0, 1), (0, 5), "axes fraction", "offset points"
-    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=TEXT)
+    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=_TEXT)
 
 
 def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
@@ -264,7 +264,7 @@ def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     )
 
 
-def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[Told]:
+def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
     """Return the strongest mergers and splits that lasted, one a window, in time order.
 
     Only those that the edges of their window support: undone, they would take more bits.
@@ -310,7 +310,7 @@ def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: Communi
     return len(windows) - 1
 
 
-def how_many(events: Sequence[Told]) -> str:
+def how_many(events: Sequence[_Told]) -> str:
     """Return how many of `strongest_events` there are, in words."""
     return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
 
@@ -318,13 +318,15 @@ def how_many(events: Sequence[Told]) -> str:
 def draw_story(
     windows: Sequence[CommunityEvents],
     attributes: Attributes,
-    events: Sequence[Told],
+    events: Sequence[_Told],
     path: Path,
 ) -> None:
     """Write the picture: the largest communities over all windows, and the events below."""
     figure = Figure(figsize=(14, 9), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
-    places = np.unique(np.linspace(0, len(windows) - 1, STORY_COLUMNS).round().astype(int)).tolist()
+    places = np.unique(
+        np.linspace(0, len(windows) - 1, _STORY_COLUMNS).round().astype(int)
+    ).tolist()
     columns = [windows[at] for at in places]
     names = _names(columns, attributes)
     shown = _largest(columns, names)

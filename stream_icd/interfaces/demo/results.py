@@ -40,7 +40,7 @@ NEAR = 30
 """How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
 TIMES = ("window_start", "window_end", "detected_at")
-AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
+_AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
 """Of a printed result: what is read as a time, and what is as it is in `Communities`."""
 
 Known = Mapping[str, NDArray[np.int32]]
@@ -66,7 +66,7 @@ class Results:
 
 
 ALONE = "each snapshot alone"
-UNLEARNED, REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
+_UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
 
 
 def results_of(
@@ -81,7 +81,7 @@ def results_of(
     It is compared, in a story, with what the method bp finds without learning, alone and with
     memory; else, if the detector has memory, with what it finds in each snapshot alone.
     """
-    known = known_communities(settings)
+    known = _known_communities(settings)
     results = [communities_of(arrival) for arrival in run.arrivals]
     complete = complete_places([len(result.nodes) for result in results])
 
@@ -92,8 +92,8 @@ def results_of(
     if story is not None:
         unlearned = open_model("default").model
         pairs: Pairs = list(_with_snapshots(settings, results))
-        others[UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
-        others[REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
+        others[_UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
+        others[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
     elif results[-1].community_ids is not None:
         pairs = _with_snapshots(settings, results)
         others[ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
@@ -119,7 +119,7 @@ def communities_of(arrival: Arrival) -> Communities:
     start, end, detected_at = (datetime.fromisoformat(result[name]) for name in TIMES)
     moved_bits = None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
     return Communities(
-        **{name: result[name] for name in AS_THEY_ARE},
+        **{name: result[name] for name in _AS_THEY_ARE},
         window=Window(start, end),
         nodes=pa.array(result["nodes"]),
         labels=np.asarray(result["communities"], np.int32),
@@ -169,7 +169,7 @@ def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
-def known_communities(settings: KafkaSettings) -> Known:
+def _known_communities(settings: KafkaSettings) -> Known:
     """Return the known communities of all snapshots that have some."""
     return {
         labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
@@ -214,7 +214,7 @@ def evidence_in_words(evidence: Sequence[str]) -> str:
     return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
 
 
-def totals_table(run: DemoRun, results: Results) -> Table:
+def _totals_table(run: DemoRun, results: Results) -> Table:
     """Nodes, edges, communities, modularity; and NMI if the ground truth is known."""
     table = _table("What was seen", "", "median", "least", "most")
     evidence = evidence_in_words([arrival.result["evidence"] for arrival in run.arrivals])
@@ -239,7 +239,7 @@ def totals_table(run: DemoRun, results: Results) -> Table:
     return table
 
 
-def stages_table(run: DemoRun) -> Table:
+def _stages_table(run: DemoRun) -> Table:
     """Median and 95th percentile of each stage, milliseconds."""
     table = _table("Milliseconds per snapshot", "stage", "median", "95th percentile")
     stages = {
@@ -257,7 +257,7 @@ def stages_table(run: DemoRun) -> Table:
 
 def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
     """Print tables of what was found, what the retrainer did, and what was received."""
-    console.print(totals_table(run, results), stages_table(run))
+    console.print(_totals_table(run, results), _stages_table(run))
     if story is not None:
         console.print(story_table(run, results, story.change_at))
         for told in story.told():

@@ -42,10 +42,10 @@ PATIENCE_S = 600.0
 LEAST_SNAPSHOTS = 75
 """Shorter streams have no time for the story."""
 
-DETECTION = ("--method", "icd", "--memory", "off")
+_DETECTION = ("--method", "icd", "--memory", "off")
 """Of the detector: the encoder of the champion and K-means, on each snapshot alone."""
 
-LEAST_FALL = 15
+_LEAST_FALL = 15
 """Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
 
 STOP_S = 10.0
@@ -54,7 +54,7 @@ LOOK_EVERY_S = 0.05
 NAMES = ("produce", "produce-2", "produce-3")
 """Of the producers, and of their logs."""
 
-SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
+_SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
 Child = subprocess.Popen[bytes]
 Arguments = tuple[str, ...]
@@ -126,7 +126,7 @@ class Story:
     @property
     def pauses(self) -> tuple[int, int]:
         """Numbers of snapshots after which the producer waits until the retrainer has learned."""
-        return self.learn_at, max(2 * self.learn_at, self.change_at + LEAST_FALL)
+        return self.learn_at, max(2 * self.learn_at, self.change_at + _LEAST_FALL)
 
     def prepare(self) -> Arguments:
         """Remove what an earlier run left; return the command that makes the first champion."""
@@ -144,13 +144,13 @@ class Story:
     def detect(self) -> Arguments:
         """The model of the detector, and how it detects, as options."""
         of_model = ("--model", "champion", "--registry", self.registry)
-        return (*of_model, *DETECTION)
+        return (*of_model, *_DETECTION)
 
     def consumers(self) -> dict[str, Arguments]:
         """The commands of archive and retrainer."""
         kinds = ("--kind", "snapshots", "--kind", "labels")
         places = (self.history, "--registry", self.registry)
-        rounds = ("--every-windows", str(self.learn_at), "--check", "1s", *DETECTION)
+        rounds = ("--every-windows", str(self.learn_at), "--check", "1s", *_DETECTION)
         return {
             "archive": ("consume", "archive", self.history, *kinds),
             "retrain": ("consume", "retrain", *places, *rounds),
@@ -158,13 +158,13 @@ class Story:
 
     def has_learned(self, times: int) -> bool:
         """Whether the detector has changed its model that often, or will not."""
-        swapped = count_events(self.folder / "detect.log", "the model changed")
+        swapped = _count_events(self.folder / "detect.log", "the model changed")
         log = self.folder / "retrain.log"
-        return swapped + count_events(log, "kept") + count_events(log, "failed") >= times
+        return swapped + _count_events(log, "kept") + _count_events(log, "failed") >= times
 
     def told(self) -> Iterator[str]:
         """What the retrainer decided, other than to wait."""
-        for entry in read_log(self.folder / "retrain.log"):
+        for entry in _read_log(self.folder / "retrain.log"):
             if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
                 yield f"{entry['event']}: {entry['reason']}"
 
@@ -222,7 +222,7 @@ def run_demo(
             _check({"first-champion": champion}, folder, may_end=True)
         children = {
             "detect": start(programs.detect, "detect"),
-            "subscribe": start(SUBSCRIBE, "subscribe", subprocess.PIPE),
+            "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
             **{name: start(arguments, name) for name, arguments in programs.others.items()},
         }
         arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
@@ -255,7 +255,7 @@ def _send(
         while producer.poll() is None:
             yield None, False
         _check({name: producer}, folder, may_end=True)
-        log = read_log(folder / f"{name}.log")
+        log = _read_log(folder / f"{name}.log")
         finished = [entry for entry in log if entry.get("event") == "finished"]
         sent += int(finished[-1]["snapshots"]) if finished else 0
     while True:
@@ -293,9 +293,9 @@ def _watch(
             # Read logs and check processes only while nothing arrives.
             sent, waiting = next(sending)
             progress.update(sent_bar, total=sent, completed=sent or 0)
-            dead_letters = count_events(folder / "detect.log", "dead letter")
+            dead_letters = _count_events(folder / "detect.log", "dead letter")
             _check(children, folder)
-            if not detecting and count_events(folder / "detect.log", "started"):
+            if not detecting and _count_events(folder / "detect.log", "started"):
                 detecting, last = True, time.monotonic()
         progress.update(received_bar, completed=len(arrivals), total=sent)
         if waiting:
@@ -326,7 +326,7 @@ def keep(settings: KafkaSettings, folder: Path) -> None:
                 archiver.process(record)
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def _read_log(path: Path) -> list[dict[str, Any]]:
     """Return the JSON events of a program's log; skip other lines. A missing log is empty."""
     if not path.exists():
         return []
@@ -334,6 +334,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
 
-def count_events(path: Path, event: str) -> int:
+def _count_events(path: Path, event: str) -> int:
     """Return how often a log has an event."""
-    return sum(entry.get("event") == event for entry in read_log(path))
+    return sum(entry.get("event") == event for entry in _read_log(path))

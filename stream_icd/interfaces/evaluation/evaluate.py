@@ -189,7 +189,7 @@ def measure(
     )
 
 
-CONTRADICTED = "the labels contradict the edges, so they are not used"
+_CONTRADICTED = "the labels contradict the edges, so they are not used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class _Run:
             self.name,
             snapshot.id,
             outcome.status,
-            CONTRADICTED if lesson.known == "contradicted" else "",
+            _CONTRADICTED if lesson.known == "contradicted" else "",
             seconds=outcome.seconds,
             measures=measure(adjacency, outcome.labels, lesson.labels),
             hidden_edges=hidden_edges,

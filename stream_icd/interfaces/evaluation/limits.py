@@ -36,7 +36,7 @@ it exceeded its time or memory."""
 History = tuple[tuple[LabelledGraph, ...], int]
 """Past graphs for a method to learn from, and the seed."""
 
-REPEATED_BELOW = 2.0
+_REPEATED_BELOW = 2.0
 """Seconds below which a run on the largest graph so far is repeated, and the second counts: it may
 need code that smaller ones did not compile."""
 
@@ -127,7 +127,7 @@ class Runner:
             largest, n_nodes = self._largest.get(name, 0), work.adjacency.shape[0]
             self._largest[name] = max(largest, n_nodes)
             first = _find(method, work)
-            if n_nodes <= largest or first.seconds > REPEATED_BELOW:
+            if n_nodes <= largest or first.seconds > _REPEATED_BELOW:
                 return first
             return _find(method, work)
         except Exception as error:  # it may not be possible to pickle the error itself

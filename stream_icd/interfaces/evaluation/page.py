@@ -76,24 +76,24 @@ PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
-FORMATS = (".png", ".svg", ".pdf")
+_FORMATS = (".png", ".svg", ".pdf")
 """Endings of the name of a picture's file."""
 
 
 def check_format(path: Path) -> None:
-    """Raise BadSettings unless the file's name has one of the `FORMATS`."""
-    if path.suffix not in FORMATS:
-        raise BadSettings(f"a picture ends in {', '.join(FORMATS)}, not {path.name!r}")
+    """Raise BadSettings unless the file's name has one of the `_FORMATS`."""
+    if path.suffix not in _FORMATS:
+        raise BadSettings(f"a picture ends in {', '.join(_FORMATS)}, not {path.name!r}")
 
 
 def write_picture(path: Path, results: Sequence[Result]) -> None:
     """Write the picture, in the format that the file's name tells."""
     check_format(path)
     with writing(path), whole_file(path) as aside:
-        figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
+        _figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
 
 
-def figure_of(results: Sequence[Result]) -> Figure:
+def _figure_of(results: Sequence[Result]) -> Figure:
     """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
@@ -128,7 +128,7 @@ def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[s
 REFRESH_S = 5
 """Interval at which a browser loads the page anew while windows are missing."""
 
-STYLE = """
+_STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
@@ -162,7 +162,7 @@ def write_page(
     terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
     text = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n"
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n<h1>{title}</h1>\n"
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
         f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
@@ -180,7 +180,7 @@ def cells(summary: Summary) -> list[str]:
 
 def _svg(results: Sequence[Result]) -> str:
     sink = StringIO()
-    figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
+    _figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
     svg = sink.getvalue()
     return svg[svg.index("<svg") :]
 

@@ -35,7 +35,7 @@ THETA = 0.01
 
 MODULARITY, CPM = "modularity", "cpm"
 
-MOST_ITERATIONS = 100
+_MOST_ITERATIONS = 100
 """Iterations end when one of them moves no node, usually after two to five."""
 
 
@@ -277,7 +277,7 @@ def _of_rising_quality(
         strengths = level.strengths + 2 * matrix.loops  # both ends of a self loop are here
         level = level._replace(strengths=strengths, total=float(strengths.sum()))
     labels = maximise_modularity(level, resolution, rng)
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(_MOST_ITERATIONS):
         yield _connected(level, labels)
         before, labels = labels, maximise_modularity(level, resolution, rng, labels)
         if np.array_equal(compact(before)[0], compact(labels)[0]):

@@ -23,11 +23,11 @@ COLUMNS = 21
 BANDS = 12
 INK, QUIET = "#222222", "#5f6368"
 BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
-SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
-CONCISE: Any = ConciseDateFormatter  # it has no types
+_SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+_CONCISE: Any = ConciseDateFormatter  # it has no types
 TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
 NAME: Any = {"color": INK, "fontsize": 9}
-STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
+_STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
 
 
 def colour(community: int) -> str:
@@ -51,7 +51,7 @@ def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
     axes.set_xticks(range(0, len(columns), every), starts[::every])
     axes.set_ylabel("nodes", color=QUIET)
     for at, model in swaps(columns):
-        axes.axvline(at - 0.5, **SWAP)
+        axes.axvline(at - 0.5, **_SWAP)
         place = (at - 0.5, axes.get_ylim()[1])
         axes.annotate(f" {model}", place, va="top", parse_math=False, **NAME)
     some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
@@ -171,19 +171,19 @@ def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
         starts,
         [stages[at] for at in used],
         labels=[STAGES[at] for at in used],
-        colors=[STAGE_COLOURS[at] for at in used],
+        colors=[_STAGE_COLOURS[at] for at in used],
     )
     times.set_title("milliseconds by stage", **TITLE)
     for at, model in swaps(windows):
         for axes in (count, quality, times):
-            axes.axvline(starts[at], **SWAP)
+            axes.axvline(starts[at], **_SWAP)
         place = (starts[at], 0.02)
         across = count.get_xaxis_transform()
         count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
     for axes in (count, quality, times):
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
-        axes.xaxis.set_major_formatter(CONCISE(axes.xaxis.get_major_locator(), tz=zone))
+        axes.xaxis.set_major_formatter(_CONCISE(axes.xaxis.get_major_locator(), tz=zone))
     for axes in (quality, times):
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=9, loc="upper left", framealpha=0.8, edgecolor="none")

@@ -38,8 +38,8 @@ from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 
-LIBRARY = "vendor/echarts-6.1.0.min.js"
-MAIN = "main.js"
+_LIBRARY = "vendor/echarts-6.1.0.min.js"
+_MAIN = "main.js"
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
@@ -49,7 +49,7 @@ BANDS = 30
 MOST_EVENTS = 5000
 MOST_PLACES = 20_000_000
 """Nodes of all windows together, up to which the report can be searched."""
-MOST_SPANS = 400_000
+_MOST_SPANS = 400_000
 
 Answers = dict[str, Any]
 Spans = dict[str, list[list[int | None]]]
@@ -141,7 +141,7 @@ def write_pictures(
     drawn = queries.map(asked)
     placed = queries.places(asked) if drawn["placed"] else None
     # Without the graph there are no members, but the discs are still there.
-    inside = all_members(queries, asked) if drawn["whole"] else None
+    inside = _all_members(queries, asked) if drawn["whole"] else None
     zone = ZoneInfo(queries.zone)
     figures = {
         "flow": pictures.flow_picture(windows, zone),
@@ -185,7 +185,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "composition": {str(id): composition(windows[-1], id, naming) for id in largest},
         "map": drawn,
         "places": queries.places(asked) if drawn["placed"] else None,
-        "members": all_members(queries, asked),
+        "members": _all_members(queries, asked),
         "values": _values(queries, asked, drawn),
         "legend": _legends(queries, asked),
         "nodes": node_spans(windows),
@@ -209,7 +209,7 @@ def _values(queries: Queries, asked: Mapping[str, str], drawn: Answers) -> Answe
     """Return the value of each node of the map, by attribute: of members, and of places."""
     found: Answers = {"members": {}, "places": {}}
     for name in _attributes(queries):
-        members = all_members(queries, {**asked, "by": name})
+        members = _all_members(queries, {**asked, "by": name})
         found["members"][name] = None if members is None else members["values"]
         if drawn["placed"]:
             found["places"][name] = queries.places({**asked, "by": name})["values"]
@@ -237,7 +237,7 @@ def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
                 of_node.append([community, number, number])
                 n_spans += 1
             last_seen[node] = number
-        if n_spans > MOST_SPANS:
+        if n_spans > _MOST_SPANS:
             return None
     newest = windows[-1].number
     for node, last in last_seen.items():
@@ -246,7 +246,7 @@ def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
     return spans
 
 
-def all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
+def _all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
     """Return members and edges of the newest window; None if its graph cannot be read."""
     try:
         return queries.members({**asked, "community": "all"})
@@ -260,7 +260,7 @@ def one_file(kept: dict[str, Any], title: str) -> str:
     `kept`: answers to all questions that the page may ask (`kept_answers`).
     """
     files = page_files()
-    style, library = (files[path].content.decode() for path in ("page.css", LIBRARY))
+    style, library = (files[path].content.decode() for path in ("page.css", _LIBRARY))
     script = bundle()
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; "
@@ -289,7 +289,7 @@ def one_file(kept: dict[str, Any], title: str) -> str:
 def bundle() -> str:
     """Return all modules of the page as one script: functions, in the order of imports."""
     done: dict[str, str] = {}
-    _add(MAIN.removesuffix(".js"), done)
+    _add(_MAIN.removesuffix(".js"), done)
     return '"use strict";\n' + "".join(done.values())
 
 

@@ -59,7 +59,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 
 # Brokers of a cluster learn of a new topic one after the other.
-KNOWN_WITHIN_S, LOOK_AGAIN_S = 3.0, 0.1
+_KNOWN_WITHIN_S, _LOOK_AGAIN_S = 3.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class ClientAdmin:
         with translated(f"look up topic {topic}"):
             n_partitions = self._n_partitions(topic)
             if not n_partitions and len(self._admin.describe_cluster()["brokers"]) > 1:
-                known_by = time.monotonic() + KNOWN_WITHIN_S
+                known_by = time.monotonic() + _KNOWN_WITHIN_S
                 while not n_partitions and time.monotonic() < known_by:
-                    time.sleep(LOOK_AGAIN_S)
+                    time.sleep(_LOOK_AGAIN_S)
                     n_partitions = self._n_partitions(topic)
             if not n_partitions:
                 return None
@@ -189,7 +189,7 @@ def _encodable(name: str) -> str:
 
 
 @dataclass(slots=True)
-class ClientProducer:
+class _ClientProducer:
     """Implements the port's Producer; closes the client's producer."""
 
     _producer: Any
@@ -216,7 +216,7 @@ class ClientProducer:
 
 
 @dataclass(slots=True)
-class ClientTransactionalProducer(ClientProducer):
+class _ClientTransactionalProducer(_ClientProducer):
     """Implements the port's TransactionalProducer, under one name."""
 
     _name: str
@@ -283,10 +283,10 @@ class ClientBroker:
         with open_admin(self._settings) as admin:
             yield ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
 
-    def producer(self) -> ClientProducer:
-        return ClientProducer(open_producer(self._settings))
+    def producer(self) -> _ClientProducer:
+        return _ClientProducer(open_producer(self._settings))
 
-    def transactional_producer(self, name: str) -> ClientTransactionalProducer:
+    def transactional_producer(self, name: str) -> _ClientTransactionalProducer:
         producer = open_producer(self._settings, name)
         try:
             with translated(f"begin transactions as {name}"):
@@ -294,7 +294,7 @@ class ClientBroker:
         except BaseException:
             close_producer(producer, CLOSE_TIMEOUT_S)
             raise
-        return ClientTransactionalProducer(producer, name)
+        return _ClientTransactionalProducer(producer, name)
 
     def reader(self, stop: Stop | None = None) -> ClientReader:
         return ClientReader(open_consumer(self._settings), self._settings, stop)

@@ -100,12 +100,12 @@ def quiet_while_connecting() -> Iterator[None]:
 ANSWER_BYTES = 100_000_000
 # Records of a partition are sent in batches, so eight results of a transaction take one round trip,
 # not eight. If a broker refuses a batch as too large, the client splits it.
-BATCH_BYTES = 256 * 1024
+_BATCH_BYTES = 256 * 1024
 # When a reader knows of new partitions of its topic, at the latest.
 METADATA_AGE_MS = 30_000
 # The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
-RETRY_MS = 20
+_RETRY_MS = 20
 
 NULL = object()
 """Stands for a null value; the client refuses to send a record with both key and value None."""
@@ -137,8 +137,8 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "transaction_timeout_ms": milliseconds(settings.transaction_timeout_s),
         "delivery_timeout_ms": milliseconds(settings.delivery_timeout_s),
         "max_block_ms": milliseconds(settings.connect_timeout_s),
-        "retry_backoff_ms": RETRY_MS,
-        "batch_size": BATCH_BYTES,
+        "retry_backoff_ms": _RETRY_MS,
+        "batch_size": _BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
         "value_serializer": SerializeWrapper(lambda value: None if value is NULL else value),

@@ -26,9 +26,9 @@ from stream_icd.core.settings import secret_in
 from stream_icd.kafka.settings import KafkaSettings
 
 ANSWER_TIMEOUT_S = 10.0
-USED = 0.8
+_USED = 0.8
 """A token is used for this fraction of its life; then another one is asked for."""
-LIFE_S = 300.0
+_LIFE_S = 300.0
 """The life of a token whose endpoint does not say it."""
 
 Token = tuple[str, float]
@@ -125,7 +125,7 @@ def _granted(settings: KafkaSettings) -> Token:
     headers = {"authorization": f"Basic {credentials}", "accept": "application/json"}
     try:
         said = json.loads(post(url, urlencode(asked).encode(), headers, ANSWER_TIMEOUT_S))
-        life_s = USED * float(said.get("expires_in") or LIFE_S)
+        life_s = _USED * float(said.get("expires_in") or _LIFE_S)
         return str(said["access_token"]), time.monotonic() + life_s
     except HTTPError as error:
         with error:
@@ -149,7 +149,7 @@ def _signer(region: str) -> Callable[[], Token]:
             token, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
         except Exception as error:  # of AWS's library: no credentials, or no answer
             raise client.KafkaConnectionError(f"AWS gives no token: {error}") from None
-        life_s = USED * (expires_ms / 1000 - time.time())
+        life_s = _USED * (expires_ms / 1000 - time.time())
         return str(token), time.monotonic() + life_s
 
     return ask

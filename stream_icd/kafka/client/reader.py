@@ -45,10 +45,10 @@ log = logging.getLogger(__name__)
 # client has one request to a broker at a time, so the next fetch from a partition with a backlog
 # waits until the fetch from the empty ones returns: with the usual 500 ms, a detector is idle for a
 # fifth of the time.
-FETCH_WAIT_S = 0.1
+_FETCH_WAIT_S = 0.1
 LOOK_EVERY_S = 1.0
 CLOSE_TIMEOUT_S = 2.0
-LAST_JOIN_S = 3.0
+_LAST_JOIN_S = 3.0
 
 
 class ClientReader:
@@ -123,7 +123,7 @@ class ClientReader:
             log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
-        wait_s = timeout_s if timeout_s >= IDLE_S else min(timeout_s, FETCH_WAIT_S)
+        wait_s = timeout_s if timeout_s >= IDLE_S else min(timeout_s, _FETCH_WAIT_S)
         workarounds.let_broker_wait(self._consumer, milliseconds(wait_s))
         try:
             polled = self._poll_client(timeout_s, max_records)
@@ -234,7 +234,7 @@ class ClientMember(ClientReader):
     def close(self) -> None:
         """Leave the group; first finish a join, or the embedded broker keeps a member that is gone,
         and nobody else would get a partition for five minutes."""
-        until = time.monotonic() + LAST_JOIN_S
+        until = time.monotonic() + _LAST_JOIN_S
         with contextlib.suppress(client.KafkaError, StreamIcdError):
             while workarounds.is_joining(self._consumer) and time.monotonic() < until:
                 self._poll_client(BUSY_S)

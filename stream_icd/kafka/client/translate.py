@@ -37,7 +37,7 @@ _LOGIN_REFUSED = (
 )
 
 PASSWORD = "sasl_username, sasl_password and sasl_mechanism"
-CHECK = {
+_CHECK = {
     "": "security_protocol and sasl_mechanism",
     "PLAIN": PASSWORD,
     "SCRAM-SHA-256": PASSWORD,
@@ -177,7 +177,7 @@ def _meaning(failure: Exception, settings: KafkaSettings) -> str:
         )
     mechanism = settings.sasl_mechanism or ""
     who = f" of {settings.sasl_username}" if settings.sasl_username else ""
-    return f"it refused the login{who} by {mechanism}: {failure}; check {CHECK[mechanism]}"
+    return f"it refused the login{who} by {mechanism}: {failure}; check {_CHECK[mechanism]}"
 
 
 def is_final(failure: Exception) -> bool:

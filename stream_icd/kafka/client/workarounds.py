@@ -301,13 +301,13 @@ def begin_with_no_offsets(producer: Any) -> None:
     transactions.begin_transaction = begin_transaction
 
 
-SEND_AGAIN_MS = 500
+_SEND_AGAIN_MS = 500
 
 
 def send_again_seldom(producer: Any) -> None:
     """Do not send records that a broker refuses for now, as without enough replicas, again at the
     pace of a transaction's requests: each time is a line in the log."""
-    producer._accumulator.config["retry_backoff_ms"] = SEND_AGAIN_MS
+    producer._accumulator.config["retry_backoff_ms"] = _SEND_AGAIN_MS
 
 
 def close_producer(producer: Any, timeout_s: float) -> None:
@@ -320,7 +320,7 @@ def close_producer(producer: Any, timeout_s: float) -> None:
             producer.close(timeout=timeout_s)
 
 
-LOOK_AGAIN_MS = 20
+_LOOK_AGAIN_MS = 20
 """How long after one request for metadata the next may follow."""
 
 _LOGINS = (SaslAuthenticateRequest, SaslBytesRequest, bytes, bytearray, memoryview)
@@ -336,7 +336,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
         self.failure: Exception | None = None
         self._was_connected = False
         super().__init__(net, **config)
-        self.cluster.config["retry_backoff_ms"] = LOOK_AGAIN_MS
+        self.cluster.config["retry_backoff_ms"] = _LOOK_AGAIN_MS
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
         self._was_connected = self._was_connected or self.bootstrapped

@@ -33,7 +33,7 @@ from stream_icd.kafka.waiting import Clock, Worker
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 5
+_AT_ONCE = 5
 """So often a batch is published without a pause between two attempts."""
 # A fraction of the transaction timeout: a producer fenced before that did not take too long.
 # The margin is for the broker, which measures with its own clock.
@@ -243,7 +243,7 @@ class BatchDelivery:
             except DeliveryFailed as error:
                 self._see_who_has_our_name(error)
                 failures += 1
-                if failures < AT_ONCE:
+                if failures < _AT_ONCE:
                     log.warning("publishing again (attempt %d): %s", failures + 1, error)
                 else:
                     self.member.back_off(error, outage)

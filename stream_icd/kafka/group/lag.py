@@ -23,7 +23,7 @@ LOOK_EVERY_S = 15.0
 COUNT_EVERY_S = 1.0
 ASK_AFTER_S = 5.0
 # A broker answers after the fetch in progress, which may wait for records.
-ASK_TIMEOUT_S = 2 * IDLE_S
+_ASK_TIMEOUT_S = 2 * IDLE_S
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class HeldRecords:
         self._looked, since = now, self._since
         self._since = {}  # while the broker is down, no transaction can end
         try:
-            ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
+            ends = reader.ends(reader.assigned(), _ASK_TIMEOUT_S)
         except StreamIcdError:  # also if a login is refused for a while
             return
         for partition, end in ends.items():
@@ -155,7 +155,7 @@ class Lag:
         if ours and now - known_at > ASK_AFTER_S:
             self._asked = now
             with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
-                self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
+                self._ends = self._reader.ends(ours, _ASK_TIMEOUT_S)
         lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
         return {partition: lag for partition, lag in lags.items() if lag is not None}
 

@@ -53,7 +53,7 @@ Result = TypeVar("Result")
 # During work: the interval between polls, and how long a poll may delay a finished result.
 BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
-COMMIT_TIMEOUT_S = 2.0
+_COMMIT_TIMEOUT_S = 2.0
 CHECK_EVERY_S = 30.0
 
 
@@ -262,7 +262,7 @@ class Membership:
         outage = self.outage()
         while True:
             try:
-                self.member.commit(batch.next, COMMIT_TIMEOUT_S)
+                self.member.commit(batch.next, _COMMIT_TIMEOUT_S)
             except GroupMovedOn:
                 self.settled()
             except BrokerUnavailable as error:
@@ -278,7 +278,7 @@ class Membership:
         """The group's committed offset; BrokerUnavailable while a transaction holds it, OffsetHeld
         if it does so for longer than transactions last."""
         try:
-            offset = self.member.committed(partition, COMMIT_TIMEOUT_S)
+            offset = self.member.committed(partition, _COMMIT_TIMEOUT_S)
         except BrokerUnavailable:
             self.wait_for(partial(self.held.unknown, [partition]))
             raise
@@ -310,7 +310,7 @@ class Membership:
         """Say once if nothing can be read of one of our partitions, since no broker leads it."""
         said, self._leaderless = self._leaderless, ""
         try:
-            self.member.ends(ours, COMMIT_TIMEOUT_S)
+            self.member.ends(ours, _COMMIT_TIMEOUT_S)
         except Leaderless as error:
             self._leaderless = str(error)
             if self._leaderless != said:
@@ -327,7 +327,7 @@ class Membership:
         passed = {p: it for p, it in at.items() if p not in self.in_hand}
         if passed != self._passed:
             with contextlib.suppress(BrokerUnavailable, GroupMovedOn):  # the next check tries again
-                self.member.commit(passed, COMMIT_TIMEOUT_S)
+                self.member.commit(passed, _COMMIT_TIMEOUT_S)
                 self._passed = passed
 
     def check_topic(self) -> None:

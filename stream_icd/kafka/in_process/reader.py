@@ -16,13 +16,13 @@ from stream_icd.kafka.port import (
     TopicPartition,
 )
 
-MAX_RECORDS = 500
+_MAX_RECORDS = 500
 
 
 class MemoryReader:
     """Implements the port's Reader. Polls serve partitions with records in turn (round robin)."""
 
-    def __init__(self, state: State, max_records: int = MAX_RECORDS) -> None:
+    def __init__(self, state: State, max_records: int = _MAX_RECORDS) -> None:
         self._state = state
         self._max_records = max_records
         self._partitions: list[TopicPartition] = []

@@ -47,7 +47,7 @@ def _murmur2(key: bytes) -> int:
     return h ^ h >> 15
 
 
-Owned = frozenset[TopicPartition]
+_Owned = frozenset[TopicPartition]
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +60,7 @@ class Membership:
     id: str = ""  # "" before it has joined
     polled: float = 0.0  # the time of its last poll
     generation: int = -1  # the last generation that it took part in; -1 before the first
-    owned: Owned = frozenset()  # the partitions that it has not given back
+    owned: _Owned = frozenset()  # the partitions that it has not given back
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Group:
     generation: int = 0
     members: dict[str, Membership] = field(default_factory=dict)
     committed: Offsets = field(default_factory=dict)
-    _wanted: dict[str, Owned] = field(default_factory=dict)
+    _wanted: dict[str, _Owned] = field(default_factory=dict)
     _joined: int = 0
 
     def join(self, member: Membership, there: Sequence[TopicPartition]) -> None:
@@ -97,7 +97,7 @@ class Group:
         n = len(readers)
         self._wanted |= {reader: frozenset(there[at::n]) for at, reader in enumerate(readers)}
 
-    def change(self, member: Membership) -> tuple[Owned, Owned]:
+    def change(self, member: Membership) -> tuple[_Owned, _Owned]:
         """The partitions that a member must give back, and those that it may take now."""
         wanted = self._wanted[member.id]
         others = (other for other in self.members.values() if other is not member)

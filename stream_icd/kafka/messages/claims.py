@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Content = TypeVar("Content")
 Decode = Callable[[bytes | None, bytes | None, Headers, Limits], Content]
 
-SETTING = "STREAM_ICD_CLAIMS_URI"
+_SETTING = "STREAM_ICD_CLAIMS_URI"
 
 URI, BYTES, SHA256 = NAMES = "icd_claim_uri", "icd_claim_bytes", "icd_claim_sha256"
 
@@ -178,13 +178,13 @@ def _path(claim: Claim, claims: ClaimSettings) -> str:
     """Return the object's path in the claim store, or raise ClaimRefused if it is elsewhere."""
     if claims.place is None:
         raise ClaimRefused(
-            f"the message claims {claim.uri!r:.200}, but {SETTING} is not set here: set it to "
+            f"the message claims {claim.uri!r:.200}, but {_SETTING} is not set here: set it to "
             "the value that the sender uses"
         )
     place, path = f"{claims.place}/", claim.uri.removeprefix(f"{claims.place}/")
     if not claim.uri.startswith(place) or not _PATH.fullmatch(path):
         raise ClaimRefused(
-            f"the message claims {claim.uri!r:.200}; only plain names below {place} ({SETTING}) "
+            f"the message claims {claim.uri!r:.200}; only plain names below {place} ({_SETTING}) "
             "are read"
         )
     return path

@@ -41,7 +41,7 @@ from stream_icd.wire.snapshots import (
 Name = tuple[str, str]
 """Source and id of a snapshot, without the number of a correction."""
 
-MOST_NUMBERED = 100_000
+_MOST_NUMBERED = 100_000
 """Snapshots, those sent last, whose corrections are numbered after one another."""
 
 
@@ -92,7 +92,7 @@ class SentBefore:
 
     def _number(self, graph: str, name: Name, number: int, content: str) -> None:
         self._numbered[graph, name] = number, content
-        if len(self._numbered) > MOST_NUMBERED:
+        if len(self._numbered) > _MOST_NUMBERED:
             del self._numbered[next(iter(self._numbered))]
 
     def _content(self, snapshot: Snapshot) -> str | None:

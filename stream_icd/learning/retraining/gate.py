@@ -78,7 +78,7 @@ LEAST = 4
 LEAST_BITS = 0.002
 """Smallest margin, in bits per edge, for streams whose hidden edges are hardly predictable."""
 
-FAR_BETTER = 10
+_FAR_BETTER = 10
 """Gain on hidden edges, in margins, that outweighs churn."""
 
 
@@ -86,8 +86,8 @@ FAR_BETTER = 10
 class Rules:
     """When a challenger is better; NMI and churn are in 0..1.
 
-    The churn vetoes only a challenger whose gain on hidden edges is at most `FAR_BETTER` margins: a
-    champion that finds nothing never changes anything.
+    The churn vetoes only a challenger whose gain on hidden edges is at most `_FAR_BETTER` margins:
+    a champion that finds nothing never changes anything.
 
     Raises:
         BadSettings: a value is out of range.
@@ -111,7 +111,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class _Verdict:
     """The decision of the gate, why in one sentence, and all measures."""
 
     promote: bool
@@ -133,7 +133,7 @@ class _Compared:
         return Figure(name, *(unit * value for value in values))
 
 
-def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
+def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
@@ -142,11 +142,11 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     `LEAST` windows prove nothing.
     """
     if len(paired) < LEAST:
-        return Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
-    compared_by = ((name, _compared(paired, name, rules, seed)) for name in MEASURES)
+        return _Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
+    compared_by = ((name, _compared(paired, name, rules, seed)) for name in _MEASURES)
     found = {name: means for name, means in compared_by if means is not None}
-    figures = tuple(means.figure(*MEASURES[name]) for name, means in found.items())
-    hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), margin_bits(paired, rules)
+    figures = tuple(means.figure(*_MEASURES[name]) for name, means in found.items())
+    hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), _margin_bits(paired, rules)
     if nmi is not None and nmi.n_windows < rules.labelled:
         nmi = None
     compared = (
@@ -154,24 +154,24 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
     if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
-        return Verdict(False, f"{broken} ({compared})", figures)
+        return _Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
-        return Verdict(True, f"better: {compared}", figures)
+        return _Verdict(True, f"better: {compared}", figures)
     if nmi is not None and nmi.gain.low > rules.nmi_gain:
         agrees = f"NMI {100 * nmi.gain.mean:+.1f} points on {nmi.n_windows} labelled windows"
         if hidden.low > -margin / 2:
-            return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
-        return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
-    return Verdict(False, f"not clearly better: {compared}", figures)
+            return _Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
+        return _Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
+    return _Verdict(False, f"not clearly better: {compared}", figures)
 
 
-def margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
+def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     """The margin in bits per edge."""
     champion = float(np.mean([both.champion.hidden_edges for both in paired]))
     return max(LEAST_BITS, rules.margin * champion)
 
 
-MEASURES: dict[str, tuple[str, float]] = {
+_MEASURES: dict[str, tuple[str, float]] = {
     "hidden_edges": ("hidden edges, bits an edge", 1),
     "nmi": ("NMI, %", 100),
     "churn": ("churn, %", 100),
@@ -200,7 +200,7 @@ def _broken_guards(
     churn, predicted = found.get("churn"), found.get("predicted")
     if nmi is not None and nmi.gain.mean < -rules.nmi_loss:
         yield f"NMI falls by {-100 * nmi.gain.mean:.1f} points"
-    excused = hidden.low > FAR_BETTER * margin
+    excused = hidden.low > _FAR_BETTER * margin
     if churn and not excused and churn.challenger > churn.champion + rules.churn_loss:
         yield f"churn rises from {churn.champion:.0%} to {churn.challenger:.0%}"
     if seconds.challenger > rules.slowdown * seconds.champion:
@@ -232,6 +232,6 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
         f"{len(paired)} of {windows} windows since the swap"
     )
-    if gain.high < 0 or (len(paired) >= windows and gain.mean < -margin_bits(paired, rules)):
+    if gain.high < 0 or (len(paired) >= windows and gain.mean < -_margin_bits(paired, rules)):
         return Watched("worse", compared)
     return Watched("confirmed" if len(paired) >= windows else "watching", compared)

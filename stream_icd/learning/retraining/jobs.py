@@ -70,7 +70,7 @@ def _open_jobs() -> Callable[[Job], Any]:
     return lambda job: job()
 
 
-def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
+def _read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
     """Read windows of the archive at a path or URI, one after the other: not all are in memory.
 
     Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
@@ -89,7 +89,7 @@ def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Le
                 break
 
 
-LEARNING_SHARE = 0.7
+_LEARNING_SHARE = 0.7
 """Of the budget's time, after which the encoder learns no further: what was best until then has to
 be compared, and written."""
 
@@ -121,9 +121,9 @@ def learn_job(
     Raises:
         NoGoodRows: no window can be read.
     """
-    limit = Time(time.process_time() + LEARNING_SHARE * settings.budget.seconds)
+    limit = Time(time.process_time() + _LEARNING_SHARE * settings.budget.seconds)
     folder = open_store(checkpoints) if recipe.trains_encoder else None
-    readable = list(read_lessons(settings.archive, lessons))
+    readable = list(_read_lessons(settings.archive, lessons))
     if not readable:
         raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
     before = open_model(parent).model if recipe.learns_edges else None
@@ -144,8 +144,8 @@ def compare_job(
     For `warm_up`, see `compare_models`.
     """
     models = open_model(champion).model, open_model(challenger).model
-    first = islice(read_lessons(settings.archive, lessons), most)
-    before = read_lessons(settings.archive, warm_up)
+    first = islice(_read_lessons(settings.archive, lessons), most)
+    before = _read_lessons(settings.archive, warm_up)
     return compare_models(
         first,
         *models,
@@ -168,8 +168,8 @@ def score_job(
     """
     model, seed, method = open_model(model_name).model, settings.seed, settings.method
     labelled = {window.name for window, labels in lessons if labels is not None}
-    before = read_lessons(settings.archive, warm_up if labelled else ())
-    windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
+    before = _read_lessons(settings.archive, warm_up if labelled else ())
+    windows, followed = tee(chain(before, _read_lessons(settings.archive, lessons)))
     graphs = (lesson.graph(by_labels=False) for lesson in followed)
     remember = settings.memory == "auto"
     judged = judge(graphs, [model] if labelled else [], seed, method=method, remember=remember)

@@ -28,7 +28,7 @@ from stream_icd.methods.icd.recipe import Recipe, recipe_digest
 from stream_icd.methods.model import Model
 from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About
 
-Teacher = Literal["labels", "hindsight", "edges"]
+_Teacher = Literal["labels", "hindsight", "edges"]
 """`edges`: bp's parameters were learned from the edges, and the encoder nothing."""
 
 
@@ -37,7 +37,7 @@ class LearnedFrom:
     """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
-    by: Teacher
+    by: _Teacher
     known: Known
 
 
@@ -133,7 +133,7 @@ def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:
 
 def _by(
     lesson: Lesson, taught: Taught | None, used: Sequence[Lesson], *, by_labels: bool
-) -> Teacher | None:
+) -> _Teacher | None:
     """What a window taught by; None if nothing was learned from it."""
     if taught is not None:
         return taught.by

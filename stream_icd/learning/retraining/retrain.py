@@ -66,13 +66,13 @@ OnStep = Callable[[str], None]
 """Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
 `roll back`, `remember`."""
 
-RoundOutcome = Literal[
+_RoundOutcome = Literal[
     "not now", "kept", "promoted", "confirmed", "rolled back", "failed", "first champion"
 ]
 """`kept`: a challenger was learned and is not better. `failed`: learning failed; the champion
 stays."""
 
-OUTCOMES: tuple[RoundOutcome, ...] = get_args(RoundOutcome)
+OUTCOMES: tuple[_RoundOutcome, ...] = get_args(_RoundOutcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Decision:
     All numbers are of archived windows, except the generation.
     """
 
-    outcome: RoundOutcome
+    outcome: _RoundOutcome
     reason: str
     at: datetime
     champion: str = ""  # after the decision; empty if there is none
@@ -400,7 +400,7 @@ class _Round:
 
     def said(
         self,
-        outcome: RoundOutcome,
+        outcome: _RoundOutcome,
         reason: str,
         challenger: str = "",
         gate: Gate | None = None,

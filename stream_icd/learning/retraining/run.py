@@ -114,7 +114,7 @@ def _announcements(
     )
 
 
-LOOK = "look"
+_LOOK = "look"
 """The first step of a round: read the archive, and ask the triggers."""
 
 
@@ -173,7 +173,7 @@ class Rounds:
         It has a span, and messages that are sent in it are of its trace.
         """
         with nullcontext() if self.tracing is None else self.tracing.doing("retrain"):
-            self.metrics.health.begin(LOOK)
+            self.metrics.health.begin(_LOOK)
             try:
                 decision = self._decided(now, asked=asked)
                 self.metrics.decided(decision.outcome, decision.windows, decision.champion)

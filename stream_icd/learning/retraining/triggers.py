@@ -58,7 +58,7 @@ def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due
     )
 
 
-REFERENCE = 8
+_REFERENCE = 8
 """Number of windows at the beginning that define mean and spread."""
 
 TOLERANCE = 0.5
@@ -67,7 +67,7 @@ TOLERANCE = 0.5
 THRESHOLD = 12.0
 """Sum of differences, in standard deviations, that is a change."""
 
-LEAST_SPREAD = 0.01
+_LEAST_SPREAD = 0.01
 """Smallest spread, relative to the mean: windows that happen to be equal must not make each later
 difference a change."""
 
@@ -86,14 +86,14 @@ def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: s
     """
     known = [at for at, score in enumerate(scores) if score is not None]
     values = np.array([scores[at] for at in known], np.float64)
-    if len(values) <= REFERENCE:
+    if len(values) <= _REFERENCE:
         return Due(
             False,
-            f"{len(values)} windows since the last attempt; drift needs more than {REFERENCE}",
+            f"{len(values)} windows since the last attempt; drift needs more than {_REFERENCE}",
         )
-    first = values[:REFERENCE]
+    first = values[:_REFERENCE]
     mean = float(np.mean(first))
-    spread = max(float(np.std(first, ddof=1)), LEAST_SPREAD * abs(mean), 1e-9)
+    spread = max(float(np.std(first, ddof=1)), _LEAST_SPREAD * abs(mean), 1e-9)
     at = _change_at((values - mean) / spread)
     if at is None:
         return Due(False, f"no drift in {len(values)} windows ({measure} about {mean:.2f} {unit})")
@@ -114,6 +114,6 @@ def _change_at(standardised: np.ndarray) -> int | None:
         rise += float(value) - mean - TOLERANCE
         fall += float(value) - mean + TOLERANCE
         lowest, highest = min(lowest, rise), max(highest, fall)
-        if at + 1 >= REFERENCE and max(rise - lowest, highest - fall) > THRESHOLD:
+        if at + 1 >= _REFERENCE and max(rise - lowest, highest - fall) > THRESHOLD:
             return at
     return None

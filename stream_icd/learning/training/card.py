@@ -140,7 +140,7 @@ control, graph by graph. Where AMI is given it decides, otherwise the bits do.
 """
 
 
-CURVES = {
+_CURVES = {
     "labels": (
         "| resolution | AMI, % |\n|---|---|",
         "The resolution is the lowest one whose AMI with the known communities is as high as\n"
@@ -169,7 +169,7 @@ def _learned(fit: Fit) -> str:
     said = f"{_numbers(fit.parameters)}{_memory(fit)}"
     if fit.learned_from == "each graph":
         return f"{said}\n"
-    head, how = CURVES[fit.criterion]
+    head, how = _CURVES[fit.criterion]
     if fit.learned_from == "default" and not fit.compared:
         how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
     rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)

@@ -39,7 +39,7 @@ from stream_icd.streaming.detection.detect import detect
 if TYPE_CHECKING:
     from stream_icd.learning.training.icd.train_encoder import Training
 
-UNTRAINED, NO_ENCODER = "the untrained encoder", "no encoder"
+UNTRAINED, _NO_ENCODER = "the untrained encoder", "no encoder"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +188,7 @@ def _controls(
     if model.trained is None and last is None:
         return
     if model.recipe.learns_edges:
-        yield f"bp, {how}", "bp", model, replace(model, trained=None), NO_ENCODER
+        yield f"bp, {how}", "bp", model, replace(model, trained=None), _NO_ENCODER
     untrained = control(model)
     yield "icd", "icd", model, untrained, UNTRAINED
     if last is not None:

@@ -28,11 +28,11 @@ from stream_icd.methods.bp.level_graph import (
 )
 from stream_icd.methods.bp.likelihood import MIXING_RANGE
 
-SHARE_AT_ONCE = 4
+_SHARE_AT_ONCE = 4
 """Each round unites one in this many of the pairs: gains change as communities grow."""
 
 
-class Objective(NamedTuple):
+class _Objective(NamedTuple):
     """What unions raise: the log likelihood, less the nats of the code; or modularity."""
 
     mixing: float  # μ of the likelihood; 0: that of the partition before each round
@@ -60,7 +60,7 @@ def agglomerate(
     """
     if not graph.total or (parents is None and not len(graph.indices)):
         return compact(labels)[0]
-    return _united(graph, labels, parents, Objective(float(mixing), 0.0), 1)
+    return _united(graph, labels, parents, _Objective(float(mixing), 0.0), 1)
 
 
 def agglomerate_to(
@@ -75,7 +75,7 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    objective = Objective(0.5, float(resolution))
+    objective = _Objective(0.5, float(resolution))
     return _united(graph, labels, parents, objective, n_communities)
 
 
@@ -105,7 +105,7 @@ def _united(
     graph: LevelGraph,
     labels: Labels,
     parents: Labels | None,
-    objective: Objective,
+    objective: _Objective,
     n_communities: int,
 ) -> Labels:
     labels, k = compact(labels)
@@ -126,7 +126,7 @@ def _rounds(
     inside: LevelGraph,
     groups: Groups,
     n_parents: int,
-    objective: Objective,
+    objective: _Objective,
     n_communities: int,
 ) -> tuple[Labels, int]:
     """Unite the best pairs in each round, until there are none, or K communities.
@@ -147,13 +147,13 @@ def _rounds(
         if resolution == 0:
             many = n_parents + 1 if n_parents else (inside.n_linked > 0).sum()
             fewer = _saved_by_one_less(inside.n_linked.sum(), many)
-        goal = Objective(own, resolution)
+        goal = _Objective(own, resolution)
         sources, targets, gains = _proposed(inside, groups, unlinked, goal)
         if resolution == 0:
             gaining = gains + fewer > ROUNDING
             sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
         best = np.argsort(-gains, kind="mergesort")
-        most = -(-min(len(best), k - n_communities) // SHARE_AT_ONCE)
+        most = -(-min(len(best), k - n_communities) // _SHARE_AT_ONCE)
         labels, n_groups = compact(_first_of(sources[best], targets[best], most, k))
         if n_groups == k:
             break
@@ -184,7 +184,7 @@ def _loose_rounds(
     k = len(loose)
     into, names = np.arange(k).astype(np.int32), np.arange(k).astype(np.int32)
     while loose.any():
-        goal = Objective(_present_mixing(coarse, groups), 0.0)
+        goal = _Objective(_present_mixing(coarse, groups), 0.0)
         fewer = _saved_by_one_less(coarse.n_linked.sum(), (coarse.n_linked > 0).sum())
         sources, targets, gains = _best_of_loose(coarse, groups, loose, goal)
         if not all_of_them:
@@ -207,7 +207,7 @@ def _loose_rounds(
 
 @compiled()
 def _best_of_loose(
-    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], objective: Objective
+    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], objective: _Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Each loose community, the linked one to unite it with, and what that gains."""
     indptr, indices, weights, volumes, sizes, total, _ = coarse
@@ -232,7 +232,7 @@ def _best_of_loose(
 
 @compiled()
 def _proposed(
-    inside: LevelGraph, groups: Groups, unlinked: bool, objective: Objective
+    inside: LevelGraph, groups: Groups, unlinked: bool, objective: _Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
@@ -280,7 +280,7 @@ def _gain(
     one: int,
     other: int,
     between: float,
-    objective: Objective,
+    objective: _Objective,
 ) -> float:
     """What the union of two communities gains, with this edge weight between them."""
     volumes, total = inside.strengths, inside.total
@@ -294,7 +294,7 @@ def _gain(
 
 
 @compiled(error_model="numpy")
-def _worth(within: float, volume: float, size: float, total: float, objective: Objective) -> float:
+def _worth(within: float, volume: float, size: float, total: float, objective: _Objective) -> float:
     """What a community adds to the log likelihood, less what it adds to the code."""
     lift = (1 - objective.mixing) / objective.mixing * total
     nats = within * log1p(lift / volume) if volume > 0 else 0.0

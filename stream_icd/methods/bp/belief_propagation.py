@@ -35,7 +35,7 @@ from stream_icd.methods.bp.sweep import (
     sweep,
 )
 
-N_BLOCKS = 4
+_N_BLOCKS = 4
 """Blocks of a large graph, with about as many entries each: the most threads of a sweep."""
 
 OVERCONFIDENCE = 3.0
@@ -109,7 +109,7 @@ def believe(
                 f"labels {labels.min()}..{labels.max()} are not all in {least}..{n_communities}-1"
             )
     n_nodes, mixing, saved, unsettled = len(start), model.mixing, 0.0, 0.0
-    n_blocks = N_BLOCKS if n_nodes >= LARGE else 1
+    n_blocks = _N_BLOCKS if n_nodes >= LARGE else 1
     inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
     bounds, copies = [0, *inner.tolist(), n_nodes], min(n_blocks, 2)
     certain = uninformed_prior(n_nodes)  # each node of its start community

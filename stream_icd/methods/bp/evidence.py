@@ -31,10 +31,10 @@ from stream_icd.methods.bp.partition import measured
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 
 FEW_EDGES = 200  # of a small graph, at most; the comparison takes 5 to 10 ms as a rule
-REWIRINGS, MOST_REWIRINGS = 19, 200  # random graphs to compare a small graph with
-DEVIATIONS = 4.0  # standard deviations above chance for weak evidence in a small graph
-CERTAIN = 2.0  # standard errors that end the comparison before `MOST_REWIRINGS`
-SWAPS = 10  # tried per edge; enough to make the result independent of the given graph
+_REWIRINGS, _MOST_REWIRINGS = 19, 200  # random graphs to compare a small graph with
+_DEVIATIONS = 4.0  # standard deviations above chance for weak evidence in a small graph
+CERTAIN = 2.0  # standard errors that end the comparison before `_MOST_REWIRINGS`
+_SWAPS = 10  # tried per edge; enough to make the result independent of the given graph
 
 
 class Evidence(NamedTuple):
@@ -100,14 +100,14 @@ def _is_above_chance(graph: LevelGraph, labels: Labels) -> bool:
     rng = np.random.default_rng(0)
     found, by_chance = modularity_of(graph, labels), list[float]()
     above = error = 0.0
-    while len(by_chance) < REWIRINGS or (
-        abs(above) < CERTAIN * error and len(by_chance) < MOST_REWIRINGS
+    while len(by_chance) < _REWIRINGS or (
+        abs(above) < CERTAIN * error and len(by_chance) < _MOST_REWIRINGS
     ):
         random = rewired(graph, rng)
         by_chance.append(modularity_of(random, maximise_modularity(random, 1.0, rng)))
         spread = float(np.std(by_chance, ddof=1)) if len(by_chance) > 1 else 0.0
-        above = found - float(np.mean(by_chance)) - DEVIATIONS * spread
-        error = spread * math.sqrt((1 + DEVIATIONS**2 / 2) / len(by_chance))
+        above = found - float(np.mean(by_chance)) - _DEVIATIONS * spread
+        error = spread * math.sqrt((1 + _DEVIATIONS**2 / 2) / len(by_chance))
     return above > 0
 
 
@@ -123,8 +123,8 @@ def rewired(graph: LevelGraph, rng: np.random.Generator) -> LevelGraph:
     upper = rows < graph.indices
     ends = np.stack([rows[upper], graph.indices[upper]], axis=1)  # (E, 2)
     n_edges = len(ends)
-    pairs = rng.integers(0, n_edges, (SWAPS * n_edges, 2))
-    crossed = rng.random(SWAPS * n_edges) < 0.5
+    pairs = rng.integers(0, n_edges, (_SWAPS * n_edges, 2))
+    crossed = rng.random(_SWAPS * n_edges) < 0.5
     _swap(ends, pairs, crossed, np.zeros((n_nodes, n_nodes), np.bool_))
     ends.sort(axis=1)
     order = np.lexsort(ends.T[::-1])

@@ -22,7 +22,7 @@ MIXING_RANGE = (0.01, 0.99)
 STRONG_BITS = 10.0
 """Total bits for strong evidence: odds of a thousand to one."""
 
-A_TENTH, HALF = 0.1, 0.5
+_A_TENTH, _HALF = 0.1, 0.5
 """Minimum fraction of its edges beyond chance that a graph keeps, and that a community keeps if
 nothing but the last window is known. Regions of a brain that work together keep a fifth."""
 
@@ -53,7 +53,7 @@ def groups_of(graph: LevelGraph, labels: Labels, n_groups: int) -> tuple[Floats,
     return within, volumes
 
 
-def chance_within(graph: LevelGraph, volumes: Floats) -> Floats:
+def _chance_within(graph: LevelGraph, volumes: Floats) -> Floats:
     """Weight of the edges expected by chance inside groups of these volumes."""
     expected: Floats = volumes**2 / max(2 * graph.total, 1e-300)
     return expected
@@ -90,7 +90,7 @@ def mixing_beyond_chance(graph: LevelGraph, labels: Labels, n_communities: int) 
     In 0..1; 1 for a graph without edges, or where chance puts all edges inside.
     """
     within, volumes = groups_of(graph, labels, n_communities)
-    chance, n_edges = chance_within(graph, volumes).sum(), graph.total / 2
+    chance, n_edges = _chance_within(graph, volumes).sum(), graph.total / 2
     if n_edges - chance <= ROUNDING * n_edges:
         return 1.0
     return float(np.clip((n_edges - within.sum()) / (n_edges - chance), 0.0, 1.0))
@@ -133,7 +133,7 @@ def broken(
     mixing:     μ of the remembered communities.
     """
     within, volumes = groups_of(graph, remembered, n_remembered)
-    chance = chance_within(graph, volumes)
+    chance = _chance_within(graph, volumes)
     beyond = (1 - mixing) * np.maximum(volumes / 2 - chance, 0)
 
     def bits_for(kept: float) -> Floats:
@@ -141,4 +141,4 @@ def broken(
         bits: Floats = (within * np.log1p(ratios) - kept * beyond) / log(2)
         return bits
 
-    return bool(bits_for(A_TENTH).sum() < -STRONG_BITS), bits_for(HALF) < -STRONG_BITS
+    return bool(bits_for(_A_TENTH).sum() < -STRONG_BITS), bits_for(_HALF) < -STRONG_BITS

@@ -42,14 +42,14 @@ PARTS = 32
 """One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
 same within the spread of seeds; fewer take more visits, more keep threads waiting."""
 
-DONE, WAITS, VISITED = 0, 1, 2
+DONE, _WAITS, _VISITED = 0, 1, 2
 """States of nodes moved at once; VISITED: is in the part of the queue that is visited now."""
 
-LINKS, VOLUME = 0, 1
+_LINKS, _VOLUME = 0, 1
 """Columns of the totals of a group, side by side in memory: both are read at once."""
 
 
-class AtOnce(NamedTuple):
+class _AtOnce(NamedTuple):
     """What threads that move nodes at once share, all (n,)."""
 
     labels: Labels
@@ -182,9 +182,9 @@ def _move_at_once(
     """
     n_nodes, threads, n_moves, queue = graph.n_nodes, n_threads(), 0, order
     n_before = n_last = n_nodes + 1
-    at_once, states = -(-n_nodes // PARTS), np.full(n_nodes, WAITS, np.int8)
+    at_once, states = -(-n_nodes // PARTS), np.full(n_nodes, _WAITS, np.int8)
     volumes = summed(graph.strengths, labels, n_nodes)
-    now = AtOnce(labels, volumes, states, np.empty(n_nodes, np.int32))
+    now = _AtOnce(labels, volumes, states, np.empty(n_nodes, np.int32))
     # What each of the threads at work writes to: links to communities, and their list.
     unused = [(np.zeros(n_nodes), np.empty(n_nodes + 1, np.int32)) for _ in range(threads)]
 
@@ -202,7 +202,7 @@ def _move_at_once(
             _mark(states, visited)
             in_threads(decide, [len(visited) * part // threads for part in range(threads + 1)])
             n_moves += _apply(graph.strengths, now, visited)
-        queue = order[states[order] == WAITS]
+        queue = order[states[order] == _WAITS]
     return n_moves, queue
 
 
@@ -210,13 +210,13 @@ def _move_at_once(
 def _mark(states: NDArray[np.int8], visited: Labels) -> None:
     """`states[visited] = VISITED`, without numpy's copy of the positions."""
     for node in visited:
-        states[node] = VISITED
+        states[node] = _VISITED
 
 
 @compiled()
 def _decide(
     graph: LevelGraph,
-    now: AtOnce,
+    now: _AtOnce,
     links: Floats,
     touched: Labels,
     visited: Labels,
@@ -258,17 +258,17 @@ def _decide(
         if best != own:
             for entry in range(indptr[node], indptr[node + 1]):
                 neighbour = indices[entry]
-                if labels[neighbour] != best or states[neighbour] == VISITED:  # may leave it now
-                    states[neighbour] = WAITS
+                if labels[neighbour] != best or states[neighbour] == _VISITED:  # may leave it now
+                    states[neighbour] = _WAITS
 
 
 @compiled()
-def _apply(strengths: Floats, now: AtOnce, visited: Labels) -> int:
+def _apply(strengths: Floats, now: _AtOnce, visited: Labels) -> int:
     """Move the visited nodes to their targets, in place; returns how many move."""
     n_moves, (labels, volumes, states, targets) = 0, now
     for turn, node in enumerate(visited):
         own, best = labels[node], targets[turn]
-        if states[node] == VISITED:
+        if states[node] == _VISITED:
             states[node] = DONE
         if best != own:
             labels[node] = best
@@ -300,7 +300,7 @@ def _move_in_turn(
     penalty = resolution / max(total, 1e-300)
     totals, sizes = np.zeros((n_nodes, 2)), np.zeros(n_nodes, np.int32)
     for node, group in enumerate(groups):
-        totals[group, VOLUME] += strengths[node]
+        totals[group, _VOLUME] += strengths[node]
         sizes[group] += 1
     touched = np.empty(n_nodes + 1, np.uint32)
     queue, waiting = unsigned(np.zeros(n_nodes, np.int32)), np.zeros(n_nodes, np.bool_)
@@ -332,20 +332,20 @@ def _move_in_turn(
                 continue
             group = groups[neighbour]
             touched[n_touched] = group  # without a branch, which the processor would guess
-            n_touched += totals[group, LINKS] == 0.0
-            totals[group, LINKS] += weights[entry]
-        best, rest = own, totals[own, VOLUME] - strength
-        best_gain = totals[own, LINKS] - penalty * strength * rest + ROUNDING
+            n_touched += totals[group, _LINKS] == 0.0
+            totals[group, _LINKS] += weights[entry]
+        best, rest = own, totals[own, _VOLUME] - strength
+        best_gain = totals[own, _LINKS] - penalty * strength * rest + ROUNDING
         for group in touched[:n_touched]:
-            gain = totals[group, LINKS] - penalty * strength * totals[group, VOLUME]
-            totals[group, LINKS] = 0.0
+            gain = totals[group, _LINKS] - penalty * strength * totals[group, _VOLUME]
+            totals[group, _LINKS] = 0.0
             if gain > best_gain and group != own:
                 best, best_gain = group, gain
         if best == own:
             continue
         groups[node] = best
-        totals[own, VOLUME] -= strength
-        totals[best, VOLUME] += strength
+        totals[own, _VOLUME] -= strength
+        totals[best, _VOLUME] += strength
         sizes[own] -= 1
         sizes[best] += 1
         n_moves += 1

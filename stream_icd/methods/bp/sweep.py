@@ -41,7 +41,7 @@ of nodes are detected windows later."""
 LARGE, TINY = 1e100, 1e-300
 """Products are kept below the first, the factors of one edge and of the prior too: so neither they
 nor the product of two of them overflow."""
-MOST_LOG_ODDS = log(LARGE)
+_MOST_LOG_ODDS = log(LARGE)
 
 
 class Prior(NamedTuple):
@@ -177,7 +177,7 @@ def sweep(
                     touched_prior += prior
                 factor = excess[c]
                 if weight != 1.0:
-                    factor = exp(min(weight * log_odds[c], MOST_LOG_ODDS)) - 1.0
+                    factor = exp(min(weight * log_odds[c], _MOST_LOG_ODDS)) - 1.0
                 factor = 1.0 + factor * (1.0 if is_certain else messages[entry, kept])
                 of_entries[entry - first, kept] = 1.0 / factor
                 strongest = max(strongest, factor)
@@ -315,4 +315,4 @@ def _pull(strength: float, pull: float) -> float:
     """The prior's factor for a node of this strength."""
     if pull == 0.0:
         return 1.0
-    return exp(max(min(strength * pull, MOST_LOG_ODDS), -MOST_LOG_ODDS))
+    return exp(max(min(strength * pull, _MOST_LOG_ODDS), -_MOST_LOG_ODDS))

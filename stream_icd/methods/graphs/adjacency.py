@@ -26,7 +26,7 @@ MOST_COUNTED = 50_000_000
 NO_WINDOW = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
 """The window of a graph without times."""
 
-SAME = 1e-9
+_SAME = 1e-9
 """Two directions of an edge whose weights differ less, relative to the larger, weigh the same."""
 
 _DIRECTED = "communities are those of an undirected graph, and this one is directed"
@@ -55,7 +55,7 @@ def as_adjacency(graph: Any) -> csr_array:
         graph: any of
             a square matrix: scipy sparse, or dense (an array, or lists of rows);
             a NetworkX or igraph graph, nodes in its own order, with its `weight` where it has one;
-            a table of pairs, nodes in ascending order of their ids (`snapshot_of_pairs`); without
+            a table of pairs, nodes in ascending order of their ids (`_snapshot_of_pairs`); without
             weights, a repeated pair is one edge of weight 1;
             `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
             `(src, dst)`; nodes are numbered from 0 to the largest one named;
@@ -73,7 +73,7 @@ def as_adjacency(graph: Any) -> csr_array:
     [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
     if is_table_of_pairs(graph):
-        return snapshot_of_pairs(graph).adjacency()
+        return _snapshot_of_pairs(graph).adjacency()
     matrix = _as_matrix(graph)
     _check(matrix)
     row, column = matrix.coords
@@ -89,7 +89,7 @@ def as_adjacency(graph: Any) -> csr_array:
 
 def _check_same(given: csr_array, larger: csr_array) -> None:
     """Check that each edge has the weight `larger` in both directions, up to rounding."""
-    ends, starts = (given < (1 - SAME) * larger).nonzero()  # of the lighter direction
+    ends, starts = (given < (1 - _SAME) * larger).nonzero()  # of the lighter direction
     if len(starts):
         start, end = int(starts[0]), int(ends[0])
         raise BadInput(
@@ -118,7 +118,7 @@ def as_named(graph: Any) -> NamedGraph:
     ['a', 'b', 'c']
     """
     if is_table_of_pairs(graph):
-        graph = snapshot_of_pairs(graph)
+        graph = _snapshot_of_pairs(graph)
     adjacency = as_adjacency(graph)
     if isinstance(graph, Snapshot):
         return NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
@@ -156,7 +156,7 @@ def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
 
 
 def is_table_of_pairs(graph: Any) -> bool:
-    """Whether a graph is given as `snapshot_of_pairs` takes it.
+    """Whether a graph is given as `_snapshot_of_pairs` takes it.
 
     >>> is_table_of_pairs([("a", "b"), ("b", "c")]), is_table_of_pairs([[0, 1], [1, 0]])
     (True, False)
@@ -211,7 +211,7 @@ def column_names(graph: Any) -> list[str] | None:
     return None
 
 
-def snapshot_of_pairs(graph: Any) -> Snapshot:
+def _snapshot_of_pairs(graph: Any) -> Snapshot:
     """Return the graph of a table of pairs (see `snapshot_from_pairs`), or raise `BadInput`.
 
     Args:
@@ -269,7 +269,7 @@ def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
     return (src, dst) if kind is None else (src.cast(kind), dst.cast(kind))
 
 
-ACCEPTED = (
+_ACCEPTED = (
     "a scipy sparse or a dense square matrix, an edge_index (2, n_pairs), (edge_index, num_nodes), "
     "a table or a list of pairs, a NetworkX or an igraph graph, a PyG Data, or an object with "
     f"adjacency(); {ONE_BY_ONE}"
@@ -305,7 +305,7 @@ def _as_matrix(graph: Any) -> coo_array:
         _check_rows_are_columns(graph, names)
     if hasattr(graph, "__array__") or isinstance(graph, list | tuple):
         return _from_array(graph)
-    raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {ACCEPTED}")
+    raise BadSettings(f"a {type(graph).__name__} is not a supported graph; give {_ACCEPTED}")
 
 
 def _check_rows_are_columns(matrix: Any, columns: list[str]) -> None:
@@ -369,7 +369,7 @@ def _from_array(graph: Any) -> coo_array:
         array = graph.to_numpy(np.float64, na_value=np.nan)
     given = f"a {type(graph).__name__} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise BadInput(f"{given} is not a supported graph; give {ACCEPTED}")
+        raise BadInput(f"{given} is not a supported graph; give {_ACCEPTED}")
     whole = array.dtype.kind in "iu"
     plain = column_names(graph) is None  # else rows and columns have names: it is a matrix
     if array.shape == (2, 2) and whole and plain and array.tolist() != [[0, 1], [1, 0]]:

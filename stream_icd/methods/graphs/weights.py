@@ -11,7 +11,7 @@ from stream_icd.core.errors import BadInput
 EXPONENT = 0.5
 """Default exponent of the weights, if none was learned: the square root, as for counts."""
 
-HEAVIEST, LIGHTEST = 16.0, 1e-12
+_HEAVIEST, _LIGHTEST = 16.0, 1e-12
 """Weights are clipped to these multiples of the median weight."""
 
 
@@ -60,7 +60,7 @@ def _relative(weights: Floats) -> Floats:
     median = np.partition(weights, middle)[middle]
     with np.errstate(over="ignore", under="ignore"):
         multiples = weights / median
-    return _rounded(multiples.clip(LIGHTEST, HEAVIEST))
+    return _rounded(multiples.clip(_LIGHTEST, _HEAVIEST))
 
 
 def _rounded(values: Floats) -> Floats:

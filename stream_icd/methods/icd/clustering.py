@@ -11,18 +11,18 @@ from stream_icd.core.communities import checked_n_communities
 from stream_icd.methods.icd.recipe import Clustering
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
-SEED_DIMENSIONS = 128
+_SEED_DIMENSIONS = 128
 """Number of principal components in which the fast method chooses its seeds. With 64, it misses
 small communities: 97.3 instead of 98.1 NMI on LFR graphs."""
 
-SEED_ROWS = 30
+_SEED_ROWS = 30
 """Sampled rows per cluster, from which the fast method chooses seeds. On 60 sets of hard clusters,
 the sum of squares is 1.6 % above that of the true ones, as from all rows; with 20, 2.0 %."""
 
-TRIALS = 20
+_TRIALS = 20
 """Candidate points per seed; the best one is used. scikit-learn draws 2 + ln K."""
 
-MAX_ITERATIONS, FEWEST_ITERATIONS, WORK = 100, 8, 10**11
+MAX_ITERATIONS, _FEWEST_ITERATIONS, WORK = 100, 8, 10**11
 """Limits of Lloyd's iterations: at most MAX_ITERATIONS, and fewer if n K d times their number
 exceeds WORK, but at least FEWEST_ITERATIONS. 5,000 nodes in 250 communities get all 100."""
 
@@ -33,11 +33,11 @@ rows, with at most FLAT / n clusters at a time, or FEWEST if that is more."""
 SAMPLE = 64
 """Sampled rows per part, from which the centres of the parts are computed."""
 
-PART_TRIALS, FEW_ROWS = 4, 8
-"""PART_TRIALS is `TRIALS` for the clusters of a part. With fewer than FEW_ROWS rows per cluster,
+_PART_TRIALS, _FEW_ROWS = 4, 8
+"""PART_TRIALS is `_TRIALS` for the clusters of a part. With fewer than FEW_ROWS rows per cluster,
 seeds are random rows."""
 
-DEEPEST = 4
+_DEEPEST = 4
 """Maximum depth of recursive splitting by K-means."""
 
 
@@ -124,10 +124,10 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
     n = len(embedding)
     with single_threaded_blas():
-        leading = principal_components(embedding, SEED_DIMENSIONS, threads)
+        leading = principal_components(embedding, _SEED_DIMENSIONS, threads)
         if n * k > FLAT:
             return _in_parts(leading, k, max(FLAT // n, FEWEST), WORK // n, rng, threads)
-        n_sampled = SEED_ROWS * k
+        n_sampled = _SEED_ROWS * k
         sample = leading if n <= n_sampled else leading[rng.choice(n, n_sampled, replace=False)]
         seeds = greedy_seeds(sample, k, rng)
     rough = _lloyd(leading, seeds, threads)
@@ -143,12 +143,12 @@ def _in_parts(
     work_per_row: int,
     rng: np.random.Generator,
     threads: int,
-    deepest: int = DEEPEST,
+    deepest: int = _DEEPEST,
 ) -> Labels:
     """K-means of at most `most` clusters at a time: parts first, then clusters in each part.
 
     The time grows with n log K instead of n K. Parts of very different sizes would need many
-    levels; beyond `DEEPEST`, rows are split in their order, which always ends.
+    levels; beyond `_DEEPEST`, rows are split in their order, which always ends.
     """
     if k <= most:
         return _lloyd(points, _part_seeds(points, k, rng), threads, work_per_row * len(points))
@@ -166,10 +166,10 @@ def _in_parts(
 
 def _part_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
     """Greedy seeds from fewer candidates; random rows if clusters have only a few rows."""
-    if len(points) < FEW_ROWS * k:
+    if len(points) < _FEW_ROWS * k:
         return points[rng.choice(len(points), k, replace=False)]
     with single_threaded_blas():
-        return greedy_seeds(points, k, rng, PART_TRIALS)
+        return greedy_seeds(points, k, rng, _PART_TRIALS)
 
 
 def _parts(points: Floats32, n_parts: int, rng: np.random.Generator, threads: int) -> Labels:
@@ -200,7 +200,7 @@ def principal_components(points: Floats32, n_components: int, threads: int = 1) 
 
 
 def greedy_seeds(
-    points: Floats32, k: int, rng: np.random.Generator, trials: int = TRIALS
+    points: Floats32, k: int, rng: np.random.Generator, trials: int = _TRIALS
 ) -> Floats32:
     """K centres `(k, d)` by greedy k-means++ (Arthur and Vassilvitskii, SODA 2007).
 
@@ -255,7 +255,7 @@ def _lloyd(
     """
     labels = np.full(len(points), -1, np.int32)
     work = points.size * len(centres)
-    for _ in range(min(most, max(most_work // work, FEWEST_ITERATIONS))):
+    for _ in range(min(most, max(most_work // work, _FEWEST_ITERATIONS))):
         following = _nearest(points, centres, threads)
         if pinned is not None:
             following = np.where(pinned >= 0, pinned, following)

@@ -24,12 +24,12 @@ from stream_icd.methods.icd.structure import Variant
 
 Width = Annotated[int, Field(ge=1, le=2**16)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as TOML has them
-Positive = Annotated[int, Field(ge=1, lt=2**63)]
+_Positive = Annotated[int, Field(ge=1, lt=2**63)]
 Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
 EncoderKind = Literal["gcn", "gat", "gin", "hops", "edges"]
 
-MOST_WEIGHTS = 2**28
+_MOST_WEIGHTS = 2**28
 """Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""
 
 
@@ -92,9 +92,9 @@ class EncoderSettings(_Settings):
     def _fits_into_memory(self) -> Self:
         squares = sum(width**2 for width in self.widths[1:]) if self.kind == "gin" else 0
         n_weights = squares + sum(n_in * n_out for n_in, n_out in pairwise(self.widths))
-        if n_weights > MOST_WEIGHTS:
+        if n_weights > _MOST_WEIGHTS:
             raise BadSettings(
-                f"widths {self.widths} make {n_weights} weights; give at most {MOST_WEIGHTS}"
+                f"widths {self.widths} make {n_weights} weights; give at most {_MOST_WEIGHTS}"
             )
         return self
 
@@ -125,7 +125,7 @@ class LossSettings(_Settings):
     beta: Annotated[float, Field(ge=0)] = 1.0
     discriminator: Literal["paper", "scripts"] = "paper"
     scaled_structure: bool = False
-    rows: Positive | None = None
+    rows: _Positive | None = None
 
 
 class OptimiserSettings(_Settings):
@@ -140,8 +140,8 @@ class ScheduleSettings(_Settings):
     """The length of the training (paper, algorithm 2)."""
 
     epochs: Whole = 100  # rounds of training, each with a validation
-    samples: Positive = 1000  # p, graphs drawn with replacement in an epoch, one per step
-    repeats: Positive = 1  # m, updates of D and G for each graph drawn
+    samples: _Positive = 1000  # p, graphs drawn with replacement in an epoch, one per step
+    repeats: _Positive = 1  # m, updates of D and G for each graph drawn
     idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
 
 

@@ -50,35 +50,35 @@ Value = TypeVar("Value", int, float, bool, str)
 FORMAT = 8
 METADATA = b"stream_icd.memory"
 
-OUTER = "memory"
+_OUTER = "memory"
 """The column of the outer table."""
 
 FIRST = NOBODY - 1
 """The community of a node that is its first member. Communities are written less this number."""
 
-WIDER = 10
+_WIDER = 10
 """How many times the compression ratio of other tables that of a memory may have: a row has ten
 times the bytes of a row of edges, and most of them are zeros where nodes have no edges."""
 
-MOST_HYPOTHESES = 8
+_MOST_HYPOTHESES = 8
 """Maximum number of hypotheses of a memory."""
 
-OF_KNOWN = {"community": pa.uint32(), "share": pa.uint8()}
+_OF_KNOWN = {"community": pa.uint32(), "share": pa.uint8()}
 OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16())}
 """The widest types of the columns of what is known, and of each hypothesis."""
 
-_RANKS = tuple(f"{part}_{rank}" for part in OF_KNOWN for rank in range(N_KEPT))
+_RANKS = tuple(f"{part}_{rank}" for part in _OF_KNOWN for rank in range(N_KEPT))
 _PARTS = ("label", *OF_EDGES)
 COLUMNS = dict.fromkeys(("node", "seen", "community_id", *_RANKS), True) | dict.fromkeys(
-    (f"{part}_{at}" for at in range(MOST_HYPOTHESES) for part in _PARTS), False
+    (f"{part}_{at}" for at in range(_MOST_HYPOTHESES) for part in _PARTS), False
 )
 """Columns of the table of nodes, and whether each memory has it."""
 
-FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
+_FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 """What the metadata says of what is known."""
 
-OF_HYPOTHESIS = {"saved": float, "n_vain": int, "wait": int}
-OF_KIND = {"by": str, "decay": float, "within": float, "between": float}
+_OF_HYPOTHESIS = {"saved": float, "n_vain": int, "wait": int}
+_OF_KIND = {"by": str, "decay": float, "within": float, "between": float}
 """What it says of each hypothesis."""
 
 
@@ -97,7 +97,7 @@ def encode_memory(memory: Memory) -> bytes:
     highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
     communities[0][highest[1:] > highest[:-1]] = FIRST
     parts = _narrow(communities - FIRST), _narrow(np.rint(known.shares.T * CERTAIN))
-    for part, ranks in zip(OF_KNOWN, parts, strict=True):
+    for part, ranks in zip(_OF_KNOWN, parts, strict=True):
         for rank, column in enumerate(ranks):
             columns[f"{part}_{rank}"] = pa.array(column)
     for at, one in enumerate(memory.hypotheses):
@@ -108,10 +108,10 @@ def encode_memory(memory: Memory) -> bytes:
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
         **{count: int(getattr(memory, count)) for count in ("next_id", *COUNTS)},
-        **{fact: kind(getattr(known, fact)) for fact, kind in FACTS.items()},
+        **{fact: kind(getattr(known, fact)) for fact, kind in _FACTS.items()},
         "hypotheses": [
-            {fact: kind(getattr(one, fact)) for fact, kind in OF_HYPOTHESIS.items()}
-            | {fact: kind(getattr(one.kind, fact)) for fact, kind in OF_KIND.items()}
+            {fact: kind(getattr(one, fact)) for fact, kind in _OF_HYPOTHESIS.items()}
+            | {fact: kind(getattr(one.kind, fact)) for fact, kind in _OF_KIND.items()}
             for one in memory.hypotheses
         ],
     }
@@ -141,8 +141,8 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
         ids = np.cumsum(_column(table, "community_id", pa.int64()).to_numpy())
         known, said = _known(table, rest), rest["hypotheses"]
-        if not isinstance(said, list) or len(said) > MOST_HYPOTHESES:
-            raise BadMemory(f"a memory has a list of at most {MOST_HYPOTHESES} hypotheses")
+        if not isinstance(said, list) or len(said) > _MOST_HYPOTHESES:
+            raise BadMemory(f"a memory has a list of at most {_MOST_HYPOTHESES} hypotheses")
         return Memory(
             window=_window(rest),
             nodes=nodes,
@@ -156,18 +156,18 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
 
 def enclosed(table: pa.Table, rest: Mapping[str, Any]) -> bytes:
     """Return the bytes of a memory: its table of nodes, and what else it says."""
-    outer = pa.table({OUTER: pa.array([write_table(table, compression=None)])})
+    outer = pa.table({_OUTER: pa.array([write_table(table, compression=None)])})
     return write_table(outer.replace_schema_metadata({METADATA: json.dumps(rest)}))
 
 
 def table_of_nodes(value: bytes, limits: Limits = DEFAULT_LIMITS) -> pa.Table:
     """Return the table of nodes of an encoded memory; raises as `decode_memory`."""
-    wider = limits.model_copy(update={"decoded_ratio": WIDER * limits.decoded_ratio})
-    outer = read_table(value, {OUTER: True}, wider, BadMemory)
-    kind = outer.schema.field(OUTER).type
-    if kind != pa.binary() or len(outer) != 1 or outer[OUTER].null_count:
+    wider = limits.model_copy(update={"decoded_ratio": _WIDER * limits.decoded_ratio})
+    outer = read_table(value, {_OUTER: True}, wider, BadMemory)
+    kind = outer.schema.field(_OUTER).type
+    if kind != pa.binary() or len(outer) != 1 or outer[_OUTER].null_count:
         raise BadMemory(f"a memory is one table in a binary, not {len(outer)} of {kind!s:.80}")
-    return read_table(outer[OUTER][0].as_buffer(), COLUMNS, limits, BadMemory)
+    return read_table(outer[_OUTER][0].as_buffer(), COLUMNS, limits, BadMemory)
 
 
 def is_of_this_version(value: bytes) -> bool:
@@ -235,18 +235,18 @@ def _known(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
         np.stack(
             [_column(table, f"{part}_{rank}", kind).to_numpy() for rank in range(N_KEPT)], axis=1
         )
-        for part, kind in OF_KNOWN.items()
+        for part, kind in _OF_KNOWN.items()
     )
     communities = (communities.astype(np.int64) + FIRST).astype(np.int32)
     firsts = communities[:, 0] == FIRST
     communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
-    said: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in FACTS.items()}
+    said: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in _FACTS.items()}
     return Posterior(communities, (shares / np.float32(CERTAIN)).astype(np.float32), **said)
 
 
 def _hypothesis(table: pa.Table, at: int, facts: Mapping[str, Any]) -> Hypothesis:
-    kind: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in OF_KIND.items()}
-    said: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in OF_HYPOTHESIS.items()}
+    kind: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_KIND.items()}
+    said: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_HYPOTHESIS.items()}
     labels = _column(table, f"label_{at}", pa.uint32()).to_numpy().astype(np.int64) + NOBODY
     return Hypothesis(Kind(**kind), _evidence(table, at), labels.astype(np.int32), **said)
 

@@ -183,7 +183,7 @@ def _filtered(
         return replace(one, labels=np.full_like(one.labels, NOBODY)), known.stay
     found = _believed(step, before)
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
-    tried = replace(one, labels=found.likeliest, n_vain=n_vain, wait=pause(n_vain - TRIES))
+    tried = replace(one, labels=found.likeliest, n_vain=n_vain, wait=pause(n_vain - _TRIES))
     return tried, found.stay
 
 
@@ -195,7 +195,7 @@ def _tried(step: Step, before: Aligned, one: Hypothesis, first: Rows) -> Hypothe
     return replace(found, n_vain=n_vain, wait=min(max(pause(n_vain), cost), LONGEST_PAUSE))
 
 
-TRIES = 4
+_TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
 some windows to learn how many nodes stay."""
 
@@ -237,14 +237,14 @@ def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
     return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
 
-class Fresh(NamedTuple):
+class _Fresh(NamedTuple):
     """The communities of a window by itself, and the hypotheses, led by them."""
 
     known: Posterior
     hypotheses: list[Hypothesis]
 
 
-def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> Fresh | None:
+def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> _Fresh | None:
     """Return what a window shows by itself if that explains it better than all that is known.
 
     It is a filter that knows nothing: what it saves, less what its communities cost to describe,
@@ -264,7 +264,7 @@ def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> Fresh |
         for one in hypotheses
     ]
     leads = boosted[leader_of(boosted)].kind.by == "filter"
-    return Fresh(found, boosted) if leads else None
+    return _Fresh(found, boosted) if leads else None
 
 
 def _is_small(one: Hypothesis, before: Aligned) -> bool:

@@ -49,7 +49,7 @@ SIDE_BY_SIDE = (
     Kind("sum", 0.8),
     Kind("sum", 0.5),
 )
-BY_METHOD = (Kind("sum", LONGEST, 0.5, 0.75), Kind("sum", 0.0), Kind("sum", 0.5))
+_BY_METHOD = (Kind("sum", LONGEST, 0.5, 0.75), Kind("sum", 0.0), Kind("sum", 0.5))
 """What other methods than bp follow; they have no beliefs."""
 
 
@@ -57,7 +57,7 @@ def kinds_of(horizon: Horizon, *, by_method: bool, weighted: bool) -> tuple[Kind
     """Return the hypotheses that a setting stands for; the first one leads at first."""
     further = (WEIGHTED,) if weighted else ()
     if horizon == "auto":
-        return (*(BY_METHOD if by_method else SIDE_BY_SIDE), *further)
+        return (*(_BY_METHOD if by_method else SIDE_BY_SIDE), *further)
     decay = 0.0 if horizon == "off" else 1 - 1 / float(horizon)
     if not decay and not by_method:
         return (FILTER,)

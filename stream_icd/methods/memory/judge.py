@@ -14,7 +14,7 @@ from stream_icd.methods.bp.level_graph import LevelGraph
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.memory.memory import Hypothesis
 
-FORGETS = 0.9
+_FORGETS = 0.9
 """By which the nats that a sum has saved fade a window."""
 
 HANDICAP = 0.05
@@ -23,7 +23,7 @@ HANDICAP = 0.05
 MARGIN = 100.0
 """Nats by which the filter must be ahead, and by which it can be behind at most."""
 
-FADES = 0.7
+_FADES = 0.7
 """By which the lead of the filter fades a window."""
 
 SHAKEN = 0.5
@@ -48,13 +48,13 @@ def judged(
     gains = [nats_of(one.labels, window) for one in hypotheses]
     found = []
     best = best_sum(hypotheses)
-    usual = (1 - FORGETS) * hypotheses[leader].saved
+    usual = (1 - _FORGETS) * hypotheses[leader].saved
     shaken = hypotheses[leader].kind.by != "filter" and gains[leader] < SHAKEN * usual
     for one, gain in zip(hypotheses, gains, strict=True):
-        saved = FORGETS * one.saved + gain
+        saved = _FORGETS * one.saved + gain
         if one.kind.by == "filter":
             said = one.labels.max(initial=-1) >= 0
-            saved = max(FADES * one.saved + said * (gain - gains[best]), -MARGIN)
+            saved = max(_FADES * one.saved + said * (gain - gains[best]), -MARGIN)
         wait = max(one.wait - 1, 0)
         ahead = saved > 0 if one.kind.by == "filter" else gain >= gains[leader] > 0
         rises = one is not hypotheses[leader] and ahead

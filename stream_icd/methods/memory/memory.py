@@ -27,7 +27,7 @@ MOST_READ_IDS = MOST_IDS - MOST_COUNTED
 
 COUNTS = ("n_windows", "n_lacking", "credit", "model", "leader", "since")
 
-MOST_SAVED = 2.0**100
+_MOST_SAVED = 2.0**100
 """Nats that a hypothesis can have saved, less than."""
 
 CERTAIN = 255
@@ -39,7 +39,7 @@ BEFORE_ALL = Window(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinf
 FAR_IDS = MOST_IDS // 2 + 1
 """The first id of a graph of which it is not known which ids are used up."""
 
-FAR_IDS_A_MESSAGE = 1 << 14
+_FAR_IDS_A_MESSAGE = 1 << 14
 """How far these ids rise with each message before: more new communities than messages have, on
 average. So they are not used again if that happens to a graph twice."""
 
@@ -175,7 +175,7 @@ def forgotten(next_id: int) -> Memory:
 
 def far_id(n_messages: int) -> int:
     """Return an id far above those of streams, after so many messages."""
-    return min(FAR_IDS + FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
+    return min(FAR_IDS + _FAR_IDS_A_MESSAGE * n_messages, MOST_READ_IDS)
 
 
 def _check(hypothesis: Hypothesis) -> None:
@@ -186,7 +186,7 @@ def _check(hypothesis: Hypothesis) -> None:
     for name, value in kind._asdict().items():
         if name != "by" and not 0 <= value <= 1 - (name == "decay") * 1e-6:
             raise BadMemory(f"{name} must be in 0..1, not {value}")
-    if not abs(hypothesis.saved) < MOST_SAVED:
+    if not abs(hypothesis.saved) < _MOST_SAVED:
         raise BadMemory(f"a hypothesis has saved {hypothesis.saved} nats")
     for name, count in (("n_vain", hypothesis.n_vain), ("wait", hypothesis.wait)):
         if not 0 <= count <= MOST_COUNTED:

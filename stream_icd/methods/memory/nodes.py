@@ -22,12 +22,12 @@ from stream_icd.core.node_ids import common_type, places
 from stream_icd.methods.bp.level_graph import LevelGraph, Rows, compact, entries_at, level_of
 from stream_icd.methods.memory.memory import MOST_COUNTED, Memory
 
-MOST_PER_NODE = 4  # nodes remembered for each node of the last window, at most
+_MOST_PER_NODE = 4  # nodes remembered for each node of the last window, at most
 # Of contacts in a school by the hour, six times the people of an hour are remembered.
-ALWAYS = 1000  # nodes that may be remembered of any graph: they take a millisecond and 20 kB
-LONGEST_RUN = 32  # small windows for which credit lasts, at most; then a graph has shrunk for good
+_ALWAYS = 1000  # nodes that may be remembered of any graph: they take a millisecond and 20 kB
+_LONGEST_RUN = 32  # small windows for which credit lasts, at most; then a graph has shrunk for good
 FORGOTTEN = 0.25  # an absent node without evidence is forgotten when its beliefs sum up to less
-LEAST_KNOWN = 0.9  # fraction of the nodes of a damaged window that the one before had, at least
+_LEAST_KNOWN = 0.9  # fraction of the nodes of a damaged window that the one before had, at least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ def _compact(labels: Labels) -> Labels:
 
 def cost(n_nodes: int, n_remembered: int) -> int:
     """Return how much credit it takes to remember so many nodes beside a window of `n_nodes`."""
-    return max(n_remembered - max(MOST_PER_NODE * n_nodes, ALWAYS), 0)
+    return max(n_remembered - max(_MOST_PER_NODE * n_nodes, _ALWAYS), 0)
 
 
 def bounded(after: Memory, rows: Ids, n_before: int, n_again: int) -> tuple[Memory, Ids]:
@@ -138,7 +138,7 @@ def bounded(after: Memory, rows: Ids, n_before: int, n_again: int) -> tuple[Memo
     n_again: nodes that have edges in the window and had some in the one before.
     """
     n_nodes, credit = len(rows), after.credit
-    most = max(MOST_PER_NODE * n_nodes, ALWAYS, n_before // 2, min(n_before, credit))
+    most = max(_MOST_PER_NODE * n_nodes, _ALWAYS, n_before // 2, min(n_before, credit))
     beliefs = np.asarray(sum(after.known.shares.T))  # a tenth of the time of sum(axis=1)
     stays = beliefs >= FORGOTTEN
     for hypothesis in after.hypotheses:
@@ -148,7 +148,7 @@ def bounded(after: Memory, rows: Ids, n_before: int, n_again: int) -> tuple[Memo
     if len(stay) > most:
         stay = np.sort(stay[np.argsort(-beliefs[stay], kind="stable")[:most]])
     credit = max(credit - cost(n_nodes, len(stay)), 0) + n_again
-    credit = min(credit, LONGEST_RUN * len(stay), MOST_COUNTED)
+    credit = min(credit, _LONGEST_RUN * len(stay), MOST_COUNTED)
     return of_nodes(replace(after, credit=credit), stay), _places(stay, len(stays))[rows]
 
 
@@ -171,10 +171,10 @@ def lacks_most(memory: Memory, at: Ids) -> bool:
 
     at: the place of each of its nodes in the memory, `(n,)`; -1 for new ones.
     """
-    if not memory.n_nodes or memory.n_lacking >= LONGEST_RUN:
+    if not memory.n_nodes or memory.n_lacking >= _LONGEST_RUN:
         return False
     if 2 * len(at) > np.count_nonzero(memory.seen):
         return False
     if memory.credit < cost(len(at), memory.n_nodes):
         return False
-    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= LEAST_KNOWN * len(at))
+    return bool(np.count_nonzero(memory.seen[at[at >= 0]]) >= _LEAST_KNOWN * len(at))

@@ -22,7 +22,7 @@ from stream_icd.core.printable import listed, printable, shortened
 UNKNOWN = -1
 """Code of a node without a value."""
 
-MOST_MEMORY = 256 << 20
+_MOST_MEMORY = 256 << 20
 """Bytes of all attributes together; those of more nodes are ignored."""
 
 A_GRAPH = 2000
@@ -31,7 +31,7 @@ A_GRAPH = 2000
 MOST_ATTRIBUTES = 64
 """Attributes of a graph; others are ignored, since each is a column of all nodes."""
 
-AGAIN_SHARE = 20
+_AGAIN_SHARE = 20
 """A table is made anew after so many times the time that it took: in 5% of the time."""
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
@@ -216,7 +216,7 @@ class LiveAttributes:
     """The newest attributes of the nodes of any graphs, within a budget of memory; thread-safe."""
 
     def __init__(
-        self, most_bytes: int = MOST_MEMORY, clock: Callable[[], float] = time.monotonic
+        self, most_bytes: int = _MOST_MEMORY, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.trouble = ""  # why the attributes of some nodes are missing
         self._most_bytes = most_bytes
@@ -304,7 +304,7 @@ class _Graph:
             return made
         made = self._made(text=text)
         took = clock() - began
-        self.tables[text] = made, self.version, began + AGAIN_SHARE * took
+        self.tables[text] = made, self.version, began + _AGAIN_SHARE * took
         return made
 
     def _made(self, *, text: bool) -> Attributes | None:

@@ -24,16 +24,16 @@ from stream_icd.methods.names.attributes import (
 )
 from stream_icd.methods.quality.agreement import ami
 
-MOST_VALUES = 3
+_MOST_VALUES = 3
 """A name has at most so many values."""
 
 NAME_BYTES = 400
 """Bytes of a name in memory, measured."""
 
-FALSE_NAMES = 0.05
+_FALSE_NAMES = 0.05
 """Expected fraction of the reported values that are there by chance."""
 
-PRIOR_NODES = 1.0
+_PRIOR_NODES = 1.0
 """α₀: the prior weighs as much as one node (the unit-information prior of Kass and Wasserman)."""
 
 
@@ -79,10 +79,10 @@ def log_odds(table: Counts) -> NDArray[np.float64]:
     all_known, total = table.known.sum(), table.totals[table.value]
     inside = table.members, table.known[table.community]
     outside = total - inside[0], all_known - inside[1]
-    prior = PRIOR_NODES * total / max(all_known, 1)
+    prior = _PRIOR_NODES * total / max(all_known, 1)
     delta, variance = np.zeros(len(prior)), np.zeros(len(prior))
     for sign, (y, n) in ((1, inside), (-1, outside)):
-        has, has_not = y + prior, n - y + PRIOR_NODES - prior
+        has, has_not = y + prior, n - y + _PRIOR_NODES - prior
         has_not = np.maximum(has_not, np.finfo(float).tiny)  # all nodes have the value
         delta += sign * (np.log(has) - np.log(has_not))
         variance += 1 / has + 1 / has_not
@@ -117,7 +117,7 @@ def significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray[
     [[False, True], [True]]
     """
     ascending = np.sort(np.concatenate(p))
-    limits = FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
+    limits = _FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
     passing = np.flatnonzero(ascending <= limits)
     most = ascending[passing[-1]] if len(passing) else -1.0
     return [of_attribute <= most for of_attribute in p]
@@ -287,7 +287,7 @@ def _name(compared: Compared, pairs: list[int], community: int, size: int) -> Na
     attribute, table = compared.attribute, compared.counts
     known, covered = int(table.known[community]), 0
     values: list[tuple[str, int]] = []
-    for pair in pairs[:MOST_VALUES]:
+    for pair in pairs[:_MOST_VALUES]:
         members = int(table.members[pair])
         values.append((attribute.values[table.value[pair]], members))
         covered += members

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from stream_icd.core.arrays import AnyLabels, compact
 from stream_icd.core.errors import BadSettings
 
-MOST_ROUNDS = 30
+_MOST_ROUNDS = 30
 """Rounds in which `accuracy` looks for pairs of communities that are surely matched, at most."""
 
 
@@ -97,7 +97,7 @@ def _most_in_agreement(counts: csr_array) -> int:
     same, and its sum grows by one per row.
     """
     (rows, columns), shared, n_agreeing = counts.tocoo().coords, counts.data, 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         sure = shared >= _largest_other(rows, shared) + _largest_other(columns, shared)
         chosen = np.flatnonzero(sure)
         for ends in (rows, columns):  # of equal ones, the first

@@ -18,7 +18,7 @@ from stream_icd.methods.quality.partition import community_weights
 SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
 
-HALVINGS = 40
+_HALVINGS = 40
 """Steps of the bisection for μ, which leave an error of 1e-12."""
 
 
@@ -103,7 +103,7 @@ def mean_hidden_edge_score(
 def _best_mixing(lift: Floats, weights: Floats) -> float:
     """The μ in 0..1 that maximises Σ w log(μ + (1 − μ) lift), which is concave: by bisection."""
     low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         slope = (weights * (1 - lift) / (middle + (1 - middle) * lift)).sum()
         low, high = (middle, high) if slope > 0 else (low, middle)

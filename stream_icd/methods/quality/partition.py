@@ -153,10 +153,10 @@ def partition_code(sizes: Ids | Floats) -> float:
     """Nats to encode which of N nodes are in which of K communities; sizes (K,) are positive."""
     n_nodes, k = sizes.sum(), len(sizes)
     places = gammaln(n_nodes + 1) - gammaln(sizes + 1).sum()
-    return float(places + code_of_sizes(n_nodes, k) + np.log(n_nodes))
+    return float(places + _code_of_sizes(n_nodes, k) + np.log(n_nodes))
 
 
-def code_of_sizes(n_nodes: float, k: ArrayLike) -> Floats:
+def _code_of_sizes(n_nodes: float, k: ArrayLike) -> Floats:
     """Nats to encode the sizes of K communities of N nodes, for each K: log C(N − 1, K − 1)."""
     nats: Floats = gammaln(n_nodes) - gammaln(k) - gammaln(n_nodes - np.asarray(k) + 1)
     return nats
@@ -195,7 +195,7 @@ class Described:
         k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
         nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
         n_nodes = self.sums[0].sum()
-        nats += code_of_sizes(n_nodes, k_instead) - code_of_sizes(n_nodes, k)
+        nats += _code_of_sizes(n_nodes, k_instead) - _code_of_sizes(n_nodes, k)
         bits: Floats = np.asarray(nats / np.log(2), np.float64)
         return bits
 

@@ -27,13 +27,13 @@ from stream_icd.methods.synthetic.planted_graph import (
 
 Degrees = Ids
 
-DEGREE_EXPONENT, COMMUNITY_EXPONENT = 2.0, 1.0
+DEGREE_EXPONENT, _COMMUNITY_EXPONENT = 2.0, 1.0
 """τ₁ and τ₂ of the power laws of degrees and of community sizes."""
 
-MAX_DRAWS = 100
+_MAX_DRAWS = 100
 """Maximum draws of community sizes to find room for the largest hubs (small graphs only)."""
 
-MAX_ROUNDS, OFFERS = 40, 4
+_MAX_ROUNDS, _OFFERS = 40, 4
 """Maximum rounds of exchanges, and offers per round, before the rest is dropped: without a limit, a
 degree sequence of no simple graph (three hubs in a community of ten) would never end."""
 
@@ -125,7 +125,7 @@ def draw_communities(
     rng: np.random.Generator, internal_degrees: Degrees, settings: LfrSettings
 ) -> Labels:
     """Draw communities (n_nodes,), each node in one larger than its internal degree."""
-    for _ in range(MAX_DRAWS):
+    for _ in range(_MAX_DRAWS):
         sizes = _community_sizes(rng, settings)
         if has_room(internal_degrees, sizes, sizes):
             return assign_communities(rng, internal_degrees, sizes, sizes)
@@ -140,7 +140,7 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
     n_nodes, smallest = settings.n_nodes, settings.min_community
     largest = min(settings.max_community, n_nodes - smallest)
     support = np.arange(smallest, largest + 1)
-    weights = support**-COMMUNITY_EXPONENT
+    weights = support**-_COMMUNITY_EXPONENT
     drawn = rng.choice(support, n_nodes // smallest + 1, p=weights / weights.sum())
     n_communities = int(np.searchsorted(np.cumsum(drawn), n_nodes)) + 1
     n_communities = min(n_communities, n_nodes // smallest)
@@ -253,10 +253,10 @@ def _simple_pairs(rng: np.random.Generator, degrees: Degrees, groups: Labels, ap
     pairs, starts, ends = _random_pairs(rng, degrees, groups)
     keys = _keys(pairs, len(degrees))
     bad = _repeated(keys) | (apart[pairs[0]] == apart[pairs[1]])
-    for _ in range(MAX_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if not bad.any():
             break
-        ours = np.repeat(np.flatnonzero(bad), OFFERS)
+        ours = np.repeat(np.flatnonzero(bad), _OFFERS)
         theirs = rng.integers(starts[ours], ends[ours])
         # (u, v), (x, y) become (u, x), (v, y) or, at random, (u, y), (v, x).
         straight, turned = pairs[:, theirs], pairs[::-1, theirs]

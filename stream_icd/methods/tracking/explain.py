@@ -21,9 +21,9 @@ MIDNIGHT = clock_time()
 MOST_CHOICES = 5
 MOST_EDGES = 20
 MOST_COMPANIONS = 10
-LEAST_SAID = 0.001
+_LEAST_SAID = 0.001
 """Less probable communities stand among the numbers only."""
-FAINTEST = 0.05
+_FAINTEST = 0.05
 """Windows with less weight than this are not asked."""
 
 
@@ -97,7 +97,7 @@ class Explanation:
         probabilities = [
             f"{called(choice.community)}: {choice.probability:.3f}"
             for choice in self.choices
-            if choice.probability >= LEAST_SAID
+            if choice.probability >= _LEAST_SAID
         ]
         yield f"Probability, given where all others are: {'; '.join(probabilities)}."
         weights = {choice.community: choice.edges for choice in self.choices}
@@ -157,7 +157,7 @@ def window_weights(horizon: float, most: int) -> list[float]:
     """
     decay = 1 - 1 / horizon
     weights = [decay**age for age in range(most)]
-    return [weight for weight in weights if weight >= FAINTEST]
+    return [weight for weight in weights if weight >= _FAINTEST]
 
 
 def explain(

@@ -20,12 +20,12 @@ from stream_icd.core.events import CommunityEvent, CommunityEvents, Kind
 from stream_icd.methods.tracking.identities import Front, History, Identities
 from stream_icd.methods.tracking.settings import TrackSettings
 
-Relatives = Mapping[int, tuple[int, ...]]
+_Relatives = Mapping[int, tuple[int, ...]]
 
-LOOK_BACK = 4
+_LOOK_BACK = 4
 """How many windows are asked where communities came from and went."""
 
-NEW = -1
+_NEW = -1
 """Stands for the id before of a community that is new."""
 
 
@@ -46,8 +46,8 @@ def events_between(
     - *died*: it is absent, and neither merged nor was split;
     - *returned*: it was absent, and has the id that it had before.
     """
-    origins = parents_of(history, known.ids, settings)
-    heirs = children_of(history, known, origins, settings)
+    origins = _parents_of(history, known.ids, settings)
+    heirs = _children_of(history, known, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
     absorbed = merged_lately(history.looked_back).keys() | set(chain.from_iterable(merged.values()))
@@ -58,7 +58,7 @@ def events_between(
 
 
 def _of_living(
-    known: Identities, merged: Relatives, split: Relatives, change: float
+    known: Identities, merged: _Relatives, split: _Relatives, change: float
 ) -> Iterator[CommunityEvent]:
     out_of = {child: (parent,) for parent, children in split.items() for child in children}
     for at, community in enumerate(known.ids.tolist()):
@@ -102,7 +102,7 @@ def _living(
 
 
 def _of_ended(
-    front: Front, known: Identities, absorbed: set[int], split: Relatives
+    front: Front, known: Identities, absorbed: set[int], split: _Relatives
 ) -> Iterator[CommunityEvent]:
     """Yield events of former communities without a successor, except those that merged."""
     there = set(known.ids.tolist())
@@ -147,9 +147,9 @@ def _strength(
         case "split":
             return _total(left.get(child) for child in event.children)
         case "born" | "returned":
-            return _total(came.get(parent) for parent in (event.parents or (NEW,)))
+            return _total(came.get(parent) for parent in (event.parents or (_NEW,)))
         case "grown":
-            return _total(bits for before, bits in came.items() if before != NEW)
+            return _total(bits for before, bits in came.items() if before != _NEW)
         case "shrunk" | "died":
             return _total(left.values())
         case _:
@@ -161,7 +161,7 @@ def _total(parts: Iterable[float | None]) -> float | None:
     return round(sum(known), 3) if known else None
 
 
-def parents_of(history: History, ids: Ids, settings: TrackSettings) -> Relatives:
+def _parents_of(history: History, ids: Ids, settings: TrackSettings) -> _Relatives:
     """Return the communities that went into each present one, by stable id.
 
     A community went into another if more than `part` of the members that it had in one of the last
@@ -175,7 +175,7 @@ def parents_of(history: History, ids: Ids, settings: TrackSettings) -> Relatives
         if old == new or old not in absorbed:
             parents[new].add(old)
     there, present = set(last.ids.tolist()) - absorbed, set(ids.tolist())
-    for steps in range(1, min(LOOK_BACK, len(recent))):
+    for steps in range(1, min(_LOOK_BACK, len(recent))):
         front = history[steps]
         existed = set(front.ids.tolist()) & present
         for old, new in _went_in(front, ids, settings):
@@ -184,9 +184,9 @@ def parents_of(history: History, ids: Ids, settings: TrackSettings) -> Relatives
     return {new: tuple(sorted(olds)) for new, olds in parents.items()}
 
 
-def children_of(
-    history: History, known: Identities, parents: Relatives, settings: TrackSettings
-) -> Relatives:
+def _children_of(
+    history: History, known: Identities, parents: _Relatives, settings: TrackSettings
+) -> _Relatives:
     """Return the present communities that came out of each former one, by stable id.
 
     A community came out of another if more than `part` of its members were there in the last
@@ -202,7 +202,7 @@ def children_of(
         for old, new in pairs
         if not recent or old == new or new not in before or old not in parents.get(new, ())
     }
-    for steps in range(1, min(LOOK_BACK, len(recent))):
+    for steps in range(1, min(_LOOK_BACK, len(recent))):
         doubtful = {(old, new) for old, new in pairs if new in fresh}
         if not doubtful:
             break

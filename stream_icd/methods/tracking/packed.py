@@ -17,13 +17,13 @@ from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.methods.tracking.partition import Partition, by_name
 from stream_icd.wire.arrow_stream import READING, write_table
 
-OVERHEAD = 2000
+_OVERHEAD = 2000
 """Bytes of a window's Python objects, measured."""
 
-AN_EVENT = 500
+_AN_EVENT = 500
 """Bytes of an event's Python objects, about."""
 
-NO_NODES, NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
+NO_NODES, _NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class PackedWindow:
     @property
     def n_bytes(self) -> int:
         """Bytes of memory, approximately."""
-        return OVERHEAD + len(self.members) + len(self.happened)
+        return _OVERHEAD + len(self.members) + len(self.happened)
 
     @property
     def late(self) -> bool:
@@ -64,7 +64,7 @@ class PackedWindow:
 def pack(window: CommunityEvents) -> PackedWindow:
     """Return a tracked window in few bytes."""
     return PackedWindow(
-        about=replace(window, nodes=NO_NODES, communities=NO_IDS, events=()),
+        about=replace(window, nodes=NO_NODES, communities=_NO_IDS, events=()),
         members=packed(window.nodes, window.communities),
         happened=packed_events(window.events),
     )
@@ -73,7 +73,7 @@ def pack(window: CommunityEvents) -> PackedWindow:
 def unpacked_bytes(window: CommunityEvents) -> int:
     """Return the bytes of memory of a window that is not packed, approximately."""
     arrays = int(window.nodes.nbytes) + window.communities.nbytes
-    return OVERHEAD + arrays + AN_EVENT * len(window.events)
+    return _OVERHEAD + arrays + _AN_EVENT * len(window.events)
 
 
 def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from stream_icd.core.arrays import NOBODY, Floats, Ids
 from stream_icd.core.node_ids import places
 
-MOST_CELLS = 1 << 24
+_MOST_CELLS = 1 << 24
 """Pairs of communities in a table of weights, at most: 128 MiB, half a second."""
 
 
@@ -120,7 +120,7 @@ def match(between: Overlaps, threshold: float) -> Ids:
     One to one, with the largest sum of Jaccard indices among pairs of at least `threshold`
     (Greene et al. 2010, section 3). A community has at most 1 / threshold partners of that
     kind, so they fall into small pieces, each matched by the Hungarian method; one of more than
-    `MOST_CELLS` possible pairs by the best pairs first.
+    `_MOST_CELLS` possible pairs by the best pairs first.
     """
     candidates = np.flatnonzero(between.jaccard >= threshold)
     n_old, n_new = len(between.old_sizes), len(between.new_sizes)
@@ -149,7 +149,7 @@ def _best(old: Ids, new: Ids, weights: Floats) -> tuple[Ids, Ids]:
         return old, new
     rows, row = np.unique(old, return_inverse=True)
     columns, column = np.unique(new, return_inverse=True)
-    if len(rows) * len(columns) > MOST_CELLS:
+    if len(rows) * len(columns) > _MOST_CELLS:
         return _best_first(old, new, weights)
     dense = np.zeros((len(rows), len(columns)))
     dense[row, column] = weights

@@ -26,7 +26,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import KINDS
 from stream_icd.core.printable import did_you_mean
 
-MOVED, CONTINUED = "moved", "continued"
+MOVED, _CONTINUED = "moved", "continued"
 NUMBERS = ("bits", "size", "size_before", "overlap", "away", "parents", "children")
 TEXTS = ("graph", "name")
 IDS = ("community", "node")
@@ -44,7 +44,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
 }
-TOKEN = re.compile(r"""\s*(?:("[^"]*"|'[^']*')|(<=|>=|!=|[<>=()])|([^\s<>=!()'"]+))""")
+_TOKEN = re.compile(r"""\s*(?:("[^"]*"|'[^']*')|(<=|>=|!=|[<>=()])|([^\s<>=!()'"]+))""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Subject:
 
 
 Test = Callable[[Subject], bool]
-ReadNodes = Callable[[str], frozenset[str]]
+_ReadNodes = Callable[[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ class Rule:
 
     def of(self, subject: Subject) -> bool:
         """Whether it fires; for a community that continues, only if it names that."""
-        return (subject.kind != CONTINUED or self.continues) and self.fires(subject)
+        return (subject.kind != _CONTINUED or self.continues) and self.fires(subject)
 
 
-def parse_rule(text: str, read_nodes: ReadNodes) -> Rule:
+def parse_rule(text: str, read_nodes: _ReadNodes) -> Rule:
     """Parse a rule; `read_nodes` returns the ids in a file, as text.
 
     Raises `BadSettings`, which points at the word that is wrong, or as `read_nodes`.
@@ -119,7 +119,7 @@ class _Word:
 def _words(text: str) -> list[_Word]:
     found, at = [], 0
     while text[at:].strip():
-        token = TOKEN.match(text, at)
+        token = _TOKEN.match(text, at)
         if token is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             _refuse(text, _Word("", start, start + 1), f"{text[start]!r} is not expected here")
@@ -144,7 +144,7 @@ class _Parser:
 
     text: str
     words: list[_Word]
-    read_nodes: ReadNodes
+    read_nodes: _ReadNodes
     moved: _Word | None = field(default=None, init=False)
     continues: bool = field(default=False, init=False)
     asks_for_nodes: bool = field(default=False, init=False)
@@ -184,7 +184,7 @@ class _Parser:
         if word.is_(*KINDS, MOVED):
             if word.text == MOVED:
                 self.moved = word
-            self.continues = self.continues or word.text == CONTINUED
+            self.continues = self.continues or word.text == _CONTINUED
             return lambda subject: subject.kind == word.text
         if word.is_(*NUMBERS):
             return self._number(word.text)

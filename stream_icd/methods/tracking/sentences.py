@@ -8,15 +8,19 @@ from itertools import chain
 
 from stream_icd.core.events import CommunityEvent
 
-MOST_NAMED = 3
-STILL = {
+_MOST_NAMED = 3
+_STILL = {
     "merged": "together",
     "split": "apart",
     "born": "there",
     "returned": "there",
     "died": "gone",
 }
-UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
+_UNITS = (
+    ("day", timedelta(days=1)),
+    ("hour", timedelta(hours=1)),
+    ("minute", timedelta(minutes=1)),
+)
 
 Called = Callable[[int], str]
 Sizes = Mapping[int, int]
@@ -84,7 +88,7 @@ def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
     elif undone:
         parts.append(f"undone after {span(lasted)}" if lasted else "undone in the next window")
     elif lasted:
-        parts.append(f"still {STILL.get(event.kind, 'so')} {span(lasted)} later")
+        parts.append(f"still {_STILL.get(event.kind, 'so')} {span(lasted)} later")
     return "; ".join(parts)
 
 
@@ -94,7 +98,7 @@ def span(time: timedelta) -> str:
     >>> span(timedelta(days=31)), span(timedelta(hours=1)), span(timedelta(minutes=100))
     ('31 days', '1 hour', '2 hours')
     """
-    for name, unit in UNITS:
+    for name, unit in _UNITS:
         if time >= unit:
             count = round(time / unit)
             return f"{count:,} {name}{'' if count == 1 else 's'}"
@@ -108,7 +112,7 @@ def nodes(n: int) -> str:
 
 def _listed(communities: Sequence[int], called: Called, sizes: Sizes) -> str:
     named = []
-    for community in communities[:MOST_NAMED]:
+    for community in communities[:_MOST_NAMED]:
         size = sizes.get(community)
         named.append(called(community) + ("" if size is None else f" ({nodes(size)})"))
     if rest := len(communities) - len(named):

@@ -53,7 +53,7 @@ def track(
         LimitExceeded: the graph has no stable ids left for new communities.
     """
     revised = recent[-1] if recent else None
-    recent = without_revised(recent, communities)
+    recent = _without_revised(recent, communities)
     last = recent[-1] if recent else None
     late = _late(communities, last)
     if last is not None and communities.window.end <= last.window.end:
@@ -127,12 +127,12 @@ def remember(
     """
     if tracked.late:
         return tuple(recent)
-    windows = list(without_revised(recent, tracked))
+    windows = list(_without_revised(recent, tracked))
     windows.append(tracked)
     return tuple(windows[-(settings.absence + 2) :])
 
 
-def without_revised(
+def _without_revised(
     recent: Sequence[Tracked], result: Communities | CommunityEvents | PackedWindow
 ) -> Sequence[Tracked]:
     """Return `recent` without its last window if `result` is another revision of that window."""

@@ -46,23 +46,23 @@ from stream_icd.sources.tables import DAMAGED, check_columns
 LOG = logging.getLogger(__name__)
 SOURCE = "urn:stream_icd:as"
 TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
-TEXT_FILE = re.compile(rf"\.txt({'|'.join(map(re.escape, OPENERS))})?$", re.IGNORECASE)
+_TEXT_FILE = re.compile(rf"\.txt({'|'.join(map(re.escape, OPENERS))})?$", re.IGNORECASE)
 ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.xz|tgz)$")
-ENDING = re.compile(rf"{TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$", re.IGNORECASE)
+_ENDING = re.compile(rf"{_TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$", re.IGNORECASE)
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 COLUMNS = ["window_start", "src", "dst"]
 """Of a Parquet file."""
 SPACES = re.compile(rb"^ +| +(?=\r?$)|(?<= ) +", re.MULTILINE)
-ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
-PATH_FIELD = 6
+_ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
+_PATH_FIELD = 6
 # AS numbers have 32 bits (RFC 6793): at most ten digits.
-AS_NUMBER = r"^[0-9]{1,10}$"
+_AS_NUMBER = r"^[0-9]{1,10}$"
 PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
-ReadPairs = Callable[[OnBadRow], pa.Table]
+_ReadPairs = Callable[[OnBadRow], pa.Table]
 """Reads the pairs of a file, or of a time in it, columns `src` and `dst`."""
-OpenFile = Callable[[], IO[bytes]]
+_OpenFile = Callable[[], IO[bytes]]
 
 
 def read_as_topology(
@@ -101,7 +101,7 @@ def read_as_topology(
         )
     if len(times) == 1:
         window = window or parse_window("1d")
-    wanted: dict[Window, list[ReadPairs]] = defaultdict(list)
+    wanted: dict[Window, list[_ReadPairs]] = defaultdict(list)
     for time, its_window in windows_at(times, window, DAY).items():
         if (first or date.min) <= its_window.start.date() <= (last or date.max):
             wanted[its_window] += times[time]
@@ -120,12 +120,12 @@ def name_of(path: Path) -> str:
     >>> [name_of(Path(name)) for name in ("as-caida.tar.gz", "rib.20080101.0000.txt")]
     ['as-caida', 'rib']
     """
-    name = ENDING.sub("", path.resolve().name)
+    name = _ENDING.sub("", path.resolve().name)
     return TIME.sub("", name).strip("-_. ") or "as"
 
 
 def _snapshots(
-    wanted: Mapping[Window, Sequence[ReadPairs]], graph: str, source: str, on_bad_row: OnBadRow
+    wanted: Mapping[Window, Sequence[_ReadPairs]], graph: str, source: str, on_bad_row: OnBadRow
 ) -> Iterator[tuple[Snapshot, None]]:
     for window, reads in wanted.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
@@ -149,12 +149,12 @@ def _snapshots(
         yield snapshot, None
 
 
-def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
+def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
     if not path.exists():
         raise SourceNotFound(f"nothing at {path}; get it with: stream-icd data fetch as-733")
     if path.suffix == ".parquet" and path.is_file():
         return _times_of_parquet(path)
-    files: Mapping[str, OpenFile]
+    files: Mapping[str, _OpenFile]
     if path.is_dir():
         files = {file.name: _opens(file) for file in sorted(path.iterdir())}
     elif ARCHIVE.search(path.name):
@@ -166,7 +166,7 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
             f"{path} is neither a directory of files like as19971108.txt, nor such a file (a date "
             f"in its name, .txt at its end), nor .tar.gz, nor .parquet"
         )
-    reads: dict[datetime, list[ReadPairs]] = defaultdict(list)
+    reads: dict[datetime, list[_ReadPairs]] = defaultdict(list)
     left_out = []
     for member, opens in files.items():
         name = Path(member).name
@@ -185,11 +185,11 @@ def _times(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     return reads
 
 
-def _opens(file: Path) -> OpenFile:
+def _opens(file: Path) -> _OpenFile:
     return lambda: file.open("rb")
 
 
-def _members(path: Path) -> Mapping[str, OpenFile]:
+def _members(path: Path) -> Mapping[str, _OpenFile]:
     try:
         archive = tarfile.open(path)  # noqa: SIM115 - the readers below outlive this function
         members = [
@@ -211,7 +211,7 @@ def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _time_in(name: str) -> datetime | None:
     """Return the time in a file's name; None if it is not a text file with a time."""
     match = TIME.search(name)
-    if match is None or not TEXT_FILE.search(name):
+    if match is None or not _TEXT_FILE.search(name):
         return None
     try:
         return datetime(*(int(part or 0) for part in match.groups()), tzinfo=UTC)  # type: ignore[arg-type, misc]
@@ -219,16 +219,16 @@ def _time_in(name: str) -> datetime | None:
         raise BadSettings(f"the file name {name} holds no date: {error}") from error
 
 
-def _read(name: str, opens: OpenFile, on_bad_row: OnBadRow) -> pa.Table:
+def _read(name: str, opens: _OpenFile, on_bad_row: OnBadRow) -> pa.Table:
     try:
         with opens() as packed, uncompressed(packed, name) as file:
-            return read_links(file, name, on_bad_row)
+            return _read_links(file, name, on_bad_row)
     except DAMAGED as error:
         on_bad_row(BadRow(f"{name} is damaged, nothing of it was used: {error}"))
         return PAIRS.empty_table()
 
 
-def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
+def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
     table = _read_parquet(path)
     kind = table["window_start"].type
     try:
@@ -247,7 +247,7 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[ReadPairs]]:
     if time.null_count:
         raise BadSettings(f"{path}: window_start is missing in {time.null_count:,} rows")
     pairs = by_time.select(["src", "dst"])
-    reads: dict[datetime, Sequence[ReadPairs]] = {}
+    reads: dict[datetime, Sequence[_ReadPairs]] = {}
     offset = 0
     for count in counts:
         reads[count["values"].astimezone(UTC)] = [partial(_rows, pairs, offset, count["counts"])]
@@ -270,7 +270,7 @@ def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> p
     return pairs.slice(offset, length)
 
 
-def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
+def _read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
     """Read the links of one file in any of the formats: columns `src` and `dst`.
 
     They may contain both directions, repeats and self loops.
@@ -285,7 +285,7 @@ def read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
     first = next((line for line in file if line.strip() and not line.startswith(b"#")), b"")
     if b"\0" in first:
         raise BadSettings(f"{name} is binary; turn routing tables into text with bgpdump -m")
-    if first.startswith(ROUTE_KINDS):
+    if first.startswith(_ROUTE_KINDS):
         return _links_of_routes(chain([first], file), name, on_bad_row)
     content = first + file.read()
     delimiter = "|" if b"|" in first else "\t" if b"\t" in first else " "
@@ -318,7 +318,7 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     for line in invalid:
         if not line.startswith("#"):
             on_bad_row(BadRow(f"{name}: {line!r:.80} is not a pair of AS numbers"))
-    src, dst = (pc.match_substring_regex(text[end], AS_NUMBER) for end in ("src", "dst"))
+    src, dst = (pc.match_substring_regex(text[end], _AS_NUMBER) for end in ("src", "dst"))
     good = pc.and_(src, dst)
     for row in text.filter(pc.invert(good)).to_pylist():
         if not row["src"].startswith("#"):
@@ -331,7 +331,7 @@ def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) ->
     links: set[tuple[int, int]] = set()
     for path in set(_paths(lines, name, on_bad_row)):
         try:
-            links.update(links_of_path(path.decode()))
+            links.update(_links_of_path(path.decode()))
         except ValueError:
             on_bad_row(BadRow(f"{name}: {path!r:.80} is not an AS path"))
     ends = np.array(sorted(links), np.int64).reshape(-1, 2)
@@ -340,9 +340,9 @@ def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) ->
 
 def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[bytes]:
     for line in lines:
-        fields = line.split(b"|", PATH_FIELD + 1)
-        if len(fields) > PATH_FIELD + 1:
-            yield fields[PATH_FIELD]
+        fields = line.split(b"|", _PATH_FIELD + 1)
+        if len(fields) > _PATH_FIELD + 1:
+            yield fields[_PATH_FIELD]
             continue
         # In a file of updates, a withdrawal or a session state says nothing of links.
         says_nothing = line.startswith(b"#") or fields[2:3] in ([b"W"], [b"STATE"])
@@ -350,7 +350,7 @@ def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[
             on_bad_row(BadRow(f"{name}: {line!r:.80} is not a route of bgpdump -m"))
 
 
-def links_of_path(path: str) -> Iterator[tuple[int, int]]:
+def _links_of_path(path: str) -> Iterator[tuple[int, int]]:
     """Yield the neighbours on an AS path, lower number first; each once, without prepending.
 
     A set of ASes (`{…}`, from aggregation) or a confederation (`(…)`) has no order, so no link
@@ -368,6 +368,6 @@ def links_of_path(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _as_number(text: str) -> int:
-    if not re.fullmatch(AS_NUMBER, text):
+    if not re.fullmatch(_AS_NUMBER, text):
         raise ValueError(text)
     return int(text)

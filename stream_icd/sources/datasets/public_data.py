@@ -17,10 +17,10 @@ from stream_icd.core.errors import BadSettings, SourceNotFound
 
 CHUNK = 1 << 18
 TIMEOUT_S = 30.0
-AGENT = "stream-icd (data fetch)"
+_AGENT = "stream-icd (data fetch)"
 """Some servers refuse programs without a user agent."""
 
-OnProgress = Callable[[str, int, int | None], None]
+_OnProgress = Callable[[str, int, int | None], None]
 """Called with a file's name, bytes so far, and total bytes if the server reports them."""
 
 
@@ -37,17 +37,17 @@ class PublicData:
     produce: str  # command to send it, with `{path}` for the file, or the folder of several
 
 
-SNAP_TERMS = "SNAP states no licence for the data; it asks for the citation."
-AS_CITATION = (
+_SNAP_TERMS = "SNAP states no licence for the data; it asks for the citation."
+_AS_CITATION = (
     "J. Leskovec, J. Kleinberg, C. Faloutsos: Graphs over Time: Densification Laws, Shrinking "
     "Diameters and Possible Explanations. KDD 2005."
 )
-T_DRIVE_CITATION = (
+_T_DRIVE_CITATION = (
     "J. Yuan et al.: T-Drive: Driving Directions Based on Taxi Trajectories. GIS 2010; and "
     "Driving with Knowledge from the Physical World. KDD 2011."
 )
 
-T_DRIVE = "https://www.microsoft.com/en-us/research/wp-content/uploads/2016/02"
+_T_DRIVE = "https://www.microsoft.com/en-us/research/wp-content/uploads/2016/02"
 
 CATALOGUE: tuple[PublicData, ...] = (
     PublicData(
@@ -55,8 +55,8 @@ CATALOGUE: tuple[PublicData, ...] = (
         urls=("https://snap.stanford.edu/data/as-733.tar.gz",),
         about="733 daily topologies of the Internet, 1997 to 2000",
         page="https://snap.stanford.edu/data/as-733.html",
-        terms=SNAP_TERMS,
-        citation=AS_CITATION,
+        terms=_SNAP_TERMS,
+        citation=_AS_CITATION,
         produce="stream-icd produce as {path} --graph as733 "
         "--source https://snap.stanford.edu/data/as-733.html",
     ),
@@ -65,18 +65,18 @@ CATALOGUE: tuple[PublicData, ...] = (
         urls=("https://snap.stanford.edu/data/as-caida.tar.gz",),
         about="122 topologies of the Internet by CAIDA, 2004 to 2007",
         page="https://snap.stanford.edu/data/as-Caida.html",
-        terms=SNAP_TERMS,
-        citation=AS_CITATION,
+        terms=_SNAP_TERMS,
+        citation=_AS_CITATION,
         produce="stream-icd produce as {path} --graph as-caida "
         "--source https://snap.stanford.edu/data/as-Caida.html",
     ),
     PublicData(
         name="t-drive",
-        urls=tuple(f"{T_DRIVE}/{part:02d}.zip" for part in range(6, 15)),
+        urls=tuple(f"{_T_DRIVE}/{part:02d}.zip" for part in range(6, 15)),
         about="15 million fixes of 10,357 taxis in Beijing, one week of 2008",
         page="https://www.microsoft.com/en-us/research/publication/t-drive-trajectory-data-sample/",
         terms="Microsoft Research offers it as a sample, and asks for its citations.",
-        citation=T_DRIVE_CITATION,
+        citation=_T_DRIVE_CITATION,
         produce="stream-icd produce taxi {path} --t-drive --tick 10m",
     ),
     PublicData(
@@ -84,7 +84,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         urls=("https://snap.stanford.edu/data/email-Eu-core-temporal.txt.gz",),
         about="332,334 mails among 986 people of a research institution, 804 days",
         page="https://snap.stanford.edu/data/email-Eu-core-temporal.html",
-        terms=SNAP_TERMS,
+        terms=_SNAP_TERMS,
         citation="A. Paranjape, A. R. Benson, J. Leskovec: Motifs in Temporal Networks. WSDM 2017.",
         produce="stream-icd produce events {path} --columns src,dst,t --window 3d --graph email-eu",
     ),
@@ -93,7 +93,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         urls=("https://snap.stanford.edu/data/CollegeMsg.txt.gz",),
         about="59,835 private messages among 1,899 students, 193 days",
         page="https://snap.stanford.edu/data/CollegeMsg.html",
-        terms=SNAP_TERMS,
+        terms=_SNAP_TERMS,
         citation="P. Panzarasa, T. Opsahl, K. M. Carley: Patterns and Dynamics of Users' Behavior "
         "and Interaction. JASIST 60 (2009).",
         produce="stream-icd produce events {path} --columns src,dst,t --window 1d "
@@ -111,7 +111,7 @@ def public_data(name: str) -> PublicData:
 
 
 def fetch(
-    data: PublicData, folder: Path, on_progress: OnProgress = lambda _name, _got, _all: None
+    data: PublicData, folder: Path, on_progress: _OnProgress = lambda _name, _got, _all: None
 ) -> Path:
     """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
@@ -133,7 +133,7 @@ def fetch(
     return files[0] if len(files) == 1 else target
 
 
-def _file(url: str, folder: Path, on_progress: OnProgress) -> Path:
+def _file(url: str, folder: Path, on_progress: _OnProgress) -> Path:
     if urlsplit(url).scheme not in ("http", "https"):
         raise BadSettings(f"{url} is not a web address")
     name = url.rpartition("/")[2]
@@ -148,7 +148,7 @@ def _file(url: str, folder: Path, on_progress: OnProgress) -> Path:
 
 def _download(url: str, part: Path, on_progress: Callable[[int, int | None], None]) -> None:
     have = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": AGENT} | ({"Range": f"bytes={have}-"} if have else {})
+    headers = {"User-Agent": _AGENT} | ({"Range": f"bytes={have}-"} if have else {})
     try:
         answer = urlopen(Request(url, headers=headers), timeout=TIMEOUT_S)
     except HTTPError as error:

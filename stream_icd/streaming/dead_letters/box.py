@@ -35,14 +35,14 @@ from stream_icd.streaming.dead_letters.letters import (
     split_headers,
 )
 
-RETRIED = "icd_dlq_retried"
-RETRIED_AT = "icd_dlq_retried_at"
-RETRIED_TO = "icd_dlq_retried_to"
+_RETRIED = "icd_dlq_retried"
+_RETRIED_AT = "icd_dlq_retried_at"
+_RETRIED_TO = "icd_dlq_retried_to"
 
 UNKNOWN = "unknown"
 """The exception of a dead letter that names none, in lists and choices."""
 
-CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+_CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 """Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
 _SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
@@ -76,7 +76,7 @@ class DeadLetter(Record):
     @property
     def at(self) -> datetime:
         """When it was dead-lettered; a time out of range becomes the first or last valid time."""
-        first, last = (day.timestamp() for day in CALENDAR)
+        first, last = (day.timestamp() for day in _CALENDAR)
         return datetime.fromtimestamp(min(max(self.timestamp_ms / 1000, first), last), UTC)
 
     @property
@@ -178,7 +178,7 @@ def dead_letter_of(record: Record) -> DeadLetter:
 
 def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
     """Return the marker for the dead letter's own partition, which says that it was resent."""
-    said = (RETRIED, letter.origin), (RETRIED_AT, rfc3339(at)), (RETRIED_TO, to)
+    said = (_RETRIED, letter.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
     return OutgoingRecord(
         topic=letter.topic,
         key=letter.key,
@@ -227,10 +227,10 @@ def read_again(
 def marked(record: Record) -> tuple[str, Retried] | None:
     """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
     headers = dict(record.headers)
-    if record.value or RETRIED not in headers or split_headers(record.headers)[1]:
+    if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
         return None
-    at, to = (_text(headers.get(name)) or "?" for name in (RETRIED_AT, RETRIED_TO))
-    return _text(headers[RETRIED]) or "", Retried(at, to)
+    at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
+    return _text(headers[_RETRIED]) or "", Retried(at, to)
 
 
 def _text(value: bytes | None) -> str | None:

@@ -28,10 +28,10 @@ ORIGIN = "icd_dlq_origin"
 """Position of a record when first dead-lettered: `topic[partition]@offset`, the same for all
 its dead letters. A resent record keeps this header, too."""
 
-MOST_MESSAGE = 1000
+_MOST_MESSAGE = 1000
 """Maximum length of the error message in a dead letter, in characters."""
 
-ADDED = (
+_ADDED = (
     "icd_dlq_topic",
     "icd_dlq_partition",
     "icd_dlq_offset",
@@ -41,7 +41,7 @@ ADDED = (
     ATTEMPT,
     ORIGIN,
 )
-OF_ANY_STEP: dict[str, type[BadInput]] = {
+_OF_ANY_STEP: dict[str, type[BadInput]] = {
     "budget": OverBudget,
     "crashed": CrashedWorker,
     "publish": LimitExceeded,
@@ -60,7 +60,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         str(record.offset),
         stage,
         type(error).__name__,
-        shortened(str(error), MOST_MESSAGE),
+        shortened(str(error), _MOST_MESSAGE),
         str(attempts_before(record) + 1),
         _origin(record),
     )
@@ -69,13 +69,13 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         topic=dead_letter_topic(record.topic),
         key=record.key,
         value=record.value,
-        headers=(*as_it_came, *zip(ADDED, encoded, strict=True)),
+        headers=(*as_it_came, *zip(_ADDED, encoded, strict=True)),
     )
 
 
 def possible(stages: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield stage and exception of each dead letter that a step with these stages can cause."""
-    yield from ((stage, error.__name__) for stage, error in OF_ANY_STEP.items())
+    yield from ((stage, error.__name__) for stage, error in _OF_ANY_STEP.items())
     kinds = [kind for kind in kinds_of(BadInput) if kind not in (CrashedWorker, OverBudget)]
     yield from ((stage, kind.__name__) for stage in stages for kind in kinds)
 
@@ -87,7 +87,7 @@ def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
     while came and came[-1][0] in CLAIM_HEADERS:
         claim.insert(0, came.pop())
     added: dict[str, str] = {}
-    while came and came[-1][0] in ADDED and came[-1][0] not in added:
+    while came and came[-1][0] in _ADDED and came[-1][0] not in added:
         name, value = came.pop()
         added[name] = value.decode(errors="replace")
     return (*came, *claim), dict(reversed(added.items()))

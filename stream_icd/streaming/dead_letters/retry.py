@@ -34,12 +34,12 @@ from stream_icd.streaming.dead_letters.box import (
 )
 from stream_icd.streaming.dead_letters.letters import ATTEMPT, ORIGIN
 
-Sendable = tuple[DeadLetter, OutgoingRecord]
+_Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
 
 # A transaction ends at this number of records, or with the record that reaches the byte limit.
 TOGETHER = 50
-TOGETHER_BYTES = 16 * 1024 * 1024
+_TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def retry(
 
 def _sendable(
     settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Event
-) -> Iterator[Sendable]:
+) -> Iterator[_Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
     claim_check = ClaimCheck(settings)
     planned = {record.first.place: (record, to) for record, to in plan.records}
@@ -178,18 +178,18 @@ def _sendable(
             yield letter, record
 
 
-def _together(sendable: Iterable[Sendable], most: int) -> Iterator[list[Sendable]]:
-    batch: list[Sendable] = []
+def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
+    batch: list[_Sendable] = []
     for letter, record in sendable:
         batch.append((letter, record))
-        if len(batch) == most or sum(sent.size for _, sent in batch) >= TOGETHER_BYTES:
+        if len(batch) == most or sum(sent.size for _, sent in batch) >= _TOGETHER_BYTES:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def _publish(sink: Sink, batch: Sequence[Sendable], at: datetime) -> None:
+def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
     records = [record for _, record in batch]
     markers = [retried_marker(letter, record.topic, at) for letter, record in batch]
     try:

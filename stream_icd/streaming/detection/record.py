@@ -38,12 +38,12 @@ from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot, is_unord
 TOO_LARGE = "k_too_large"
 """Log event for a snapshot with fewer nodes than `--k`."""
 
-MOST_WARNINGS = 1000
+_MOST_WARNINGS = 1000
 """Maximum number of graphs that a warning is logged for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
+class _Detected:
     """The communities of a snapshot, and their message."""
 
     communities: Communities
@@ -76,7 +76,7 @@ class Detection:
         relay: Relay | None,
         place: str = "",
         checked: set[tuple[str, str]] | None = None,
-    ) -> Detected | Refused:
+    ) -> _Detected | Refused:
         """Fetch a snapshot (timed as decoding) and find its communities.
 
         Args:
@@ -103,7 +103,7 @@ class Detection:
             )
             message = encode_communities(communities)
             state = None if memory is None else memory.hand_on(communities)
-            return Detected(communities, message, state)
+            return _Detected(communities, message, state)
         except (BadMemory, BadSettings):
             raise
         except Exception as error:
@@ -175,7 +175,7 @@ class RecordDetection(Detection):
 
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
     """Log once for each graph that it has fewer nodes than the requested communities."""
-    if graph not in warned and len(warned) < MOST_WARNINGS:
+    if graph not in warned and len(warned) < _MOST_WARNINGS:
         warned.add(graph)
         structlog.get_logger().warning(
             "--k is above the number of nodes of this graph's snapshot: each node becomes its own "

@@ -46,16 +46,16 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.states import State, encode_state
 
-BITS_WORSE = 0.1
+_BITS_WORSE = 0.1
 """A model does not fit if its description of a graph is longer by this, in bits per edge."""
 
 MOST_GRAPHS = 100
 """Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
 
-DIGITS = 2
+_DIGITS = 2
 """Decimals of a published probability. Memory keeps 1/255; more would not compress."""
 
-CAUTION = 0.9
+_CAUTION = 0.9
 """How much of its share a memory that is too large keeps: its bytes follow its nodes roughly."""
 
 
@@ -153,7 +153,7 @@ def misfit(
     plain = find_communities(adjacency, BpParameters(), n_communities, seed=seed)
     weighed = comparable(adjacency)
     bits, plain_bits = (description_length(weighed, labels) for labels in (communities, plain))
-    if bits <= plain_bits + BITS_WORSE:
+    if bits <= plain_bits + _BITS_WORSE:
         return None
     return (
         f"its communities need {bits - plain_bits:.2f} bits per edge more to describe this graph "
@@ -258,7 +258,7 @@ def _memberships_of(memory: Remembered) -> dict[str, Any]:
 
 
 def _as_published(shares: Shares) -> Shares:
-    return shares.round(DIGITS)
+    return shares.round(_DIGITS)
 
 
 @dataclass(slots=True)
@@ -327,7 +327,7 @@ class Remembering:
             return None
         record = self._message(communities, self.after)
         while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
-            some = int(CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
+            some = int(_CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
                 "memory is too large for its topic, and is cut",
                 graph=communities.graph,

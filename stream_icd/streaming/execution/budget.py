@@ -17,7 +17,7 @@ from stream_icd.wire.limits import Limits
 if TYPE_CHECKING:
     from stream_icd.streaming.execution.usage import Usage
 
-CLOCK_FACTOR = 10
+_CLOCK_FACTOR = 10
 """Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
 MB = 10**6
@@ -50,7 +50,7 @@ class Allowance:
 
     @property
     def clock_seconds(self) -> float:
-        return CLOCK_FACTOR * self.seconds
+        return _CLOCK_FACTOR * self.seconds
 
     def with_state(self, n_bytes: int) -> Allowance:
         """Return the limits if the memory of the message's graph, of this size, is read too."""

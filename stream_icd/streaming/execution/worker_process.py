@@ -37,11 +37,11 @@ ATTEMPTS, PAUSE_S = 3, 0.1
 """How often a process is started, if the server is killed meanwhile."""
 
 # A terminal or a supervisor sends these to the whole process group.
-FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
+_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM)
 
 # Not fork: threads of this process may hold locks.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
     [
         "stream_icd.streaming.execution.processes",
         "stream_icd.streaming.detection.record",
@@ -77,7 +77,7 @@ def _deaf_from_the_start() -> Iterator[None]:
     The server blocks them for ever. This process receives its own when the block ends.
     """
     resource_tracker.ensure_running()  # else it is started later, which unblocks the signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_PARENT)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_PARENT)
     try:
         yield
     finally:
@@ -110,9 +110,9 @@ class WorkerProcess:
     """
 
     def __init__(self, opening: Callable[[], Callable[..., Any]]) -> None:
-        self._line, theirs = CONTEXT.Pipe()
+        self._line, theirs = _CONTEXT.Pipe()
         arguments = theirs, opening, dict(os.environ)
-        self._process = CONTEXT.Process(target=_serve, args=arguments, daemon=True)
+        self._process = _CONTEXT.Process(target=_serve, args=arguments, daemon=True)
         _start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
@@ -237,9 +237,9 @@ def _attempted(work: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
 
 def _live_no_longer_than_parent() -> None:
     """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
-    for number in FOR_THE_PARENT:
+    for number in _FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, FOR_THE_PARENT)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
     parent = multiprocessing.parent_process()
     assert parent is not None, "only for a child process"
 

@@ -33,13 +33,13 @@ MOST_GRAPHS = 100
 OTHER = "other"
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
+_AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 
-PUBLISH = "publish"
+_PUBLISH = "publish"
 """The stage after processing: results are published, offsets committed."""
 
 
-class LastPoll(NamedTuple):
+class _LastPoll(NamedTuple):
     """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
 
     at: float  # on the clock; before the first poll, when the loop started
@@ -54,13 +54,13 @@ class Health:
     max_poll_interval_s: float  # without a poll for this long, a loop hangs, or was removed
     session_timeout_s: float  # without an answer for this long, the broker is unavailable
     clock: Callable[[], float] = time.monotonic
-    last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
+    last_polls: dict[str, _LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
     start: Outage = field(default_factory=Outage)  # of the broker, while the worker starts
 
     def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
         """Note a poll of the loop on this topic; the first time, before it begins."""
-        self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
+        self.last_polls[topic] = _LastPoll(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
         """Return why this process should be restarted; empty if it should not."""
@@ -156,7 +156,7 @@ class Metrics:
             "stream_icd_age_seconds",
             "Seconds from Kafka's receipt of a record to the commit of its result.",
             ("group", "topic"),
-            buckets=AGES,
+            buckets=_AGES,
         )
         self.lag = gauge(
             "stream_icd_lag_records",
@@ -194,7 +194,7 @@ class Metrics:
             self.evidence.labels(strength)
         for use in get_args(MemoryUse):
             self.memory_use.labels(use)
-        self.stage_seconds.labels(PUBLISH)
+        self.stage_seconds.labels(_PUBLISH)
 
     def model(self, version: str, group: str) -> None:
         """Report the version of the model in use. Workers without a model have no such series."""
@@ -242,7 +242,7 @@ class Metrics:
 
     def watch(
         self, topic: str, group: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
-    ) -> Loop:
+    ) -> _Loop:
         """Return the watcher for the consumer of `topic` in `group`; begin its counters at 0.
 
         Args:
@@ -256,11 +256,11 @@ class Metrics:
             self.dead_letters.labels(group, topic, stage, exception)
         if graph is not None:
             self.snapshots.labels(group, topic, self.graph(graph.encode()))
-        return Loop(self, topic, group, None if graph is None else graph.encode())
+        return _Loop(self, topic, group, None if graph is None else graph.encode())
 
 
 @dataclass(slots=True, eq=False)
-class Loop(Watcher):
+class _Loop(Watcher):
     """The watcher of one topic's consumer, which processes the graph with this key, or all."""
 
     metrics: Metrics
@@ -304,7 +304,7 @@ class Loop(Watcher):
             self.metrics.dead_letters.labels(self.group, self.topic, stage, exception).inc()
         for result in results:
             self._result(result)
-        self.metrics.stage_seconds.labels(PUBLISH).observe(batch.publish_seconds)
+        self.metrics.stage_seconds.labels(_PUBLISH).observe(batch.publish_seconds)
 
     def _snapshot(self, record: Record) -> None:
         self.metrics.snapshots.labels(
@@ -334,7 +334,7 @@ class Loop(Watcher):
                     metrics.stage_seconds.labels(stage).observe(seconds)
 
 
-ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
+_ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
 
 UNAVAILABLE = "unavailable"
 """Outcome of a round without a decision: registry or archive did not answer."""
@@ -395,7 +395,7 @@ class RoundsMetrics:
             "stream_icd_retrain_step_seconds",
             "Seconds in each step of a round.",
             ("step",),
-            buckets=ROUND_SECONDS,
+            buckets=_ROUND_SECONDS,
         )
         self._decided_at = gauge(
             "stream_icd_retrain_decided_timestamp_seconds",

@@ -10,7 +10,7 @@ from stream_icd.kafka.outage import Outage
 
 
 @dataclass(frozen=True, slots=True)
-class SendingHealth:
+class _SendingHealth:
     """Readiness of a producer: it is ready while the broker takes what it sends."""
 
     outage: Outage
@@ -34,7 +34,7 @@ class SendingMetrics:
 
     def __init__(self, outage: Outage) -> None:
         self.registry = registry = CollectorRegistry()
-        self.health = health = SendingHealth(outage)
+        self.health = health = _SendingHealth(outage)
         ready = Gauge(
             "stream_icd_ready", "1 if the broker takes what is sent; or 0.", registry=registry
         )

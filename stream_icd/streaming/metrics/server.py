@@ -20,14 +20,14 @@ from stream_icd.streaming.metrics.sending import SendingMetrics
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
-Served = Metrics | RoundsMetrics | SendingMetrics
+_Served = Metrics | RoundsMetrics | SendingMetrics
 
-REQUEST_TIMEOUT_S = 10.0
+_REQUEST_TIMEOUT_S = 10.0
 MOST_CONNECTIONS = 50
 
 
 @contextmanager
-def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int]:
+def serving(metrics: _Served, port: int, host: str = "127.0.0.1") -> Iterator[int]:
     """Serve on this port for the duration of the block; give the port (0: the system chooses).
 
     Raises:
@@ -52,7 +52,7 @@ def serving(metrics: Served, port: int, host: str = "127.0.0.1") -> Iterator[int
         server.server_close()
 
 
-def responding(metrics: Served) -> Respond:
+def responding(metrics: _Served) -> Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
     `/healthz` also lists the jobs in progress, one per line."""
     health = metrics.health
@@ -123,7 +123,7 @@ class _ServerOnIPv6(_Server):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = REQUEST_TIMEOUT_S
+    timeout = _REQUEST_TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:
         """Do not log requests."""

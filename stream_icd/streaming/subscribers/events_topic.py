@@ -20,7 +20,7 @@ from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
 from stream_icd.wire.message import graph_of
 
-A_RECORD = 3000
+_A_RECORD = 3000
 """Bytes of a record's Python objects and headers, about."""
 
 
@@ -139,4 +139,4 @@ def _graph(key: bytes | None) -> str:
 
 
 def _size(records: Iterable[Record]) -> int:
-    return sum(A_RECORD + len(record.value or b"") for record in records)
+    return sum(_A_RECORD + len(record.value or b"") for record in records)

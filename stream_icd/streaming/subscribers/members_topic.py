@@ -20,7 +20,7 @@ from stream_icd.streaming.subscribers.subscription import log_bad
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.members import decode_member, graph_in_key
 
-A_ROW = 600
+_A_ROW = 600
 """Bytes of a row's Python objects and headers, about."""
 
 
@@ -59,7 +59,7 @@ class _Newest:
 
 
 def _size(record: Record) -> int:
-    return 0 if record.value is None else A_ROW + len(record.value)
+    return 0 if record.value is None else _A_ROW + len(record.value)
 
 
 def read_members(

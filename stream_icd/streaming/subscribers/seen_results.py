@@ -25,13 +25,13 @@ each has a graph of its own with a long name."""
 LONGEST = 31
 """Bytes of a name that is kept as it is; of a longer one, a digest of one byte more is kept."""
 
-MOST_CHANGES, WITHIN = 2, 100
+_MOST_CHANGES, WITHIN = 2, 100
 """A promotion and its rollback are two changes; a third within this many results is reported."""
 
 Name = tuple[bytes, bytes, bytes]
 """Graph, snapshot id and model."""
 
-Revision = tuple[bytes, bytes]
+_Revision = tuple[bytes, bytes]
 """The revision, and what it was made from."""
 
 
@@ -60,7 +60,7 @@ class SeenResults:
     def __init__(self, before: SeenResults | None = None) -> None:
         self._before = before
         # The revisions of each name, newest last; the name with the newest one last.
-        self._seen: OrderedDict[Name, dict[Revision, None]] = OrderedDict()
+        self._seen: OrderedDict[Name, dict[_Revision, None]] = OrderedDict()
         self._of_graph: defaultdict[bytes, set[Name]] = defaultdict(set)
         self._n_revisions = 0
 
@@ -76,7 +76,7 @@ class SeenResults:
         """Add a result: its revision is now the newest."""
         self._add(*_in_few_bytes(result))
 
-    def _add(self, name: Name, revision: Revision) -> None:
+    def _add(self, name: Name, revision: _Revision) -> None:
         revisions = self._seen.setdefault(name, {})
         self._seen.move_to_end(name)
         self._of_graph[name[0]].add(name)
@@ -91,7 +91,7 @@ class SeenResults:
         """Remove a result that was added here, as if it had not been seen."""
         self._remove(*_in_few_bytes(result))
 
-    def _remove(self, name: Name, revision: Revision) -> None:
+    def _remove(self, name: Name, revision: _Revision) -> None:
         del self._seen[name][revision]
         self._n_revisions -= 1
         if not self._seen[name]:
@@ -154,13 +154,13 @@ class MixedModels:
         """Return a warning after this result; None if there is none, or it was given before."""
         if graph in self._reported:
             return None
-        long_ago = deque([(-WITHIN, model)], MOST_CHANGES + 1)
+        long_ago = deque([(-WITHIN, model)], _MOST_CHANGES + 1)
         changes = self._changes.setdefault(graph, long_ago)
         self._n_results[graph] += 1
         now = self._n_results[graph]
         if model != changes[-1][1]:
             changes.append((now, model))
-        if len(changes) <= MOST_CHANGES or now - changes[0][0] >= WITHIN:
+        if len(changes) <= _MOST_CHANGES or now - changes[0][0] >= WITHIN:
             return None
         self._reported.add(graph)
         models = sorted({to for _, to in changes})
@@ -170,7 +170,7 @@ class MixedModels:
         )
 
 
-def _in_few_bytes(result: Result) -> tuple[Name, Revision]:
+def _in_few_bytes(result: Result) -> tuple[Name, _Revision]:
     graph, snapshot, model = map(_short, result.name)
     return (graph, snapshot, model), (_short(result.revision), _short(result.made_from))
 

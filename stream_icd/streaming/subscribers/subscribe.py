@@ -25,7 +25,7 @@ from stream_icd.streaming.subscribers.subscription import (
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
 
-MOST_CONFIRMED = 100
+_MOST_CONFIRMED = 100
 """So many windows of a graph wait in memory at most."""
 
 
@@ -138,8 +138,8 @@ def following_events(
     for name, number, kind, what in numbers:
         if number is not None and (not isinstance(number, kind) or math.isnan(number)):
             raise BadSettings(f"{name}={number!r}: it must be {what}")
-    if confirmed is not None and not 1 <= confirmed <= MOST_CONFIRMED:
-        raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {MOST_CONFIRMED}")
+    if confirmed is not None and not 1 <= confirmed <= _MOST_CONFIRMED:
+        raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {_MOST_CONFIRMED}")
     if confirmed is not None and options.get("group") is not None:
         raise BadSettings(
             "confirmed events wait for later windows, and a restarted member of a group would miss "

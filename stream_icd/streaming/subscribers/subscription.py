@@ -38,8 +38,8 @@ from stream_icd.wire.limits import Limits
 Start = Literal["beginning", "latest"] | datetime
 Until = Literal["forever", "end"]
 Revisions = Literal["newest", "all"]
-OnBad = Callable[[Record, BadInput], None]
-OnGap = Callable[[Gap], None]
+_OnBad = Callable[[Record, BadInput], None]
+_OnGap = Callable[[Gap], None]
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
@@ -62,15 +62,15 @@ class SubscribeOptions(TypedDict, total=False):
     topic: str | None
     limits: Limits | None
     claims: ClaimSettings | None
-    on_bad: OnBad | None
-    on_gap: OnGap | None
+    on_bad: _OnBad | None
+    on_gap: _OnGap | None
 
 
 def log_bad(record: Record, error: BadInput) -> None:
     LOG.warning("skipped %s: %s", record.place, printable(str(error)))
 
 
-def log_gap(gap: Gap) -> None:
+def _log_gap(gap: Gap) -> None:
     LOG.warning("%s", printable(str(gap)))
 
 
@@ -88,8 +88,8 @@ class ReadOptions:
     revisions: Revisions = "newest"
     settings: KafkaSettings = field(default_factory=KafkaSettings)
     reader: MessageReader = field(default_factory=MessageReader)
-    on_bad: OnBad = log_bad
-    on_gap: OnGap = log_gap
+    on_bad: _OnBad = log_bad
+    on_gap: _OnGap = _log_gap
 
     def __post_init__(self) -> None:
         starts = isinstance(self.start, datetime) or self.start in (None, "beginning", "latest")

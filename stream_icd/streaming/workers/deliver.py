@@ -16,7 +16,7 @@ from stream_icd.streaming.workers.receivers import Receiver
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.alerts import Alert, decode_alert, source_of_alerts
 
-MOST_TAKEN = 10_000
+_MOST_TAKEN = 10_000
 """Alerts of which is remembered who took them."""
 
 
@@ -67,6 +67,6 @@ class Deliver(Step):
         except (AlertRefused, ReceiverUnavailable) as error:
             return str(error)
         self._taken[alert.id, receiver.url] = None
-        if len(self._taken) > MOST_TAKEN:
+        if len(self._taken) > _MOST_TAKEN:
             self._taken.popitem(last=False)
         return ""

@@ -16,7 +16,7 @@ from stream_icd.streaming.execution.work import Engine, First, InProcess, starte
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.step import BatchStep
 
-ModelHandle = Callable[[], VersionedModel]
+_ModelHandle = Callable[[], VersionedModel]
 """Returns the model for detection. It is called at the start of each batch, so the model may
 change between batches."""
 
@@ -32,7 +32,7 @@ class Detector(BatchStep):
 
     stages = ("decode", "detect")
 
-    model: ModelHandle
+    model: _ModelHandle
     settings: DetectSettings
     engine: Engine[Record, Outcome] | None = None
     memories: Memories | None = None

@@ -23,7 +23,7 @@ from stream_icd.streaming.execution.processes import InHand, Processes
 from stream_icd.streaming.execution.work import First
 
 Pool = Processes[Record, Outcome]
-OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
+_OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
 """Opens worker processes with a model; the second argument is where they find it."""
 
 IDLE_AFTER_S = 5.0
@@ -53,7 +53,7 @@ class ModelSwap:
     `model` is the detector's model handle, and the object itself is its engine.
     """
 
-    open_pool: OpenPool
+    open_pool: _OpenPool
     # Called with the old and the new model at each change.
     on_swap: Callable[[VersionedModel, VersionedModel], None] = lambda _old, _new: None
     monotonic: Callable[[], float] = time.monotonic
@@ -200,12 +200,12 @@ class ModelSwap:
             self._closing = [*filter(threading.Thread.is_alive, self._closing), thread]
 
 
-OnRefusal = Callable[[Aliases, Exception], object]
+_OnRefusal = Callable[[Aliases, Exception], object]
 """Called with a champion that a detector does not use, and why."""
 
 
 def start_with_champion(
-    registry: Store, swap: ModelSwap, stop: Stop, on_refusal: OnRefusal
+    registry: Store, swap: ModelSwap, stop: Stop, on_refusal: _OnRefusal
 ) -> None:
     """Start with the champion, or with the newest one before it that can be used.
 
@@ -221,7 +221,7 @@ def start_with_champion(
             swap.start(model, version_folder(registry, model.version).uri, stop)
             return
         except Exception as error:
-            if not is_the_models_fault(error):
+            if not _is_the_models_fault(error):
                 raise
             first = first or error
             on_refusal(aliases, error)
@@ -229,7 +229,7 @@ def start_with_champion(
     raise first
 
 
-def is_the_models_fault(error: Exception) -> bool:
+def _is_the_models_fault(error: Exception) -> bool:
     """Return whether another model may work where this one failed."""
     if isinstance(error, StreamIcdError):
         return error.action is not Action.RETRY
@@ -248,7 +248,7 @@ class ChampionFollower:
     registry: Store
     swap: ModelSwap
     stop: Stop  # also ends a load that is in progress
-    on_refusal: OnRefusal
+    on_refusal: _OnRefusal
     monotonic: Callable[[], float] = time.monotonic
     _refused: tuple[str, str] = "", ""
     _refused_at: float = -math.inf
@@ -293,7 +293,7 @@ class ChampionFollower:
             self.swap.prepare(model, place, self.stop)
             self._refused = "", ""
         except Exception as error:  # a worker process raises whatever the model makes it raise
-            if not is_the_models_fault(error):
+            if not _is_the_models_fault(error):
                 raise
             before, self._refused = self._refused, (aliases.id, str(error))
             self._refused_at = self.monotonic()

@@ -26,7 +26,7 @@ from stream_icd.methods.tracking.explain import told
 from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, structured
 
 ANSWER_TIMEOUT_S = 10.0
-TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
+_TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
 """Statuses after which a later try may succeed; any other one above 299 is final."""
 MOST_ANSWER = 300
 """Characters of an answer that an error quotes."""
@@ -113,7 +113,7 @@ class Receiver:
             with error:
                 answer = printable(shortened(error.read(MOST_ANSWER), MOST_ANSWER))
             said = f"{self.name} answered {error.code} to alert {alert.id}: {answer}"
-            kind = ReceiverUnavailable if error.code in TRY_AGAIN else AlertRefused
+            kind = ReceiverUnavailable if error.code in _TRY_AGAIN else AlertRefused
             raise kind(said) from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error

@@ -9,20 +9,20 @@ from typing import Generic, Protocol, TypeVar
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked_bytes
 
-MOST_UNPACKED = 64 << 20
+_MOST_UNPACKED = 64 << 20
 """Bytes of the windows that are kept as they are, too: six graphs of 100,000 nodes."""
 
 Recent = tuple[PackedWindow, ...]
 
 
-class Sized(Protocol):
+class _Sized(Protocol):
     """What says how much memory it takes."""
 
     @property
     def n_bytes(self) -> int: ...
 
 
-Kept = TypeVar("Kept", bound=Sized)
+Kept = TypeVar("Kept", bound=_Sized)
 
 
 class RecentWindows(Generic[Kept]):
@@ -59,14 +59,14 @@ class RecentWindows(Generic[Kept]):
         self.n_bytes -= _size(self._kept.pop(graph, ()))
 
 
-def _size(recent: Iterable[Sized]) -> int:
+def _size(recent: Iterable[_Sized]) -> int:
     return sum(window.n_bytes for window in recent)
 
 
 class Unpacked:
     """The windows that were used last as they are, so that they need not be unpacked again."""
 
-    def __init__(self, most_bytes: int = MOST_UNPACKED) -> None:
+    def __init__(self, most_bytes: int = _MOST_UNPACKED) -> None:
         self._most_bytes = most_bytes
         self._windows: OrderedDict[PackedWindow, CommunityEvents] = OrderedDict()
         self.n_bytes = 0

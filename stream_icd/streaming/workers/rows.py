@@ -30,7 +30,7 @@ from stream_icd.wire.members import encode_member
 from stream_icd.wire.message import result_id
 from stream_icd.wire.node_keys import node_key
 
-NOT_FOLLOWED = ("damaged", "late")
+_NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
 
 
@@ -87,7 +87,7 @@ class Rows(Step):
             return Processed("no rows: of another model")
         if too_far_ahead(communities.window, utc_now()):  # all later windows would be late
             return Processed("no rows: the window ends too far in the future")
-        if communities.memory in NOT_FOLLOWED:
+        if communities.memory in _NOT_FOLLOWED:
             return Processed(f"no rows: the window is {communities.memory}")
         if communities.community_ids is None:
             self._warn_without_ids(graph)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""
 
-USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
+_USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
 """What `icd_memory` says of a window that was detected with the memory of the one before."""
 
 
@@ -105,7 +105,7 @@ def _uses_state(outcome: Outcome) -> bool:
     if isinstance(outcome, Refused):
         return False
     memory = [dict(record.headers).get("icd_memory") for record in outcome.outgoing]
-    return outcome.event == "tracked" or not USING_MEMORY.isdisjoint(memory)
+    return outcome.event == "tracked" or not _USING_MEMORY.isdisjoint(memory)
 
 
 def _stages(outcome: Outcome) -> dict[str, float]:

@@ -39,7 +39,7 @@ def by_bp(task: Task) -> Labels:
     return find_communities(task.adjacency, parameters, task.n_communities, seed=task.seed)
 
 
-def by_bp_remembering(task: Task) -> Labels | Remembering:
+def _by_bp_remembering(task: Task) -> Labels | Remembering:
     """A window with what is remembered of the window before; a graph of no stream alone."""
     return by_bp(task) if task.moment is None else _remembering(task, None)
 
@@ -59,7 +59,7 @@ def by_icd(task: Task, model: Model | None = None) -> Labels:
     return detection.communities
 
 
-def by_icd_remembering(task: Task) -> Labels | Remembering:
+def _by_icd_remembering(task: Task) -> Labels | Remembering:
     """A window with the edges of the windows before; a graph of no stream alone."""
     if task.moment is None:
         return by_icd(task)
@@ -88,7 +88,7 @@ def _remembering(task: Task, find: Find | None) -> Remembering:
 METHODS = {
     "bp": Method(by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=learn),
     "bp-memory": Method(
-        by_bp_remembering,
+        _by_bp_remembering,
         "ours, stream_icd.memory",
         k="optional",
         weighted=True,
@@ -97,7 +97,7 @@ METHODS = {
     ),
     "icd": Method(by_icd, "ICD paper, algorithm 3, stream_icd.icd", k="optional", weighted=True),
     "icd-memory": Method(
-        by_icd_remembering,
+        _by_icd_remembering,
         "ICD paper, algorithm 3, with stream_icd.memory",
         k="optional",
         weighted=True,

@@ -17,7 +17,7 @@ INSTALL = "pip install 'stream-icd[evaluate]'"
 ITERATIONS = 10
 """Runs of the whole algorithm, each from the result before; few graphs improve after these."""
 
-MAX_TRIALS = 20
+_MAX_TRIALS = 20
 """Resolutions tried at most before the closest number of communities is taken."""
 
 
@@ -36,7 +36,7 @@ def search_resolution(run: Callable[[float], Labels], n_communities: int) -> Par
     low, high, resolution = 0.0, np.inf, 1.0
     closest = Partition(np.zeros(0, np.int32), resolution)
     smallest_miss = np.inf
-    for _ in range(MAX_TRIALS):
+    for _ in range(_MAX_TRIALS):
         labels = run(resolution)
         miss = int(labels.max()) + 1 - n_communities
         if abs(miss) < smallest_miss:

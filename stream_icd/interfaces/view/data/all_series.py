@@ -27,11 +27,11 @@ from stream_icd.methods.tracking.packed import packed, partition
 from stream_icd.methods.tracking.partition import Partition, by_first_node, shared_nodes
 from stream_icd.wire.announcements import Announcement
 
-ReadEvents = Callable[[], CommunityEvents | None]
+_ReadEvents = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""
 
-MOST_DEAD_LETTERS = 1000
-MOST_ANNOUNCEMENTS = 500
+_MOST_DEAD_LETTERS = 1000
+_MOST_ANNOUNCEMENTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class AllSeries:
         self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self.bytes_held = 0
-        self._early_events = Kept[Identity, ReadEvents](self._budget.waiting_bytes)
+        self._early_events = Kept[Identity, _ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
         self._anew = Kept[str, tuple[Identity, ...]](MOST_ENDS)
         self._truth = Kept[tuple[str, str], bytes](self._budget.waiting_bytes)
-        self._dead: deque[DeadLetter] = deque(maxlen=MOST_DEAD_LETTERS)
+        self._dead: deque[DeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
         self._n_dead = 0
-        self._announced = Kept[tuple[str, str], Announcement](MOST_ANNOUNCEMENTS)
+        self._announced = Kept[tuple[str, str], Announcement](_MOST_ANNOUNCEMENTS)
 
     def summaries(self, most: int = 1000, graph: str = "") -> list[Summary]:
         """Return at most so many series in short, in the order in which they began.
@@ -144,7 +144,7 @@ class AllSeries:
             published = None if decode is None else decode()
             return self._add(self._series_of(communities, origin), communities, published)
 
-    def add_events(self, identity: Identity, decode: ReadEvents, n_bytes: int = 0) -> News | None:
+    def add_events(self, identity: Identity, decode: _ReadEvents, n_bytes: int = 0) -> News | None:
         """Take a message of the events topic, for a result that is here or still to come.
 
         Until then, `decode` keeps `n_bytes` in memory.

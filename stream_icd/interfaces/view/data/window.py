@@ -106,7 +106,7 @@ class SeenWindow:
         return self.packed.whole() if events else self.packed.without_events()
 
 
-NO_LABELS = np.empty(0, np.int32)
+_NO_LABELS = np.empty(0, np.int32)
 
 
 def seen_window(
@@ -124,7 +124,7 @@ def seen_window(
         result=replace(
             result,
             nodes=NO_NODES,
-            labels=NO_LABELS,
+            labels=_NO_LABELS,
             community_ids=None,
             replaced=None,
             moved=None,
@@ -144,10 +144,10 @@ def seen_window(
 
 
 Found = TypeVar("Found")
-OfPair = Callable[[SeenWindow, SeenWindow], Found]
+_OfPair = Callable[[SeenWindow, SeenWindow], Found]
 
 
-def for_pairs(compute: OfPair[Found]) -> OfPair[Found]:
+def for_pairs(compute: _OfPair[Found]) -> _OfPair[Found]:
     """Return a function that computes each pair once; it keeps no window alive."""
     known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, Found]] = WeakKeyDictionary()
 

@@ -46,9 +46,9 @@ from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
 LOOK_EVERY_S = 5.0
-LOOK_SHARE = 0.05
+_LOOK_SHARE = 0.05
 """Looking again at archives takes at most this fraction of the time."""
-ONE_DAY = timedelta(days=1)
+_ONE_DAY = timedelta(days=1)
 
 
 @dataclass(slots=True)
@@ -131,13 +131,13 @@ class Archived:
         if not is_compacted(noted.path):  # which holds more windows, that may be unread
             day.paths.add(noted.path)
         day.received[noted.identity.name] = noted.received
-        for past in [past for past in days if max(days) - past > ONE_DAY]:
+        for past in [past for past in days if max(days) - past > _ONE_DAY]:
             del days[past]
 
     def _unread(self, partition: Partition, chosen: Selection) -> list[ArchivedWindow]:
         """Return what is new in a day. A file counts as read when nothing of it is new any more."""
         days = self._days.setdefault((partition.kind, partition.graph), {})
-        if days and max(days) - partition.day > ONE_DAY:
+        if days and max(days) - partition.day > _ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
         noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
@@ -182,7 +182,7 @@ class Archives(Sources):
                     seconds += time.monotonic() - began
                 else:
                     log.info("archive read", archive=name, results=count)
-            stop.wait(max(LOOK_EVERY_S, seconds / LOOK_SHARE))
+            stop.wait(max(LOOK_EVERY_S, seconds / _LOOK_SHARE))
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         store, start = self.archives[name.origin].store, window.result.window.start

@@ -16,22 +16,22 @@ from stream_icd.interfaces.demo.layout import largest, place_discs, place_member
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.methods.tracking.confirmation import ids_in
 
-MOST_LINKS = 1500
+_MOST_LINKS = 1500
 MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
 """What the page draws fluently at a time."""
-INSIDE = 0.9
+_INSIDE = 0.9
 """A frame is kept while at least this fraction of the nodes lie in it."""
-OUTLIERS = 0.01
+_OUTLIERS = 0.01
 MARGIN = 0.05
-KM_A_DEGREE = 111.195
+_KM_A_DEGREE = 111.195
 """Kilometres of a degree of latitude on the mean sphere."""
 
-Centres = Mapping[int, tuple[float, float]]
+_Centres = Mapping[int, tuple[float, float]]
 Frame = tuple[float, float, float, float]
 """Least and greatest x, least and greatest y."""
 
 
-def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> dict[str, Any]:
+def quotient(window: SeenWindow, snapshot: Snapshot | None, before: _Centres) -> dict[str, Any]:
     """Return the communities as discs, and the heaviest links between them, if the graph is there.
 
     `before`: centres of an earlier window, by id.
@@ -43,7 +43,7 @@ def quotient(window: SeenWindow, snapshot: Snapshot | None, before: Centres) -> 
     radii = radii_of(sizes)
     upper = coo_array(links)
     chosen = np.flatnonzero(upper.row < upper.col)
-    order = chosen[np.argsort(-upper.data[chosen], kind="stable")][:MOST_LINKS]
+    order = chosen[np.argsort(-upper.data[chosen], kind="stable")][:_MOST_LINKS]
     return {
         "number": window.number,
         "snapshot": window.result.snapshot_id,
@@ -132,7 +132,7 @@ def frame_of(coordinates: Coordinates, before: Frame | None) -> Frame:
     if before is not None:
         left, right, bottom, top = before
         inside = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
-        if inside.mean() >= INSIDE:
+        if inside.mean() >= _INSIDE:
             return before
     return *_span(x), *_span(y)
 
@@ -161,7 +161,7 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
         "frame": list(frame),
         "aspect": aspect,
         "at": chosen.tolist(),
-        "km": (frame[1] - frame[0]) * aspect * KM_A_DEGREE if degrees else None,
+        "km": (frame[1] - frame[0]) * aspect * _KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
         "ids": ids_of_nodes(window, snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
@@ -178,7 +178,7 @@ def n_placed(snapshot: Snapshot | None) -> int:
 
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = np.quantile(values, [OUTLIERS, 1 - OUTLIERS]).tolist()
+    low, high = np.quantile(values, [_OUTLIERS, 1 - _OUTLIERS]).tolist()
     margin = MARGIN * (high - low) or max(1e-6, abs(low) * 1e-6)
     return low - margin, high + margin
 

@@ -23,7 +23,7 @@ from stream_icd.methods.tracking.sentences import sentence, without_consequences
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
 
-Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+_Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
@@ -138,7 +138,7 @@ def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[l
 
 
 @for_pairs
-def ways(before: SeenWindow, after: SeenWindow) -> Ways:
+def ways(before: SeenWindow, after: SeenWindow) -> _Ways:
     """Return how many nodes moved from each community to each: old id, new id, nodes."""
     old, new = partition(before.members), partition(after.members)
     pairs = overlaps(old, new)

@@ -14,9 +14,9 @@ from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
 
-MOST_PAIRS = 40
-MOST_APART = 200
-LEAST_ALIKE = 0.1
+_MOST_PAIRS = 40
+_MOST_APART = 200
+_LEAST_ALIKE = 0.1
 """Jaccard index from which two communities count as each other's match."""
 
 
@@ -71,7 +71,7 @@ def comparison(
 
     Returns:
         `windows`: for each common window its number, the agreement (NMI), and K of both; `newest`:
-        details of the newest one (`disagreement`), or None.
+        details of the newest one (`_disagreement`), or None.
     """
     by_end = {window.result.window.end: window for window in theirs}
     ends = ((window, window.result.window.end) for window in ours)
@@ -85,22 +85,22 @@ def comparison(
         }
         for a, b in common
     ]
-    return {"windows": rows, "newest": disagreement(*common[-1]) if common else None}
+    return {"windows": rows, "newest": _disagreement(*common[-1]) if common else None}
 
 
-def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
+def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
     """Return the pairs of communities that share nodes, and the nodes that are not in a match.
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
     ours, theirs = partition(a.members), partition(b.members)
     between = overlaps(ours, theirs)
-    partner = match(between, LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
+    partner = match(between, _LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
     order = np.lexsort((between.new, between.old, -between.shared, matched))
     rows, columns = shared_nodes(ours, theirs)
     apart = partner[theirs.labels[columns]] != ours.labels[rows]
-    chosen = rows[apart][:MOST_APART], columns[apart][:MOST_APART]
+    chosen = rows[apart][:_MOST_APART], columns[apart][:_MOST_APART]
     names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
     mine = ours.names[ours.labels[chosen[0]]].tolist()
     other = theirs.names[theirs.labels[chosen[1]]].tolist()
@@ -115,7 +115,7 @@ def disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
                 "sizes": [int(ours.sizes[between.old[p]]), int(theirs.sizes[between.new[p]])],
                 "match": bool(matched[p]),
             }
-            for p in order[:MOST_PAIRS].tolist()
+            for p in order[:_MOST_PAIRS].tolist()
         ],
         "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
     }

@@ -52,24 +52,24 @@ Answer = dict[str, Any]
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
-MOST_BANDS = 40
+_MOST_BANDS = 40
 MOST_ROWS = 1000
-MOST_NAMES = 20
+_MOST_NAMES = 20
 MOST_TEXT = 1024
-MOST_OPENED = 20
+_MOST_OPENED = 20
 MOST_LISTED = 1000
-COMPARED_WINDOWS = 300
-SEARCHED_WINDOWS = 3000
-COLOURED_WINDOWS = 24
+_COMPARED_WINDOWS = 300
+_SEARCHED_WINDOWS = 3000
+_COLOURED_WINDOWS = 24
 """In a small newest window, few values have a node."""
-KEPT_CENTRES = 5000
-KEPT_MAPS = 100
-KEPT_PASTS = 20
+_KEPT_CENTRES = 5000
+_KEPT_MAPS = 100
+_KEPT_PASTS = 20
 """Nodes whose past is known when another window comes: 0.5 MB each at most."""
-MOST_MODELS = 8
+_MOST_MODELS = 8
 MOST_BITS = 10**6
 
-ANNOUNCED = ("kind", "version", "reason", "by")
+_ANNOUNCED = ("kind", "version", "reason", "by")
 NO_WINDOW = "this window is no longer in memory, or was never seen"
 
 
@@ -82,7 +82,7 @@ class NothingSeen(StreamIcdError):
 
 
 @dataclass(slots=True)
-class Drawn:
+class _Drawn:
     """Where discs and nodes lie on the last map of a series: they stay there on the next one."""
 
     centres: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -101,11 +101,11 @@ class Queries:
     seen: AllSeries
     sources: Sources
     zone: str = "UTC"  # of the times on the page
-    _maps: Kept[SeriesName, Drawn] = field(default_factory=lambda: Kept(KEPT_MAPS))
+    _maps: Kept[SeriesName, _Drawn] = field(default_factory=lambda: Kept(_KEPT_MAPS))
     _coloured: Kept[tuple[SeriesName, str, bool], list[str]] = field(
-        default_factory=lambda: Kept(KEPT_MAPS)
+        default_factory=lambda: Kept(_KEPT_MAPS)
     )
-    _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(KEPT_PASTS))  # by node
+    _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(_KEPT_PASTS))  # by node
 
     def overview(self, asked: Parameters) -> Answer:
         """Series in short, dead letters, decisions about models, and what is wrong.
@@ -131,7 +131,7 @@ class Queries:
                 for letter in reversed(letters[-100:])
             ],
             "announcements": [
-                {"at": one.at.isoformat(), **{name: getattr(one, name) for name in ANNOUNCED}}
+                {"at": one.at.isoformat(), **{name: getattr(one, name) for name in _ANNOUNCED}}
                 for one in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": troubles,
@@ -149,9 +149,9 @@ class Queries:
         last = whole(asked, "last", 60, 1, MOST_WINDOWS)
         all_kept = self.seen.windows(self.name(asked), sys.maxsize)
         windows = _last_with(all_kept, last, moment(asked, "around"))
-        bands = whole(asked, "bands", 20, 1, MOST_BANDS)
+        bands = whole(asked, "bands", 20, 1, _MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
-        followed = ids(asked, "follow", MOST_BANDS)
+        followed = ids(asked, "follow", _MOST_BANDS)
         drawn = flow(spread(windows, columns), bands, followed)
         names = names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
@@ -191,7 +191,7 @@ class Queries:
             snapshot, trouble = None, str(error)
         before = self._drawn(name).centres
         drawn = quotient(window, snapshot, before)
-        if len(before) > KEPT_CENTRES:
+        if len(before) > _KEPT_CENTRES:
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
         earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now
@@ -201,7 +201,7 @@ class Queries:
     def composition(self, asked: Parameters) -> Answer:
         """What a community of a window is made of."""
         _, window = self._window(asked)
-        return composition(window, one_id(asked), self.seen.naming)
+        return composition(window, _one_id(asked), self.seen.naming)
 
     def legend(self, asked: Parameters) -> Answer:
         """The values of an attribute that have a colour, and how many nodes of a window have each.
@@ -215,7 +215,7 @@ class Queries:
         key = name, attribute, self.sources.caught_up()
         chosen = self._coloured.get(key) or []
         if len(chosen) < MOST_COLOURS:
-            for one in reversed(self.seen.windows(name, COLOURED_WINDOWS) or [window]):
+            for one in reversed(self.seen.windows(name, _COLOURED_WINDOWS) or [window]):
                 chosen = coloured(one, attribute, naming, chosen)
             self._coloured.put(key, chosen)
         return legend(window, attribute, naming, chosen)
@@ -224,7 +224,7 @@ class Queries:
         """Members and edges of some communities, or of all with `community=all`."""
         name, window = self._window(asked)
         everything = asked.get("community") == "all"
-        chosen = None if everything else ids(asked, "community", MOST_OPENED)
+        chosen = None if everything else ids(asked, "community", _MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshot(name, window)
@@ -245,11 +245,11 @@ class Queries:
     def nodes(self, asked: Parameters) -> Answer:
         """Nodes of a window whose names begin with some text."""
         _, window = self._window(asked)
-        return {"nodes": names_like(window, text(asked, "beginning"), MOST_NAMES)}
+        return {"nodes": names_like(window, text(asked, "beginning"), _MOST_NAMES)}
 
     def node(self, asked: Parameters) -> Answer:
         """Where a node was."""
-        windows = self._windows(asked, SEARCHED_WINDOWS, SEARCHED_WINDOWS)
+        windows = self._windows(asked, _SEARCHED_WINDOWS, _SEARCHED_WINDOWS)
         node = text(asked, "node")
         known = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
         return node_past(windows, node, known)
@@ -265,7 +265,7 @@ class Queries:
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
         after = self.seen.window(name, windows[-1].number + 1)
-        community = one_id(asked)
+        community = _one_id(asked)
         if not any(community in window.ids for window in windows):
             at = windows[-1].result.window.start
             raise NothingSeen(f"no window up to {at} has community {community}")
@@ -279,8 +279,8 @@ class Queries:
             return None
         return values_of(name.graph, snapshot.nodes.take(at), asked["by"], self.seen.naming)
 
-    def _drawn(self, name: SeriesName) -> Drawn:
-        return self._maps.get(name) or self._maps.put(name, Drawn())
+    def _drawn(self, name: SeriesName) -> _Drawn:
+        return self._maps.get(name) or self._maps.put(name, _Drawn())
 
     def _until(self, asked: Parameters) -> tuple[SeriesName, list[SeenWindow]]:
         """Return a series, and its windows up to the one that is asked for."""
@@ -292,7 +292,7 @@ class Queries:
 
     def compare(self, asked: Parameters) -> Answer:
         """Two series side by side, in the last windows that both have."""
-        last = whole(asked, "last", 60, 1, COMPARED_WINDOWS)
+        last = whole(asked, "last", 60, 1, _COMPARED_WINDOWS)
         ours = self.seen.windows(self.name(asked), MOST_WINDOWS)
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
         return comparison(ours, theirs, last)
@@ -333,7 +333,7 @@ class Queries:
         if at is None:
             return None
         for window in reversed(self.seen.windows(name, sys.maxsize)):
-            if starts_at(window, at):
+            if _starts_at(window, at):
                 return window.number
         raise NothingSeen(NO_WINDOW)
 
@@ -360,7 +360,7 @@ def moment(asked: Parameters, name: str) -> datetime | None:
         raise BadQuestion(said) from error
 
 
-def starts_at(window: SeenWindow, at: datetime) -> bool:
+def _starts_at(window: SeenWindow, at: datetime) -> bool:
     """Whether a window starts in this millisecond: a browser knows none shorter."""
     return timedelta(0) <= window.result.window.start - at < timedelta(milliseconds=1)
 
@@ -371,7 +371,7 @@ def _last_with(
     """Return the last windows, or those in whose middle one that starts then is; else none."""
     if around is None:
         return windows[-last:]
-    place = next((at for at, one in enumerate(windows) if starts_at(one, around)), None)
+    place = next((at for at, one in enumerate(windows) if _starts_at(one, around)), None)
     if place is None:
         return []
     end = len(windows) if place >= len(windows) - last else place + last // 2 + 1
@@ -388,7 +388,7 @@ def ids(asked: Parameters, name: str, most: int) -> list[int]:
     return [int(text) for text in given]
 
 
-def one_id(asked: Parameters) -> int:
+def _one_id(asked: Parameters) -> int:
     """Return the stable id of the community."""
     given = ids(asked, "community", 1)
     if not given:
@@ -407,7 +407,7 @@ def text(asked: Parameters, name: str) -> str:
 def _in_short(summary: Summary) -> Answer:
     return {
         **summary.name._asdict(),
-        "models": [shortened(model) for model in summary.models[-MOST_MODELS:]],
+        "models": [shortened(model) for model in summary.models[-_MOST_MODELS:]],
         "windows": summary.kept,
         "dropped": summary.dropped,
         "late": summary.late,

@@ -26,10 +26,10 @@ from stream_icd.interfaces.view.web.access import HEADERS, HEALTH, Access, asked
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.interfaces.view.web.tabs import MOST_TABS, SERIES, Answers, FanOut, check_known
 
-PING_S = 15
-MOST_QUERY = 8192
+_PING_S = 15
+_MOST_QUERY = 8192
 """Bytes of a query string."""
-STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
+_STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
 
 
 class View:
@@ -76,7 +76,7 @@ class View:
             yield _event("behind", {})
 
         headers = {"Cache-Control": "no-store"}
-        return EventSourceResponse(messages(), ping=PING_S, headers=headers)
+        return EventSourceResponse(messages(), ping=_PING_S, headers=headers)
 
     @asynccontextmanager
     async def _running(self, _: Starlette) -> AsyncIterator[None]:
@@ -156,8 +156,8 @@ def _as_asked(request: Request, compressed: bytes, kind: str, headers: dict[str,
 def _asked(request: Request) -> dict[str, str]:
     """Return the parameters of a question, if they are not too long, and UTF-8."""
     query: bytes = request.scope["query_string"]
-    if len(query) > MOST_QUERY:
-        raise BadQuestion(f"the query has {len(query)} bytes; at most {MOST_QUERY} are read")
+    if len(query) > _MOST_QUERY:
+        raise BadQuestion(f"the query has {len(query)} bytes; at most {_MOST_QUERY} are read")
     try:
         pairs = parse_qsl(query.decode("ascii"), errors="strict", max_num_fields=40)
     except ValueError as error:
@@ -168,7 +168,7 @@ def _asked(request: Request) -> dict[str, str]:
 async def _refused(_: Request, error: Exception) -> Response:
     """Say what is wrong, with the status of such errors."""
     assert isinstance(error, StreamIcdError)
-    status = STATUS[error.action]
+    status = _STATUS[error.action]
     if isinstance(error, BadQuestion):
         status = 400
     elif isinstance(error, NothingSeen):

@@ -47,7 +47,7 @@ def server_of(view: View) -> uvicorn.Server:
     """Return the server of a page."""
     config = uvicorn.Config(
         view.app(),
-        http=PatientForAWhile,
+        http=_PatientForAWhile,
         ws="none",
         log_config=None,
         log_level="warning",
@@ -56,10 +56,10 @@ def server_of(view: View) -> uvicorn.Server:
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
-    return PageServer(config, view)
+    return _PageServer(config, view)
 
 
-class PageServer(uvicorn.Server):
+class _PageServer(uvicorn.Server):
     """A server that a signal ends without an error in the log.
 
     Streams of news never end by themselves, and uvicorn logs those that are cut off.
@@ -74,7 +74,7 @@ class PageServer(uvicorn.Server):
         self._view.fan_out.close_soon()
 
 
-class PatientForAWhile(H11Protocol):
+class _PatientForAWhile(H11Protocol):
     """Ends a connection that is not used, and the oldest of these where there are too many.
 
     uvicorn itself waits for ever for the first request, for the rest of a request that has begun,
@@ -114,7 +114,7 @@ class PatientForAWhile(H11Protocol):
         there = [other for other in self.connections if not other.transport.is_closing()]
         if self.limit_concurrency is None or len(there) < self.limit_concurrency:
             return
-        ours = (other for other in there if isinstance(other, PatientForAWhile))
+        ours = (other for other in there if isinstance(other, _PatientForAWhile))
         idle = [other for other in ours if other is not self and other._has_no_request()]
         if idle:
             min(idle, key=lambda other: other._made_at).transport.abort()

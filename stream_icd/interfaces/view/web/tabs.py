@@ -18,12 +18,12 @@ from stream_icd.interfaces.view.data.kept import Kept
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 
-AT_A_TIME = 2
+_AT_A_TIME = 2
 """Answers from memory."""
 
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
-ENTRY = 200
+_ENTRY = 200
 """Bytes of an entry of `Kept`."""
 
 MOST_TABS = 200
@@ -36,18 +36,18 @@ Tab = asyncio.Queue[bytes | None]
 Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
 
 SERIES = frozenset(SeriesName._fields)
-SPAN = SERIES | {"last"}
+_SPAN = SERIES | {"last"}
 WINDOW = SERIES | {"at"}
 EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
 OTHER = {f"other_{name}" for name in SERIES}
 
-Compute = Callable[[Queries, Parameters], dict[str, Any]]
+_Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
-QUESTIONS: dict[str, tuple[Compute, frozenset[str]]] = {
+QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
     "overview": (Queries.overview, SERIES),
-    "flow": (Queries.flow, SPAN | {"bands", "columns", "follow", "around"}),
-    "life": (Queries.life, SPAN),
-    "events": (Queries.events, SPAN | EVENTS),
+    "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around"}),
+    "life": (Queries.life, _SPAN),
+    "events": (Queries.events, _SPAN | EVENTS),
     "map": (Queries.map, WINDOW),
     "composition": (Queries.composition, WINDOW | {"community"}),
     "members": (Queries.members, WINDOW | {"community", "by"}),
@@ -56,12 +56,12 @@ QUESTIONS: dict[str, tuple[Compute, frozenset[str]]] = {
     "nodes": (Queries.nodes, WINDOW | {"beginning"}),
     "explain": (Queries.explain, WINDOW | {"node"}),
     "explain_community": (Queries.explain_community, WINDOW | {"community"}),
-    "node": (Queries.node, SPAN | {"node"}),
-    "compare": (Queries.compare, SPAN | OTHER),
+    "node": (Queries.node, _SPAN | {"node"}),
+    "compare": (Queries.compare, _SPAN | OTHER),
 }
 """All that the page may ask: how it is answered, and the parameters that it has."""
 
-OF_GRAPHS = frozenset(("map", "members", "places", "explain", "explain_community"))
+_OF_GRAPHS = frozenset(("map", "members", "places", "explain", "explain_community"))
 """Questions that read graphs: a broker or a store that does not answer stops only these."""
 
 
@@ -77,7 +77,7 @@ class Answers:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self._pool = ThreadPoolExecutor(AT_A_TIME, "view")
+        self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[Key, asyncio.Future[bytes]] = {}
         self._kept = Kept[Key, bytes](KEPT_BYTES)
@@ -102,7 +102,7 @@ class Answers:
             if len(self._running) >= MOST_WAITING:
                 raise Overloaded("too many questions wait for an answer: try again")
             loop = asyncio.get_running_loop()
-            pool = self._reading if question in OF_GRAPHS else self._pool
+            pool = self._reading if question in _OF_GRAPHS else self._pool
             running = loop.run_in_executor(pool, lambda: _encoded(compute(self._queries, asked)))
             running.add_done_callback(lambda done: self._done(key, done))
             self._running[key] = running
@@ -124,7 +124,7 @@ def bytes_of(key: Key, answer: bytes) -> int:
     """Return the bytes of memory of a kept answer with its key, whose names may be long."""
     question, asked, version = key
     texts = sum(sys.getsizeof(pair) + sum(map(sys.getsizeof, pair)) for pair in asked)
-    return texts + sum(map(sys.getsizeof, (question, asked, version, key, answer))) + ENTRY
+    return texts + sum(map(sys.getsizeof, (question, asked, version, key, answer))) + _ENTRY
 
 
 def _encoded(answer: dict[str, Any]) -> bytes:

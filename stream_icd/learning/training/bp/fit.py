@@ -20,10 +20,10 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
 
-MOST_TO_LEARN_FROM = 10
+_MOST_TO_LEARN_FROM = 10
 """Maximum number of graphs for the search, spread evenly; ten graphs of one kind are enough."""
 
-MOST_TO_COMPARE = 50
+_MOST_TO_COMPARE = 50
 """Maximum number of labelled graphs on which the results of the search are compared."""
 
 
@@ -78,7 +78,7 @@ def _by_labels(
         learned = fit_stream(windows, work)
         if learned is not None:
             fits["what the next windows taught"] = learned
-    return _first_as_good(fits, _in_time_order(graphs)[-MOST_TO_COMPARE:], "AMI", work.seed)
+    return _first_as_good(fits, _in_time_order(graphs)[-_MOST_TO_COMPARE:], "AMI", work.seed)
 
 
 def _default_for(fit: Fit) -> dict[str, Fit]:
@@ -120,7 +120,7 @@ def _by_edges(graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph],
     apart = _in_time_order([graph for graph in graphs if graph.moment is not None])
     if len(apart) < FEWEST:
         return alone
-    return _better_of(alone, "what hidden edges taught", apart[-MOST_TO_COMPARE:], work.seed)
+    return _better_of(alone, "what hidden edges taught", apart[-_MOST_TO_COMPARE:], work.seed)
 
 
 def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:
@@ -130,7 +130,7 @@ def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int)
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
     """Graphs to learn from."""
-    n = min(len(graphs), MOST_TO_LEARN_FROM)
+    n = min(len(graphs), _MOST_TO_LEARN_FROM)
     return [graphs[index * len(graphs) // n] for index in range(n)]
 
 

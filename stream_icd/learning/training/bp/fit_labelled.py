@@ -30,7 +30,7 @@ RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))
 """Candidate resolutions: 0.5 to 32 in steps of √2. Finer ones gained at most 0.02 NMI points on LFR
 graphs of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
 
-OTHER_EXPONENTS = (0.0, 1.0)
+_OTHER_EXPONENTS = (0.0, 1.0)
 """Candidates besides `EXPONENT`: ignore the weights, and keep their proportions."""
 
 
@@ -53,7 +53,7 @@ def fit_labelled(graphs: Sequence[LabelledGraph], work: Work = Work()) -> Fit:
     mixing = _mean_mixing(labelled, EXPONENT)
     families = [[candidate(r, spread, mixing) for r in RESOLUTIONS] for spread in SIZE_SPREADS]
     choices = [choice for family in families for choice in family]
-    n_runs = len(choices) + (1 + len(OTHER_EXPONENTS)) * weighted
+    n_runs = len(choices) + (1 + len(_OTHER_EXPONENTS)) * weighted
     steps = work.steps("learn from labels", n_runs * len(labelled))
 
     def scores_of(choices: Sequence[BpParameters]) -> Floats:
@@ -84,7 +84,7 @@ def _with_best_exponent(
 ) -> BpParameters:
     """Change the exponent of the weights if that is better by more than the standard error."""
     candidates = [parameters]
-    for exponent in OTHER_EXPONENTS:
+    for exponent in _OTHER_EXPONENTS:
         mixing = None if parameters.mixing is None else _mean_mixing(labelled, exponent)
         candidates.append(replace(parameters, weight_exponent=exponent, mixing=mixing))
     scores = scores_of(candidates)

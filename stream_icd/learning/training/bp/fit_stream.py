@@ -38,13 +38,13 @@ from stream_icd.methods.quality.partition import description_length
 FEWEST = 3
 """Minimum number of windows to learn from."""
 
-N_HALVINGS = 2
+_N_HALVINGS = 2
 """After each of the first windows with a forecast, this many times, the worse half is dropped."""
 
 MOST_STAY = 0.98
 """Upper limit of the learned stay probability."""
 
-LEAST_SAVED = 10.0
+_LEAST_SAVED = 10.0
 """Nats that communities must save on the edges of all next windows; where windows are unrelated,
 the best choice saves 0 to 2 by chance."""
 
@@ -95,7 +95,7 @@ def fit_stream(windows: Sequence[LabelledGraph], work: Work = Work()) -> Fit | N
     for window in windows:
         prepared.append(prepare(window, prepared[-1] if prepared else None))
     trials = [_Trial(choice) for choice in _choices(prepared[0], work.seed)]
-    halvings = [min(max(at - 1, 0), N_HALVINGS) for at in range(len(windows))]
+    halvings = [min(max(at - 1, 0), _N_HALVINGS) for at in range(len(windows))]
     n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
     steps = work.steps("learn from next windows", sum(n_trials))
     for following, n_kept in zip(prepared, n_trials, strict=True):
@@ -103,7 +103,7 @@ def fit_stream(windows: Sequence[LabelledGraph], work: Work = Work()) -> Fit | N
         judge = partial(_after, following, work.seed)
         trials = work.each(judge, trials, lambda _: steps.done())
     at = max(range(len(trials)), key=lambda at: trials[at].score)
-    if not trials[at].stay or trials[at].nats < LEAST_SAVED:
+    if not trials[at].stay or trials[at].nats < _LEAST_SAVED:
         return None
     good = as_good(np.array([trial.bits for trial in trials]), at)
     best = min(compress(trials, good), key=lambda trial: trial.length)

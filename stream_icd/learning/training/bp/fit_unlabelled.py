@@ -50,7 +50,7 @@ EVIDENCE = 2000
 """Number of hidden edges after which the worse half of the choices is dropped; it doubles for each
 further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
-SEARCHING = BpParameters(search=True)
+_SEARCHING = BpParameters(search=True)
 """Each graph searches for its own resolution, as with the model `default`."""
 
 
@@ -64,7 +64,7 @@ class _Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """A resolution and a size spread, and the results; without a resolution, `SEARCHING`."""
+    """A resolution and a size spread, and the results; without a resolution, `_SEARCHING`."""
 
     resolution: float = 0.0
     size_spread: float | None = None
@@ -77,7 +77,7 @@ class _Choice:
     @property
     def parameters(self) -> BpParameters:
         if not self.resolution:
-            return SEARCHING
+            return _SEARCHING
         return candidate(self.resolution, self.size_spread, self.mean("mixing"))
 
     def tried(self) -> Tried:
@@ -158,7 +158,7 @@ def _results_of(split: HiddenEdges, choices: Sequence[_Choice], seed: int) -> It
 
 def _searched(split: HiddenEdges, seed: int) -> _Result:
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
-    return _result(split, found_exactly(graph, SEARCHING, None, rng).labels)
+    return _result(split, found_exactly(graph, _SEARCHING, None, rng).labels)
 
 
 def _result(split: HiddenEdges, labels: Labels) -> _Result:

@@ -20,11 +20,11 @@ from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.presets import PRESETS
 from stream_icd.methods.icd.recipe import OptimiserSettings, Recipe
 
-EPSILON = 1e-15
+_EPSILON = 1e-15
 """Added to each probability before the logarithm, as in the authors' scripts."""
 
 
-def initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
+def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
     """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
@@ -47,15 +47,15 @@ def discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
     """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
-    truth = (label_induced + EPSILON).log().mean()
+    truth = (label_induced + _EPSILON).log().mean()
     if form == "paper":
-        return -truth - (1 - embedded + EPSILON).log().mean()
-    return (embedded + EPSILON).log().mean() - truth
+        return -truth - (1 - embedded + _EPSILON).log().mean()
+    return (embedded + _EPSILON).log().mean() - truth
 
 
 def adversarial_loss(embedded: Tensor) -> Tensor:
     """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
-    return -(embedded + EPSILON).log().mean()
+    return -(embedded + _EPSILON).log().mean()
 
 
 Parameters = dict[str, Tensor]
@@ -85,7 +85,7 @@ class Adversaries:
         self._recipe, self._encoder = recipe, trained
         self.generator = _parameters(initial_weights(recipe), device)
         self.discriminator = _parameters(
-            initial_discriminator(recipe.discriminator_widths, rng), device
+            _initial_discriminator(recipe.discriminator_widths, rng), device
         )
         self._players = {"G": self.generator, "D": self.discriminator}
         self._optimisers = {

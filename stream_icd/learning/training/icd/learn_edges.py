@@ -41,29 +41,29 @@ from stream_icd.methods.quality.agreement import ami, of_known
 BATCH, RATE = 2048, 0.01
 """Edges in a step of Adam, and the learning rate, which falls to 0 in each round."""
 
-PASSES, FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
+PASSES, _FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
 """Passes over the examples in each round, and limits of its steps. More passes learn few examples
 by heart (docs/retraining.md)."""
 
-MOMENTS = 10
+_MOMENTS = 10
 """How often in a round the validation graphs are asked."""
 
-CONSTANT = np.float32(1e-6)
+_CONSTANT = np.float32(1e-6)
 """Least scale of a column. What varies no more is the same on all examples, as the weight of an
 edge where graphs have none, and teaches nothing."""
 
-FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
+_FIRST_DECAY, _SECOND_DECAY = 0.9, 0.999
 """Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
 
-POWERS, RESOLUTIONS = (0.5, 1.0, 2.0), (0.0, 0.25, 0.5, 1.0)
+_POWERS, RESOLUTIONS = (0.5, 1.0, 2.0), (0.0, 0.25, 0.5, 1.0)
 """Candidates for bp: the power of the probabilities by which its graph is weighted, and the
 resolution of modularity, 0 if description length decides. If labels name fewer communities than the
 edges show, as class years among dormitories, a low resolution keeps to theirs."""
 
-UNWEIGHTED = (0.0, 0.0)
+_UNWEIGHTED = (0.0, 0.0)
 """Another candidate: a power of 0, with which bp does without what was learned."""
 
-MOST_JUDGED = 3
+_MOST_JUDGED = 3
 """Graphs, the last ones, on which bp tries these."""
 
 Known = tuple[csr_array, Labels]
@@ -76,7 +76,7 @@ LAYERS = ("first", "first_bias", "second", "second_bias", "last")
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedRound:
+class _LearnedRound:
     """The cross entropy of an edge in a round, nats: before anything was learned, and kept.
 
     It is that of the validation graphs, or without any, of those that were learned from.
@@ -92,7 +92,7 @@ class LearnedEdges:
     """The weights of the encoder, and how they were learned."""
 
     weights: Weights
-    rounds: tuple[LearnedRound, ...]
+    rounds: tuple[_LearnedRound, ...]
     n_examples: int  # edges with two labelled ends, without those of the validation
 
     @property
@@ -112,7 +112,7 @@ def n_steps(n_examples: int) -> int:
     >>> n_steps(1000), n_steps(20_000), n_steps(200_000)
     (100, 313, 3000)
     """
-    return min(max(ceil(PASSES * n_examples / BATCH), FEWEST_STEPS), MOST_STEPS)
+    return min(max(ceil(PASSES * n_examples / BATCH), _FEWEST_STEPS), MOST_STEPS)
 
 
 def learn_edges(
@@ -175,7 +175,7 @@ def learn_edges(
         for one, its_columns in zip(taught + tests, columns + test_columns, strict=True):
             one.log_odds = corrected(one.log_odds, its_columns, weights, number)
     if for_bp and clock() - begun < seconds:
-        judges = (tests or taught)[-MOST_JUDGED:]
+        judges = (tests or taught)[-_MOST_JUDGED:]
         weights["power"][0], weights["resolution"][0] = _best_for_bp(judges, recipe.seed)
     return LearnedEdges(weights, tuple(rounds), n_examples)
 
@@ -237,12 +237,12 @@ def _judge(graph: Known, weights: Weights, recipe: Recipe, threads: int) -> _Pre
 def _best_for_bp(graphs: Sequence[_Prepared], seed: int) -> tuple[float, float]:
     """Return the power and the resolution with which bp agrees best with the labels.
 
-    If it is not `UNWEIGHTED`, it is a sure gain over that: on two or three graphs, a better mean
+    If it is not `_UNWEIGHTED`, it is a sure gain over that: on two or three graphs, a better mean
     alone is often chance.
     """
-    candidates = (UNWEIGHTED, *product(POWERS, RESOLUTIONS))
+    candidates = (_UNWEIGHTED, *product(_POWERS, RESOLUTIONS))
     scores = {how: [_agreement(one, how, seed) for one in graphs] for how in candidates}
-    sure = [how for how in candidates if is_sure_gain(scores[how], scores[UNWEIGHTED])]
+    sure = [how for how in candidates if is_sure_gain(scores[how], scores[_UNWEIGHTED])]
     return max(sure, key=lambda how: sum(scores[how]))
 
 
@@ -339,14 +339,14 @@ def _learn_round(
     rng: np.random.Generator,
     time_of_round: _Time,
     on_step: Callable[[int, int], None],
-) -> LearnedRound:
+) -> _LearnedRound:
     """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
         spread = examples.columns.std(axis=0, dtype=np.float64)
-        weights["scale"][number] = np.maximum(spread, CONSTANT)
+        weights["scale"][number] = np.maximum(spread, _CONSTANT)
     # Else random units would read it on other graphs, as on windows that memory has summed.
-    weights["first"][number][weights["scale"][number] <= CONSTANT] = 0
+    weights["first"][number][weights["scale"][number] <= _CONSTANT] = 0
     judges = examples if tests is None else tests
     numbers = np.concatenate([weights[name][number].ravel() for name in LAYERS])
     layers = _layers(numbers, weights, number)
@@ -363,18 +363,18 @@ def _learn_round(
             gradient = _gradient(
                 columns[batch], examples.log_odds[batch], examples.same[batch], layers
             )
-            mean += (1 - FIRST_DECAY) * (gradient - mean)
-            square += (1 - SECOND_DECAY) * (gradient * gradient - square)
-            size = np.sqrt(square / (1 - SECOND_DECAY**step)) + 1e-8
-            numbers -= rate * (mean / (1 - FIRST_DECAY**step)) / size
-            if step * MOMENTS // last > (step - 1) * MOMENTS // last:
+            mean += (1 - _FIRST_DECAY) * (gradient - mean)
+            square += (1 - _SECOND_DECAY) * (gradient * gradient - square)
+            size = np.sqrt(square / (1 - _SECOND_DECAY**step)) + 1e-8
+            numbers -= rate * (mean / (1 - _FIRST_DECAY**step)) / size
+            if step * _MOMENTS // last > (step - 1) * _MOMENTS // last:
                 _write(layers, weights, number)
                 loss = judges.loss(weights, number)
                 if tests is None or loss < least:
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
     _write(_layers(best, weights, number), weights, number)
-    return LearnedRound(before, least, step)
+    return _LearnedRound(before, least, step)
 
 
 def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:

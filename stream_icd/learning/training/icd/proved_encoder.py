@@ -24,28 +24,28 @@ from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
 
-FEWEST_NEWEST, MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
+_FEWEST_NEWEST, _MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
 """Graphs that the encoder learns from, the newest. More large ones add little (docs/retraining.md);
 small ones teach together what one large one does, up to so many entries."""
 
-FEWEST_TO_LEAD = 5
+_FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
 two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
-FEWEST_TO_SPLIT = 8
+_FEWEST_TO_SPLIT = 8
 """Graphs of no stream, of which a quarter validates. Of fewer, each validates in its turn."""
 
-EncoderState = Literal["learned", "its parent's", "not trained"]
+_EncoderState = Literal["learned", "its parent's", "not trained"]
 
 BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
-LEARNED, PARENTS = "learned weights", "the parent's weights"
+LEARNED, _PARENTS = "learned weights", "the parent's weights"
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderProof:
     """What became of a model's encoder, and why."""
 
-    state: EncoderState
+    state: _EncoderState
     n_taught: int  # graphs that it could learn from, those that validate included
     n_validation: int = 0
     by_turns: bool = False  # each graph validates what the others taught
@@ -61,9 +61,9 @@ def quarter(n_graphs: int) -> int:
 
 def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
     """The last graphs that the encoder learns from."""
-    entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-MOST_NEWEST:])])
+    entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-_MOST_NEWEST:])])
     n_small = int(np.searchsorted(entries, MOST_ENTRIES, side="right"))
-    return graphs[-max(n_small, FEWEST_NEWEST) :]
+    return graphs[-max(n_small, _FEWEST_NEWEST) :]
 
 
 def with_edges(
@@ -100,7 +100,7 @@ def with_edges(
     is_stream = all(one.graph.moment is not None for one in taught)
     n_tests = quarter(len(taught))
     if not is_stream:
-        if 1 < len(taught) < FEWEST_TO_SPLIT:
+        if 1 < len(taught) < _FEWEST_TO_SPLIT:
             return _by_turns(model, taught, before, seconds, threads, on_step, clock)
         order = sorted(range(len(taught)), key=lambda at: at % 4 == 3)
         taught = [taught[at] for at in order]
@@ -118,11 +118,11 @@ def with_edges(
             clock=clock,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
-    streams = is_stream and n_tests >= FEWEST_TO_LEAD
+    streams = is_stream and n_tests >= _FEWEST_TO_LEAD
     ways = {BP: model}
-    for name, weights in ((PARENTS, before), (LEARNED, learned)):
+    for name, weights in ((_PARENTS, before), (LEARNED, learned)):
         ways |= _ways(name, model, weights, streams=streams)
-    chosen, proof = best_of(ways, taught, n_tests, threads)
+    chosen, proof = _best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
 
 
@@ -147,7 +147,7 @@ def _by_turns(
     )
     learned = result.weights if result.is_better else None
     whole, *each = (
-        {BP: model} | _ways(PARENTS, model, before) | _ways(LEARNED, model, weights)
+        {BP: model} | _ways(_PARENTS, model, before) | _ways(LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
     pairs = list(zip(taught, each, strict=True))
@@ -176,7 +176,7 @@ def with_weights(
     if not taught:
         return trained, EncoderProof("learned", 0)
     ways = {BP: trained, f"icd, {LEARNED}": replace(trained, method="icd")}
-    chosen, proof = best_of(ways, taught, quarter(len(taught)), threads)
+    chosen, proof = _best_of(ways, taught, quarter(len(taught)), threads)
     return chosen, replace(proof, state="learned")
 
 
@@ -191,7 +191,7 @@ def _ways(
     return {f"bp, {name}": trained, **led, f"icd, {name}": replace(trained, method="icd")}
 
 
-def best_of(
+def _best_of(
     ways: dict[str, Model], taught: Sequence[Taught], n_tests: int, threads: int = 1
 ) -> tuple[Model, EncoderProof]:
     """The model with the best score on the last graphs; of equal ones, the first.
@@ -205,10 +205,10 @@ def best_of(
     return ways[best], proof
 
 
-def _state(chosen: str) -> EncoderState:
+def _state(chosen: str) -> _EncoderState:
     if chosen == BP:
         return "not trained"
-    return "its parent's" if chosen.endswith(PARENTS) else "learned"
+    return "its parent's" if chosen.endswith(_PARENTS) else "learned"
 
 
 def control(model: Model) -> Model:

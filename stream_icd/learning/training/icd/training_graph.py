@@ -28,7 +28,7 @@ from stream_icd.methods.icd.structure import (
     weighted_degrees,
 )
 
-BLOCK_ROWS, GPU_BLOCK_ROWS = 1024, 8192
+BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192
 """Rows of X̃ = tanh(U Uᵀ) in memory at a time, so that at most 1024 × n numbers are. A GPU gets more
 work at once; and rows in several blocks are computed twice."""
 
@@ -122,7 +122,7 @@ class Reconstruction:
         self._sparse = structure.sparse.astype(np.float32)
         self._outer = [self._tensor(part.astype(np.float32)) for part in structure.outer or ()]
         self._labels = self._tensor(labels.astype(np.int64))
-        strength = membership_strength(adjacency, labels, variant)
+        strength = _membership_strength(adjacency, labels, variant)
         self._strength = self._tensor(strength.astype(np.float32))
 
     def losses(
@@ -131,7 +131,7 @@ class Reconstruction:
         """Return (FR, CR) of an embedding, `(n, d)`; with `rows`, estimate them from these rows."""
         n = len(embedding)
         chosen = np.arange(n) if rows is None else rows
-        size = BLOCK_ROWS if self._device == "cpu" else GPU_BLOCK_ROWS
+        size = BLOCK_ROWS if self._device == "cpu" else _GPU_BLOCK_ROWS
         blocks = [chosen[k : k + size] for k in range(0, len(chosen), size)]
         if len(blocks) == 1:
             parts = [self._block(embedding, blocks[0])]
@@ -170,7 +170,7 @@ class Reconstruction:
         return torch.as_tensor(array, device=self._device)
 
 
-def membership_strength(
+def _membership_strength(
     adjacency: csr_array, labels: NDArray[np.int32], variant: Variant
 ) -> NDArray[np.float64]:
     """The only non-zero entry of each row of H, `(n,)`."""

@@ -11,11 +11,11 @@ from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.icd.row_blocks import Floats32
 
-ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
+_ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """Liberties of the compiler in sums of products: it may use vector instructions."""
 
 
-SMALLEST = np.float32(1e-30)
+_SMALLEST = np.float32(1e-30)
 """A smaller square of a row's length counts as this."""
 
 
@@ -110,7 +110,7 @@ def _turn_forward(
     forward[-1] = n_edges
 
 
-@compiled(fastmath=ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def hop(
     indptr: Labels,
     indices: Labels,
@@ -154,12 +154,12 @@ def hop(
         square = np.float32(0)
         for column in range(width):
             square += total[column] * total[column]
-        scale = np.float32(1) / np.sqrt(max(square, SMALLEST))
+        scale = np.float32(1) / np.sqrt(max(square, _SMALLEST))
         for column in range(width):
             following[i, column] = scale * total[column]
 
 
-@compiled(fastmath=ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: Floats32) -> None:
     """Fill `products`, `(E,)`: of the rows of both ends of each edge."""
     width = hidden.shape[1]
@@ -200,7 +200,7 @@ def common_neighbours(
             edge_to[others[entry]] = -1
 
 
-@compiled(fastmath=ANY_ORDER)
+@compiled(fastmath=_ANY_ORDER)
 def smaller_and_larger(
     source: Labels, target: Labels, of_nodes: Floats32, columns: Floats32
 ) -> None:

@@ -41,7 +41,7 @@ BLOCK = 4096
 DEGREE_EXPONENT = 0.1
 """b of the filter H_k = A D^-b H_(k-1): what `hops` starts with."""
 
-SUREST = 12.0
+_SUREST = 12.0
 """The largest log-odds of an edge, to either side: no weight becomes zero."""
 
 LEAST = np.float32(1e-12)
@@ -173,16 +173,16 @@ def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
     return csr_array((weights[graph.number], graph.indices, graph.indptr), shape=shape)
 
 
-class Workspace(NamedTuple):
+class _Workspace(NamedTuple):
     """Arrays that each round overwrites: to get them from the system takes a fifth of the time."""
 
     two: Floats32  # (2, n, width): a hop and the one before
     columns: Floats32  # (n_columns, E)
 
 
-def workspace(graph: EdgeGraph, width: int) -> Workspace:
+def workspace(graph: EdgeGraph, width: int) -> _Workspace:
     """Room for the rounds on a graph."""
-    return Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
+    return _Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
 
 
 def _two(graph: EdgeGraph, width: int) -> Floats32:
@@ -194,7 +194,7 @@ def edge_columns(
     features: SparsePlusRankOne,
     log_odds: Floats32,
     number: int,
-    work: Workspace,
+    work: _Workspace,
     threads: int = 1,
 ) -> Floats32:
     """`COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
@@ -235,7 +235,7 @@ def edge_columns(
 
 
 def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: int) -> Floats32:
-    """The log-odds of the edges after a round, `(E,)`, at most `SUREST`."""
+    """The log-odds of the edges after a round, `(E,)`, at most `_SUREST`."""
     mean, scale, first, bias, second, second_bias, last = (
         weights[name][number]
         for name in ("mean", "scale", "first", "first_bias", "second", "second_bias", "last")
@@ -251,7 +251,7 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
             hidden = _rectified(first, columns[:, block], bias, one)
             hidden = _rectified(second, hidden, second_bias, two)
             following[block] += last[:-1] @ hidden + last[-1]
-    return following.clip(-SUREST, SUREST, out=following)
+    return following.clip(-_SUREST, _SUREST, out=following)
 
 
 def _rectified(matrix: Floats32, inputs: Floats32, bias: Floats32, outputs: Floats32) -> Floats32:

@@ -28,7 +28,7 @@ hops 4 to 7."""
 NOISE = 0.01
 """What the seed adds to each of these numbers, at most."""
 
-LEAST_DEGREE = 1e-12
+_LEAST_DEGREE = 1e-12
 
 
 class Hops(Differentiable):
@@ -57,7 +57,7 @@ class Hops(Differentiable):
     ) -> Floats32:
         """U, `(n, d)` float32; see `Encoder`."""
         settings, (a, b, c) = self.settings, weights["exponents"]
-        degrees = np.maximum(weighted_degrees(adjacency), LEAST_DEGREE).astype(np.float32)
+        degrees = np.maximum(weighted_degrees(adjacency), _LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():
             first = features.times_dense(projection(features.shape[1], settings.widths[-1]))
         first *= degrees[:, None] ** -c
@@ -77,7 +77,7 @@ class Hops(Differentiable):
         hops, (a, b, c) = weights["hops"], weights["exponents"]
         onto = hops.new_tensor(projection(features.shape[1], self.settings.widths[-1]))
         first = features.times(onto)
-        degrees = neighbourhood.total(first.new_ones((len(first), 1))).clamp_min(LEAST_DEGREE)
+        degrees = neighbourhood.total(first.new_ones((len(first), 1))).clamp_min(_LEAST_DEGREE)
         hidden = self.scaled(degrees**-c * first)
         mixed = hops[0] * hidden
         for weight in hops[1:]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
 
 
-class LayersOnTorch(Layers):
+class _LayersOnTorch(Layers):
     """Layers that the frozen encoder, too, runs on torch."""
 
     def embed(
@@ -42,7 +42,7 @@ class LayersOnTorch(Layers):
             return np.asarray(self.forward(tensors, FeatureTensors(features), neighbourhood))
 
 
-class Gat(LayersOnTorch):
+class Gat(_LayersOnTorch):
     """H ← tanh(attention(H W)), one head: each node weighs its neighbours (Veličković et al. 2018).
 
     Edges define the neighbours; the values of their weights are ignored. The memory per edge is
@@ -63,7 +63,7 @@ class Gat(LayersOnTorch):
         return neighbourhood.attend(source, target, mixed).tanh()
 
 
-class Gin(LayersOnTorch):
+class Gin(_LayersOnTorch):
     """H ← tanh(tanh(((1 + ε) H + A H) W) V): a perceptron on sums (GIN, Xu et al. 2019)."""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
