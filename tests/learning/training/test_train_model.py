@@ -34,7 +34,7 @@ SMALL = Recipe(
     losses={"rows": 100},
     data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
 )
-MIXED = "lfr:nodes=700,mixing=0.55,graphs=4,seed=3"
+MIXED = "lfr:nodes=1000,mixing=0.55,graphs=4,seed=3"
 DEFAULT = Recipe(name="plain", split=(0.0, 0.8, 0.2)).changed(data=SMALL.data)
 
 

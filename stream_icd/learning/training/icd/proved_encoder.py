@@ -122,8 +122,11 @@ def with_edges(
     ways = {BP: model}
     for name, weights in ((_PARENTS, before), (LEARNED, learned)):
         ways |= _ways(name, model, weights, streams=streams)
-    chosen, proof = _best_of(ways, taught, n_tests, threads)
-    return chosen, replace(proof, stopped=stopped)
+    if is_stream:
+        chosen, proof = _best_of(ways, taught, n_tests, threads)
+    else:
+        chosen, proof = _surest(ways, [(one, ways) for one in taught[-n_tests:]], threads)
+    return chosen, replace(proof, n_taught=len(taught), stopped=stopped)
 
 
 def _by_turns(
@@ -135,7 +138,7 @@ def _by_turns(
     on_step: Callable[[int, int], None],
     clock: Callable[[], float],
 ) -> tuple[Model, EncoderProof]:
-    """`with_edges` for a few graphs: the best of the ways that are a sure gain on them."""
+    """`with_edges` for a few graphs, each of which validates what the others taught."""
     result, turns = learn_by_turns(
         [(one.graph.adjacency, one.labels) for one in taught],
         model.recipe,
@@ -150,16 +153,24 @@ def _by_turns(
         {BP: model} | _ways(_PARENTS, model, before) | _ways(LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
-    pairs = list(zip(taught, each, strict=True))
-    scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
+    chosen, proof = _surest(whole, list(zip(taught, each, strict=True)), threads)
+    return chosen, replace(proof, by_turns=True, stopped=result.stopped)
+
+
+def _surest(
+    ways: dict[str, Model], tests: Sequence[tuple[Taught, dict[str, Model]]], threads: int
+) -> tuple[Model, EncoderProof]:
+    """The best of the ways that are a sure gain over bp without an encoder; of equal ones, the
+    first. Each graph comes with the models that these ways have on it."""
+    scores = {name: [alone(one, of[name], threads) for one, of in tests] for name in ways}
     best = max(
         (name for name, of in scores.items() if is_sure_gain(of, scores[BP])),
         key=lambda name: round(float(np.mean(scores[name])), 6),
     )
-    scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
+    scores[CONTROL] = [alone(one, control(ways[BP]), threads) for one, _ in tests]
     means = tuple(Scored(name, float(np.mean(of))) for name, of in scores.items())
-    proof = EncoderProof(_state(best), len(taught), len(taught), True, means, best, result.stopped)
-    return whole[best], proof
+    n_tests = len(tests)
+    return ways[best], EncoderProof(_state(best), n_tests, n_tests, scores=means, chosen=best)
 
 
 def with_weights(
