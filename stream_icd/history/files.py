@@ -163,7 +163,7 @@ class ArchivedWindow:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Graph and snapshot, which a snapshot and all that is said of it share."""
+        """The key that a snapshot, its labels, its results and its memory have in common."""
         return self.partition.graph, self.identity.snapshot_id
 
     @property

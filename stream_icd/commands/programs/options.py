@@ -170,8 +170,8 @@ class MethodOptions:
     )
     horizon: str = option(
         "auto",
-        "How far back memory looks. auto: found for each graph; off: the last window, and what is "
-        "believed of it; or a number of windows.",
+        "How far back memory looks. auto: chosen for each graph while it runs. off: no edges of "
+        "earlier windows, only the last communities as a prior. N: about the last N windows.",
         metavar="auto|off|WINDOWS",
     )
 

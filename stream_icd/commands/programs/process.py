@@ -26,7 +26,7 @@ INTERRUPTED = 130
 """Exit status after a requested stop, as shells use for Ctrl-C."""
 
 WIDTH = 10_000
-"""Of tables: none is cut. What is wider than a terminal goes on in its next line."""
+"""Characters; so wide that rich never truncates a cell: the terminal wraps."""
 
 _M_ARENA_MAX = -8  # of malloc.h
 

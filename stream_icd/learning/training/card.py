@@ -263,11 +263,9 @@ def encoder_section(proof: EncoderProof | None) -> str:
         for one in proof.scores
     )
     n, graphs = proof.n_validation, "graph" if proof.n_validation == 1 else "graphs"
-    on = f"on {n} {graphs} that it did not learn from"
+    on, taken = f"on {n} {graphs} that it did not learn from", "The highest mean of both columns"
     if proof.by_turns:
-        on = f"on {n} graphs, each after learning from the others"
-    taken = "The highest mean of both columns"
-    if proof.scores[0].remembering is None:
+        on = f"on {n} graphs, each after learning from others"
         taken = "Of those that are a sure gain over the first, the highest mean"
     return f"""{said}
 Mean AMI, %, {on}; K is given only if the source states it.

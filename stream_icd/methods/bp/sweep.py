@@ -23,8 +23,8 @@ from stream_icd.core.compiled import FAR, compiled, prefetch, unsigned
 from stream_icd.methods.bp.level_graph import LevelGraph
 
 TOLERANCE = 5e-3
-"""Less is no change: of a belief, so that it changes no other one, and of the nodes that change
-their most probable community, so that sweeps end."""
+"""A belief that changed by less does not wake its neighbours; sweeps end when a smaller share of
+the nodes changed community."""
 
 N_KEPT = 4
 """Communities kept per node. Eight took twice as long and gave no better result."""

@@ -14,8 +14,8 @@ MOST_WINDOWS = 1000
 CHOICES = f"give auto, off, or a number of windows from 1 to {MOST_WINDOWS}"
 
 Horizon = float | Literal["auto", "off"]
-"""How far back a graph looks, in windows; auto: found for each graph; off: no evidence is kept
-beyond the last window, only beliefs."""
+"""How far back a graph looks, in windows. auto: chosen for each graph while it runs. off: no edges
+of earlier windows, only the last communities as a prior."""
 
 By = Literal["sum", "filter", "weighted"]
 

@@ -117,7 +117,7 @@ def _most_in_agreement(counts: csr_array) -> int:
 
 
 def _largest_other(groups: NDArray[np.integer], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest of the other values of each one's group, 0 if there is none."""
+    """For each value, the largest of the *other* values in its group; 0 for a group of one."""
     order = np.lexsort((-values, groups))
     ranked, starts = values[order], np.flatnonzero(np.diff(groups[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))

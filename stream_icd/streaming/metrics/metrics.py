@@ -354,7 +354,7 @@ class RoundsHealth:
         self.since = self.clock()
 
     def begin(self, step: str) -> None:
-        """Note that a step begins, or with an empty one the wait for the next round."""
+        """Note the step that begins; an empty name is the wait between rounds."""
         self.step, self.since = step, self.clock()
 
     def not_alive(self) -> list[str]:

@@ -126,8 +126,8 @@ class Runner(Handler):
         return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
 
     def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:
-        """Return the state after the record, which is too large only if the broker has just refused
-        one: then this batch is not published, and its records are delivered again."""
+        """Return the record of the memory. It fits, unless the broker has just lowered its limit:
+        then the batch is not published, and comes again."""
         if isinstance(outcome, Refused) or outcome.state is None:
             return ()
         try:

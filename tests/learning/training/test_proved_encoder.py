@@ -55,7 +55,7 @@ def test_weights_that_help_are_kept_with_the_better_method(
     first, *_, last = of
     assert (first, last) == (BP, CONTROL)
     assert of[proof.chosen] == max(of.values())
-    assert "on 4 graphs, each after learning from the others" in encoder_section(proof)
+    assert "on 4 graphs, each after learning from others" in encoder_section(proof)
     assert of[proof.chosen] > of[BP] + 0.02
     assert proof.chosen.startswith(model.method)
     others = [mixed(seed) for seed in (8, 9)]

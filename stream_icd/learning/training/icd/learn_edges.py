@@ -66,6 +66,9 @@ _UNWEIGHTED = (0.0, 0.0)
 _MOST_JUDGED = 3
 """Graphs, the last ones, on which bp tries these."""
 
+_TURNS = 4
+"""How often graphs of no stream are divided into those that teach and those that validate."""
+
 Known = tuple[csr_array, Labels]
 """A graph, `(n, n)`, canonical, and the labels of its nodes, `(n,)`, negative where unknown."""
 
@@ -190,37 +193,38 @@ def learn_by_turns(
     on_step: OnStep = lambda _done, _total: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[LearnedEdges, list[Weights]]:
-    """Learn from all graphs; and for each graph, weights from the others, which it can prove.
+    """Learn from all graphs; and for each graph, weights from others, which it can prove.
 
-    One of a few graphs does not tell whether weights help (docs/measured/encoder.md). So each is
-    left out in its turn, and the power and the resolution are the best over all turns. For the
-    arguments and errors, see `learn_edges`: each turn gets an equal part of the time.
+    A few graphs do not tell whether weights help others (docs/measured/encoder.md). So each quarter
+    of them is left out in its turn, and the power and the resolution are the best over all turns.
+    For the arguments and errors, see `learn_edges`: each turn gets an equal part of the time.
 
     graphs: at least two.
     """
-    begun, n_turns = clock(), len(graphs) + 1
+    begun, n_turns = clock(), min(len(graphs), _TURNS)
 
     def learned(turn: int) -> LearnedEdges:
         return learn_edges(
-            [*graphs[:turn], *graphs[turn + 1 :]],
+            [graph for at, graph in enumerate(graphs) if at % n_turns != turn],
             recipe,
             start=start,
-            seconds=(begun + seconds - clock()) / (n_turns - turn),
+            seconds=(begun + seconds - clock()) / (n_turns + 1 - turn),
             threads=threads,
-            on_step=lambda done, total: on_step(turn * total + done, n_turns * total),
+            on_step=lambda done, total: on_step(turn * total + done, (n_turns + 1) * total),
             clock=clock,
             for_bp=False,
         )
 
-    turns = [learned(turn).weights for turn in range(len(graphs))]
-    whole = learned(len(graphs))
+    of_turns = [learned(turn).weights for turn in range(n_turns)]
+    turns = [of_turns[at % n_turns] for at in range(len(graphs))]
+    whole = learned(n_turns)
     if clock() - begun < seconds:
         judges = [
             _judge(graph, weights, recipe, threads)
             for graph, weights in zip(graphs, turns, strict=True)
         ]
         how = _best_for_bp(judges, recipe.seed)
-        for weights in (*turns, whole.weights):
+        for weights in (*of_turns, whole.weights):
             weights["power"][0], weights["resolution"][0] = how
     return whole, turns
 

@@ -32,10 +32,7 @@ _FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
 two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
-_FEWEST_TO_SPLIT = 8
-"""Graphs of no stream, of which a quarter validates. Of fewer, each validates in its turn."""
-
-_EncoderState = Literal["learned", "its parent's", "not trained"]
+EncoderState = Literal["learned", "its parent's", "not trained"]
 
 BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
 LEARNED, _PARENTS = "learned weights", "the parent's weights"
@@ -48,7 +45,7 @@ class EncoderProof:
     state: _EncoderState
     n_taught: int  # graphs that it could learn from, those that validate included
     n_validation: int = 0
-    by_turns: bool = False  # each graph validates what the others taught
+    by_turns: bool = False  # each graph validates what others taught
     scores: tuple[Scored, ...] = ()  # on the graphs that validate
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
@@ -78,8 +75,8 @@ def with_edges(
 ) -> tuple[Model, EncoderProof]:
     """Learn the encoder for a model with bp's numbers, whose recipe names `edges`.
 
-    Of a stream, the newest quarter of the windows validates; of other graphs, each fourth one, or
-    if they are few, each in its turn. Nothing is learned from fewer than two.
+    Of a stream, the newest quarter of the windows validates; of other graphs, each quarter in its
+    turn. Nothing is learned from fewer than two.
 
     Args:
         taught: windows in time order; the `newest` are used.
@@ -99,11 +96,8 @@ def with_edges(
         return kept, EncoderProof("its parent's", 0)
     is_stream = all(one.graph.moment is not None for one in taught)
     n_tests = quarter(len(taught))
-    if not is_stream:
-        if 1 < len(taught) < _FEWEST_TO_SPLIT:
-            return _by_turns(model, taught, before, seconds, threads, on_step, clock)
-        order = sorted(range(len(taught)), key=lambda at: at % 4 == 3)
-        taught = [taught[at] for at in order]
+    if not is_stream and len(taught) > 1:
+        return _by_turns(model, taught, before, seconds, threads, on_step, clock)
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     learned, stopped = None, False
     if len(taught) > n_tests:
@@ -122,11 +116,8 @@ def with_edges(
     ways = {BP: model}
     for name, weights in ((_PARENTS, before), (LEARNED, learned)):
         ways |= _ways(name, model, weights, streams=streams)
-    if is_stream:
-        chosen, proof = _best_of(ways, taught, n_tests, threads)
-    else:
-        chosen, proof = _surest(ways, [(one, ways) for one in taught[-n_tests:]], threads)
-    return chosen, replace(proof, n_taught=len(taught), stopped=stopped)
+    chosen, proof = _best_of(ways, taught, n_tests, threads)
+    return chosen, replace(proof, stopped=stopped)
 
 
 def _by_turns(
@@ -138,7 +129,7 @@ def _by_turns(
     on_step: Callable[[int, int], None],
     clock: Callable[[], float],
 ) -> tuple[Model, EncoderProof]:
-    """`with_edges` for a few graphs, each of which validates what the others taught."""
+    """`with_edges` for graphs of no stream: the best of the ways that are a sure gain on them."""
     result, turns = learn_by_turns(
         [(one.graph.adjacency, one.labels) for one in taught],
         model.recipe,
@@ -153,24 +144,16 @@ def _by_turns(
         {BP: model} | _ways(_PARENTS, model, before) | _ways(LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
-    chosen, proof = _surest(whole, list(zip(taught, each, strict=True)), threads)
-    return chosen, replace(proof, by_turns=True, stopped=result.stopped)
-
-
-def _surest(
-    ways: dict[str, Model], tests: Sequence[tuple[Taught, dict[str, Model]]], threads: int
-) -> tuple[Model, EncoderProof]:
-    """The best of the ways that are a sure gain over bp without an encoder; of equal ones, the
-    first. Each graph comes with the models that these ways have on it."""
-    scores = {name: [alone(one, of[name], threads) for one, of in tests] for name in ways}
+    pairs = list(zip(taught, each, strict=True))
+    scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
     best = max(
         (name for name, of in scores.items() if is_sure_gain(of, scores[BP])),
         key=lambda name: round(float(np.mean(scores[name])), 6),
     )
-    scores[CONTROL] = [alone(one, control(ways[BP]), threads) for one, _ in tests]
+    scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
     means = tuple(Scored(name, float(np.mean(of))) for name, of in scores.items())
-    n_tests = len(tests)
-    return ways[best], EncoderProof(_state(best), n_tests, n_tests, scores=means, chosen=best)
+    n = len(taught)
+    return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
 
 
 def with_weights(
