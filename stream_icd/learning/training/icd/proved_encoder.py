@@ -32,7 +32,7 @@ _FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
 two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
-EncoderState = Literal["learned", "its parent's", "not trained"]
+_EncoderState = Literal["learned", "its parent's", "not trained"]
 
 BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
 LEARNED, _PARENTS = "learned weights", "the parent's weights"
