@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-Headers = tuple[tuple[str, bytes], ...]
-"""Names and values. Non-UTF-8 bytes in a name become lone surrogates (PEP 383)."""
+from stream_icd.wire.message import Headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import Limits
 
 Headers = tuple[tuple[str, bytes], ...]
+"""Names and values. Non-UTF-8 bytes in a name become lone surrogates (PEP 383)."""
 
 _ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
 

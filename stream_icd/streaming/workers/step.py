@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import Outcome, Stage, about
-from stream_icd.kafka.record import Headers, OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.wire.message import Headers
 
 
 class BatchStep(ABC):

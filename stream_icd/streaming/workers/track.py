@@ -17,7 +17,7 @@ from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
-from stream_icd.kafka.record import Headers, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.methods.names.names import Naming
@@ -31,6 +31,7 @@ from stream_icd.streaming.workers.recent_windows import Recent, RecentWindows, U
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
+from stream_icd.wire.message import Headers
 
 
 @dataclass(eq=False)
