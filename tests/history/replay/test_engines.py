@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -43,13 +43,40 @@ from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.fingerprint import fingerprint
 
 
-def make_engine(name: str, redetection: Redetection, model_folder: Path) -> Engine[Job, Outcome]:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty folder that the workers of Ray know of: who is killed leaves a file there."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("killed")
+        patch.setenv("ICD_TEST_KILLED", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def cluster(killed: Path) -> Iterator[str]:
+    """The address of a Ray cluster of one core; to start one takes longer than all tests of it."""
+    pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
+    from ray.cluster_utils import Cluster
+
+    assert killed.is_dir()
+    head = {"num_cpus": 1, "include_dashboard": False}
+    running = Cluster(initialize_head=True, head_node_args=head)  # type: ignore[no-untyped-call]
+    yield running.address
+    running.shutdown()  # type: ignore[no-untyped-call]
+
+
+Make = Callable[[Redetection], Engine[Job, Outcome]]
+
+
+@pytest.fixture
+def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -> Make:
+    """How to make the engine of this name."""
     if name == "pool":
-        return in_processes(redetection, str(model_folder), 2)
+        return lambda redetection: in_processes(redetection, str(model_folder), 2)
     if name == "ray":
-        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
-        return RayActors(redetection, workers=1)
-    return InProcess(redetection)
+        address = request.getfixturevalue("cluster")
+        return lambda redetection: RayActors(redetection, workers=1, address=address)
+    return InProcess
 
 
 def jobs(archive: Store) -> list[Job]:
@@ -74,14 +101,13 @@ def damaged() -> Snapshot:
 
 @pytest.mark.parametrize("name", ["serial", "pool", "ray"])
 def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
-    name: str,
+    make_engine: Make,
     archive: Store,
     redetection: Redetection,
-    model_folder: Path,
     snapshot: Callable[..., Snapshot],
 ) -> None:
     todo = jobs(archive)
-    engine = make_engine(name, redetection, model_folder)
+    engine = make_engine(redetection)
     outcomes = engine(iter([*todo, replace(todo[0], snapshot=damaged)]), First())
     done = list(islice(outcomes, len(todo)))
     with pytest.raises(HistoryDamaged, match="^the file cannot be read$"):
@@ -148,10 +174,10 @@ class Deadly(Redetection):
 
 @pytest.mark.parametrize(("name", "who"), [("pool", "worker processes"), ("ray", "actors")])
 def test_a_snapshot_that_kills_every_worker_is_named(
-    name: str, who: str, archive: Store, redetection: Redetection, model_folder: Path
+    make_engine: Make, who: str, archive: Store, redetection: Redetection
 ) -> None:
     deadly = Deadly(redetection.model, redetection.settings)
-    outcomes = make_engine(name, deadly, model_folder)(jobs(archive), First())
+    outcomes = make_engine(deadly)(jobs(archive), First())
     assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
     with pytest.raises(Overloaded, match=f"snapshot past/2: 3 {who} .* fewer than "):
         next(outcomes)
@@ -169,15 +195,11 @@ class DeadlyTwice(Redetection):
 
 
 def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
-    archive: Store, redetection: Redetection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Store, redetection: Redetection, cluster: str, killed: Path
 ) -> None:
-    pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
-    killed = tmp_path / "killed"
-    killed.mkdir()
-    monkeypatch.setenv("ICD_TEST_KILLED", str(killed))
     todo = jobs(archive)
     deadly = DeadlyTwice(redetection.model, redetection.settings)
-    done = list(RayActors(deadly, workers=1)(todo))
+    done = list(RayActors(deadly, workers=1, address=cluster)(todo))
     assert len(list(killed.iterdir())) == 2
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
