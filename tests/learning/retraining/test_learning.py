@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import NoGoodRows
 from stream_icd.core.store.store import open_store
+from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining.jobs import compare_models
 from stream_icd.learning.retraining.learn import learn
 from stream_icd.learning.retraining.windows import UNKNOWN, Lesson, lesson
@@ -159,8 +161,11 @@ ENCODER = Recipe(
 
 
 @pytest.fixture
-def _torch() -> None:
+def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder is trained with torch; bp's numbers, which it does not need, take no time."""
     pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
+    known = SimpleNamespace(parameters=GOOD.bp)
+    monkeypatch.setattr(learning, "fit_parameters", lambda *_, **__: known)
 
 
 @pytest.mark.usefixtures("_torch")
