@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
+from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining import retrain as rounds
 from stream_icd.learning.retraining.jobs import Job, Made, learn_job, run_job
 from stream_icd.learning.retraining.learn import LearnedFrom
@@ -802,11 +804,13 @@ SMALL_ENCODER = Recipe(
 
 
 def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_windows(
-    registry: Store, settings: Retraining
+    registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
     from stream_icd.learning.training.icd.train_encoder import CHECKPOINT_FILE
 
+    known = SimpleNamespace(parameters=BpParameters(mixing=0.5))
+    monkeypatch.setattr(learning, "fit_parameters", lambda *_, **__: known)
     settings = replace(settings, encoder=SMALL_ENCODER)
     _champion(registry, GOOD)
     _archive(settings, 7)
