@@ -63,7 +63,8 @@ def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
     assert labels.shape == (N_NODES,)
     assert labels.dtype == np.int32
     assert set(labels) == set(range(labels.max() + 1)), "labels are 0..K-1, without gaps"
-    assert np.array_equal(found(name, task), labels), "the same seed, the same communities"
+    again = task if method.weighted else replace(task, adjacency=7 * task.adjacency)
+    assert np.array_equal(found(name, again), labels), "the same seed, the same communities"
     if not method.sees_communities:
         assert nmi(PLANTED.communities, labels) < 0.2, "if it finds them, say that it sees them"
         return
@@ -72,8 +73,6 @@ def test_a_method_keeps_the_contract(named: tuple[str, Method]) -> None:
         assert labels.max() + 1 == K
     if method.k != "needed":
         assert nmi(PLANTED.communities, found(name, replace(task, n_communities=None))) > 0.5
-    if not method.weighted:
-        assert np.array_equal(found(name, replace(task, adjacency=7 * task.adjacency)), labels)
 
 
 def test_a_source_is_named(named: tuple[str, Method]) -> None:
