@@ -35,7 +35,7 @@ def days(tmp_path: Path) -> Path:
 @pytest.mark.kafka
 def test_a_worker_at_its_limit(kafka: Broker, topic_name: str, days: Path, tmp_path: Path) -> None:
     plan = Plan(
-        days, tmp_path, kafka.bootstrap_servers, graph=topic_name, seconds=12.0, calibrate_s=3.0
+        days, tmp_path, kafka.bootstrap_servers, graph=topic_name, seconds=6.0, calibrate_s=2.0
     )
     one = soak(plan)
     assert one.complaints == []  # so the lag has drained, too
