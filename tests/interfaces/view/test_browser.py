@@ -52,8 +52,13 @@ HOW = (
 )
 sync_api = pytest.importorskip("playwright.sync_api", reason=HOW)
 # As root there is no sandbox, and in a container little shared memory. Tabs share a process, since
-# each new one costs a second.
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--renderer-process-limit=1"]
+# each new one costs a second; and to draw as on a graphics card, without one, costs a tenth of all.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--renderer-process-limit=1",
+    "--disable-gpu",
+]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=HOW)
 
 HOSTILE = "</script><img src=x onerror='window.pwned=1'>{a|b}\x1b"
