@@ -1330,10 +1330,16 @@ PANELS = ("flow", "map", "map&all=1", "life", "events&sure=all&kinds=continued,g
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_any_panel(opened: Opened, scheme: str) -> None:
-    """With the details of a community and a node open, and an event in sight."""
+    """With the details of a community and a node open, and an event in sight.
+
+    The dark page differs in its colours only.
+    """
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
     ).Axe()
+    rules = {"resultTypes": ["violations"]}
+    if scheme == "dark":
+        rules["runOnly"] = ["color-contrast"]
     everything, found = seen(6), []
     for origin in ("one", "two"):
         everything.add(window(7, [0, 0, 0, 1, 1, 1]), origin)
@@ -1342,7 +1348,7 @@ def test_axe_finds_nothing_serious_in_any_panel(opened: Opened, scheme: str) -> 
             tab = opened(address, f"?community=1&node=7&view={panel}", color_scheme=scheme)
             tab.wait_for_selector("#details:not([hidden])")
             tab.wait_for_selector("section:not([hidden]) > *", state="attached")
-            broken = axe.run(tab).response["violations"]
+            broken = axe.run(tab, options=rules).response["violations"]
             found += [
                 (panel, one["id"], node["target"], node["failureSummary"])
                 for one in broken
