@@ -32,6 +32,7 @@ def lfr(n_nodes: int, mixing: float) -> Draw:
 
 KINDS: dict[str, Draw] = {
     "20 communities of 20": planted(20, 20, 0.6, 0.02),
+    "50 communities of 10": planted(50, 10, 0.6, 0.01),
     "4 communities of 32, few edges": planted(4, 32, 0.3, 0.1),
     "LFR, 400 nodes": lfr(400, 0.3),
     "LFR, mixing .5": lfr(400, 0.5),
