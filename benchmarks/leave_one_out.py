@@ -4,7 +4,8 @@
 
 FOLDER holds labelled/. Each graph is tested after learning on the others of its group: the class
 years of four colleges, their dormitories, and the rest, whose laws have little in common. The
-others prove whether the encoder is used, as in `stream-icd train`. K is unknown. Writes its sections of docs/measured/encoder.md.
+others prove whether the encoder is used, as in `stream-icd train`. K is unknown. Writes its
+sections of docs/measured/encoder.md.
 """
 
 from __future__ import annotations
