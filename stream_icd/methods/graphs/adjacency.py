@@ -219,7 +219,7 @@ def _snapshot_of_pairs(graph: Any) -> Snapshot:
             DataFrame of pandas or Polars, an Arrow table, or any other with the Arrow PyCapsule
             interface; or a list of tuples of two ids. All ids are integers or all are strings.
 
-    >>> graph = snapshot_of_pairs([("b", "a"), ("c", "b")])
+    >>> graph = _snapshot_of_pairs([("b", "a"), ("c", "b")])
     >>> graph.nodes.to_pylist(), graph.edges.tolist()
     (['a', 'b', 'c'], [[0, 1], [1, 2]])
     """

@@ -279,7 +279,7 @@ def _read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
 
     >>> import io
     >>> from stream_icd.sources.source import stop_at_bad_row
-    >>> read_links(io.BytesIO(b"# comment\\n1\\t2\\n2\\t1\\n"), "day", stop_at_bad_row).to_pydict()
+    >>> _read_links(io.BytesIO(b"# comment\\n1\\t2\\n2\\t1\\n"), "day", stop_at_bad_row).to_pydict()
     {'src': [1, 2], 'dst': [2, 1]}
     """
     first = next((line for line in file if line.strip() and not line.startswith(b"#")), b"")
@@ -358,7 +358,7 @@ def _links_of_path(path: str) -> Iterator[tuple[int, int]]:
 
     Raises `ValueError` if an element of the path is not an AS number.
 
-    >>> list(links_of_path("701 1239 1239 7018 {64500,64501} 3356 2914"))
+    >>> list(_links_of_path("701 1239 1239 7018 {64500,64501} 3356 2914"))
     [(701, 1239), (1239, 7018), (2914, 3356)]
     """
     hops = [None if hop[0] in "{([" else _as_number(hop) for hop in path.split()]
