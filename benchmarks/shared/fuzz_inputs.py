@@ -12,10 +12,10 @@ from random import Random
 
 import pyarrow as pa
 
+from stream_icd.core.headers import Headers
 from stream_icd.kafka.record import Record
 from stream_icd.methods.memory.encoding import METADATA, enclosed, table_of_nodes
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.message import Headers
 
 WORDS = (0, -1, 1, 2**31 - 1, -(2**31), 2**62, -(2**63), 2**63 - 1)
 TEXTS = (

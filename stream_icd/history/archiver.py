@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stream_icd.core.errors import BadInput
+from stream_icd.core.headers import Headers
 from stream_icd.history.archive import Archive
 from stream_icd.history.files import Kind
 from stream_icd.kafka.messages.claims import MessageReader
@@ -22,7 +23,7 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import decode_events, encode_events, is_late
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import State, archived_state, decode_state
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stream_icd.core.errors import BadInput, HistoryDamaged
+from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import wide_type
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
@@ -34,7 +35,7 @@ from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, MEMBERSHIP, stable_ids
 from stream_icd.wire.events import EVENTS_TYPE
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of
+from stream_icd.wire.message import EventHeaders, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stream_icd.wire.message import Headers
+from stream_icd.core.headers import Headers
 
 
 @dataclass(frozen=True, slots=True)

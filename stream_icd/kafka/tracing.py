@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from stream_icd.core.headers import Headers
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.settings import Settings
 from stream_icd.core.version import __version__
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.wire.message import Headers
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, SpanContext, TracerProvider

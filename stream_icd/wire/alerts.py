@@ -12,12 +12,12 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from stream_icd.core.errors import BadAlert, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     JSON_TYPE,
     EventHeaders,
-    Headers,
     Message,
     event_message,
     graph_of,

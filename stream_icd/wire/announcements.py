@@ -11,16 +11,10 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from stream_icd.core.errors import BadAnnouncement, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Gate
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    JSON_TYPE,
-    EventHeaders,
-    Headers,
-    Message,
-    event_message,
-    refusing,
-)
+from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
 
 _ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
 MOST_BYTES = 2**20

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stream_icd.core.errors import BadAttributes, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    JSON_TYPE,
-    EventHeaders,
-    Headers,
-    Message,
-    event_message,
-    refusing,
-)
+from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
 _ATTRIBUTES_TYPE = "stream_icd.attributes.v1"

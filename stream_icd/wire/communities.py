@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.communities import STAGES, Communities, EvidenceStrength, Labels, MemoryUse
 from stream_icd.core.errors import BadCommunities
+from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
-    Headers,
     Message,
     event_message,
     graph_of,

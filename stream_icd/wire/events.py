@@ -11,12 +11,12 @@ import pyarrow as pa
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadEvents
 from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents, Kind
+from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
-    Headers,
     Message,
     event_message,
     graph_of,

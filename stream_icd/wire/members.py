@@ -9,17 +9,11 @@ from typing import Any
 
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMember, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.core.members import Member
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    JSON_TYPE,
-    EventHeaders,
-    Headers,
-    Message,
-    event_message,
-    refusing,
-)
+from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
 _MEMBER_TYPE = "stream_icd.member.v1"

@@ -17,12 +17,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window, check_graph_name
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import Limits
-
-Headers = tuple[tuple[str, bytes], ...]
-"""Names and values. Non-UTF-8 bytes in a name become lone surrogates (PEP 383)."""
 
 _ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.core.errors import BadSnapshot
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Snapshot, check_id_types, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
-    Headers,
     Message,
     event_message,
     graph_of,

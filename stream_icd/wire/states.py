@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, replace
 
 from stream_icd.core.errors import BadMemory
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
-    Headers,
     Message,
     event_message,
     graph_of,

@@ -15,6 +15,7 @@ import pytest
 from stream_icd.core.communities import STAGES, Communities, Labels
 from stream_icd.core.errors import BadCommunities, BadEvents, BadInput, BadSnapshot, LimitExceeded
 from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT, Window, snapshot_from_pairs
 from stream_icd.history.replay.redetect import record_job
 from stream_icd.kafka.messages.claims import MessageReader
@@ -28,7 +29,7 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import Action, BadInput, BadSnapshot, LimitExceeded
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Headers, Message
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))

@@ -23,6 +23,7 @@ from stream_icd.core.communities import STAGES, Communities, Labels
 from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
+from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Figure, Gate
 from stream_icd.core.members import Member
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, Window, snapshot_from_pairs
@@ -53,7 +54,7 @@ from stream_icd.wire.communities import (
 from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.members import decode_member, encode_member
-from stream_icd.wire.message import NAMES_IN_AN_ID, Headers, Message
+from stream_icd.wire.message import NAMES_IN_AN_ID, Message
 from stream_icd.wire.node_keys import node_key
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 

@@ -12,6 +12,7 @@ from time import perf_counter
 
 from stream_icd.core.communities import Communities, MemoryKind, revision_of
 from stream_icd.core.errors import BadInput, BadSnapshot
+from stream_icd.core.headers import Headers
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
@@ -30,7 +31,7 @@ from stream_icd.streaming.execution.budget import Allowance, sent_bytes
 from stream_icd.streaming.execution.work import Engine, First, Relay
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import EventHeaders, Headers, Message, graph_of, refusing
+from stream_icd.wire.message import EventHeaders, Message, graph_of, refusing
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
 
 _SENT_BYTES_A_ROW = 4

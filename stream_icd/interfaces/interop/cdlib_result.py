@@ -51,6 +51,8 @@ def to_cdlib(
         raise BadInput(
             f"{len(named.nodes)} nodes need one community each; got shape {labels.shape}"
         )
+    if unknown := np.count_nonzero(labels < 0):
+        raise BadInput(f"{unknown} nodes have no community: give one label for each node")
     if not len(labels):
         raise BadInput("CDlib has no results for a graph without nodes")
     by_label, ends = np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))

@@ -33,13 +33,13 @@ from stream_icd.core.errors import (
     LimitExceeded,
     RecordTooLarge,
 )
+from stream_icd.core.headers import Headers
 from stream_icd.core.printable import place_of
 from stream_icd.core.settings import ENV_PREFIX, Place, Settings
 from stream_icd.kafka.publisher import record_limit, size_as_sent, too_large
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import Headers
 
 if TYPE_CHECKING:
     from stream_icd.core.store.store import Store

@@ -15,11 +15,11 @@ from stream_icd.core.errors import (
     TooManyDeadLetters,
     kinds_of,
 )
+from stream_icd.core.headers import Headers
 from stream_icd.core.printable import shortened
 from stream_icd.kafka.messages.claims import NAMES as CLAIM_HEADERS
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.wire.message import Headers
 
 ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been dead-lettered. A resent record keeps this header, so that

@@ -11,6 +11,7 @@ import structlog
 
 from stream_icd.core.errors import BadEvents, BadInput, BadSettings, OffsetGone
 from stream_icd.core.events import CommunityEvents
+from stream_icd.core.headers import Headers
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -18,7 +19,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import context_of
 from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.events import decode_events, is_late
-from stream_icd.wire.message import Headers, graph_of
+from stream_icd.wire.message import graph_of
 
 _A_RECORD = 3000
 """Bytes of a record's Python objects and headers, about."""

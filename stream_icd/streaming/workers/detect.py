@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stream_icd.core.errors import CrashedWorker
+from stream_icd.core.headers import Headers
 from stream_icd.kafka.messages.records import Outcome, Processed, about, graph_in_key
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
@@ -15,7 +16,6 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.step import BatchStep
-from stream_icd.wire.message import Headers
 
 _ModelHandle = Callable[[], VersionedModel]
 """Returns the model for detection. It is called at the start of each batch, so the model may

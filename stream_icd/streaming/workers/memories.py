@@ -18,6 +18,7 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     StoreUnreachable,
 )
+from stream_icd.core.headers import Headers
 from stream_icd.core.printable import did_you_mean, listed
 from stream_icd.kafka.messages.claims import MessageReader, without_claim
 from stream_icd.kafka.messages.records import graph_in_key, outgoing
@@ -29,7 +30,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.kafka.tracing import context_of
 from stream_icd.streaming.execution.budget import MemorySettings, sent_bytes
-from stream_icd.wire.message import Headers, Message, place_in_topic
+from stream_icd.wire.message import Message, place_in_topic
 from stream_icd.wire.states import (
     FIRST,
     State,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from stream_icd.core.headers import Headers
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import Outcome, Stage, about
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.wire.message import Headers
 
 
 class BatchStep(ABC):

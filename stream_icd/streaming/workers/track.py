@@ -11,6 +11,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.events import CommunityEvents
+from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import too_far_ahead, utc_now
@@ -31,7 +32,6 @@ from stream_icd.streaming.workers.recent_windows import Recent, RecentWindows, U
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
-from stream_icd.wire.message import Headers
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadClaim
+from stream_icd.core.headers import Headers
 from stream_icd.kafka.messages.claims import (
     BYTES,
     NAMES,
@@ -18,7 +19,6 @@ from stream_icd.kafka.messages.claims import (
     read_claim,
     without_claim,
 )
-from stream_icd.wire.message import Headers
 
 OTHERS: Headers = (("ce_id", b"g/1"), ("icd_k", b"3"), ("traceparent", b"\xff"))
 CLAIM = Claim("s3://bucket/x.arrows", 5, sha256(b"bytes").hexdigest())
