@@ -1,7 +1,8 @@
 """Workarounds for what kafka-python 3.0.12 lacks or does wrong; they also fit its main branch, 3.1.
 
 Only this file uses private parts of the client; tests/kafka/test_private_parts.py names each of
-them. If a release drops one, check here whether the workaround is still needed. Upstream,
+them. If a release drops one, check here whether the workaround is still needed. Four of these
+faults have a program in docs/kafka_client.md, which fails once a release mends it. Upstream,
 dpkp/kafka-python#3108 is about closing a producer while its broker is unavailable; the main branch
 still kept offsets too long in August 2026.
 
