@@ -42,6 +42,8 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.fingerprint import fingerprint
 
+pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
+
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -54,6 +54,8 @@ from tests.testbed.streams import publish
 GRAPHS = ("a", "b", "c")
 N_WINDOWS = 6
 
+pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
+
 
 def detect_settings(options: ReplayOptions) -> DetectSettings:
     return options.settings(options.processes)
