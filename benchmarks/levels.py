@@ -94,10 +94,11 @@ def infomap(adjacency: csr_array, seed: int) -> Found:
     search = Infomap(silent=True, seed=seed + 1, num_trials=10)
     started = time.process_time()
     search.add_links(list(zip(*(end.tolist() for end in upper.coords), strict=True)))
-    search.run()
+    modules = search.run().multilevel_modules()
     seconds = time.process_time() - started
-    modules = search.get_multilevel_modules()
-    found = np.array([modules[node] for node in range(adjacency.shape[0])])
+    n_levels = len(next(iter(modules.values())))
+    alone = {node: (-1 - node,) * n_levels for node in range(adjacency.shape[0])}  # without edges
+    found = np.array(list((alone | dict(modules)).values()))
     return [level for level in found.T if len(np.unique(level)) > 1] or [found[:, 0]], seconds
 
 
