@@ -19,17 +19,20 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from rich.console import Console
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from benchmarks.shared.comparison import mean_and_error
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, data_sets
+from benchmarks.shared.graphs.known_graphs import known_graphs
 from stream_icd.core.arrays import Labels, n_distinct
-from stream_icd.learning.training.icd.learn_edges import learn_by_turns, learn_edges
+from stream_icd.learning.training.icd.learn_edges import (
+    LabelledAdjacency,
+    learn_by_turns,
+    learn_edges,
+)
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -37,7 +40,7 @@ from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
-from stream_icd.methods.quality.agreement import ami, nmi
+from stream_icd.methods.quality.agreement import ami, nmi, of_known
 from stream_icd.methods.weighing import weighted_parameters
 
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
@@ -47,9 +50,6 @@ BY_SEARCH = BpParameters(search=True)
 PLANTED = ("L(f,.6)", "L(n,.6)", "L(f,.3)", "GN.3")
 SCHOOLS = ("Caltech36", "Reed98", "Rice31", "Smith60")
 YEARS = "years"
-
-Known = tuple[csr_array, Labels]
-"""A graph and the communities of its nodes, negative where unknown."""
 
 
 def main() -> None:
@@ -79,8 +79,7 @@ class Table:
     def add(self, method: str, truth: Labels, found: Labels, started: float) -> None:
         """Add one graph, whose communities were found since `started`, a processor time."""
         spent = 1000 * (time.process_time() - started)
-        known = truth >= 0
-        labels, found = truth[known], found[known]
+        labels, found = of_known(truth, found)
         more = n_distinct(found) - n_distinct(labels)
         row = (100 * nmi(labels, found), 100 * ami(labels, found), more, spent)
         self.rows.setdefault(method, []).append(row)
@@ -119,28 +118,19 @@ def _measure_years(folder: Path, seeds: int, table: Table) -> None:
             _learned(others, (), [school], seed, table)
 
 
-def _known(graph: BenchmarkGraph) -> Known:
+def _known(graph: BenchmarkGraph) -> LabelledAdjacency:
     assert graph.truth is not None
     return graph.adjacency, graph.truth
 
 
-def _school(folder: Path, name: str) -> Known:
+def _school(folder: Path, name: str) -> LabelledAdjacency:
     """A college; the year is unknown for students that give none."""
-    pairs = pq.read_table(folder / "edges" / f"fb100_{name}.parquet")
-    told = pq.read_table(folder / "labels" / f"fb100_{name}_year.parquet")
-    ends = np.stack([pairs["src"].to_numpy(), pairs["dst"].to_numpy()])
-    nodes, positions = np.unique(ends, return_inverse=True)
-    source, target = positions.reshape(ends.shape)
-    shape = (len(nodes), len(nodes))
-    adjacency = as_adjacency(coo_array((np.ones(len(source)), (source, target)), shape))
-    labels = np.full(len(nodes), -1, np.int32)
-    here = np.isin(told["node"].to_numpy(), nodes)
-    years = np.unique(told["label"].to_numpy(), return_inverse=True)[1]
-    labels[np.searchsorted(nodes, told["node"].to_numpy()[here])] = years[here]
-    return adjacency, labels
+    (college,) = known_graphs(folder.parent)[f"fb100_{name}"].load()
+    _dormitories, years = college.classifications
+    return college.adjacency, years.astype(np.int32)
 
 
-def _untrained(tests: Sequence[Known], table: Table) -> None:
+def _untrained(tests: Sequence[LabelledAdjacency], table: Table) -> None:
     weights = initial_weights(HOPS)
     for adjacency, truth in tests:
         started = time.process_time()
@@ -154,9 +144,9 @@ def _untrained(tests: Sequence[Known], table: Table) -> None:
 
 
 def _learned(
-    past: Sequence[Known],
-    validation: Sequence[Known],
-    tests: Sequence[Known],
+    past: Sequence[LabelledAdjacency],
+    validation: Sequence[LabelledAdjacency],
+    tests: Sequence[LabelledAdjacency],
     seed: int,
     table: Table,
 ) -> None:

@@ -29,7 +29,7 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Model
-from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.quality.agreement import ami, of_known
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import finding
 
@@ -88,8 +88,7 @@ def _second_half(windows: Sequence[KnownWindow], follow: Follow, begins: int) ->
     found = follow(windows)
     scores = []
     for window, one in list(zip(windows, found, strict=True))[begins:]:
-        known = window.classes >= 0
-        scores.append(100 * ami(window.classes[known], one.communities[known]))
+        scores.append(100 * ami(*of_known(window.classes, one.communities)))
     return float(np.mean(scores))
 
 

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from benchmarks.shared.comparison import mean_and_error
 from stream_icd.core.arrays import Labels, n_distinct
 from stream_icd.learning.training.icd.hindsight import in_hindsight
-from stream_icd.learning.training.icd.learn_edges import learn_edges
+from stream_icd.learning.training.icd.learn_edges import LabelledAdjacency, learn_edges
 from stream_icd.learning.training.icd.proved_encoder import quarter
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -38,9 +38,6 @@ from stream_icd.streaming.detection.detect import detect
 LAW = LfrSettings(5000, mixing=0.6)
 RECIPE = Recipe(name="edges", encoder=EDGES)
 LEARN_SEED, TEST_SEED, STREAM_SEED = 41_000, 42_000, 43_000
-
-Known = tuple[csr_array, Labels]
-"""A graph and the communities of its nodes, negative where unknown."""
 
 
 def main() -> None:
@@ -72,11 +69,13 @@ def _graphs(seed: int) -> Iterator[LabelledGraph]:
         seed += 1
 
 
-def _curves(options: argparse.Namespace) -> Iterator[tuple[str, list[Known]]]:
+def _curves(options: argparse.Namespace) -> Iterator[tuple[str, list[LabelledAdjacency]]]:
     """Fewer windows, fewer labels, wrong labels."""
     rng = np.random.default_rng(options.seed)
     past = list(islice(_graphs(LEARN_SEED + 100 * options.seed), options.windows))
-    known: list[Known] = [(one.adjacency, one.labels) for one in past if one.labels is not None]
+    known: list[LabelledAdjacency] = [
+        (one.adjacency, one.labels) for one in past if one.labels is not None
+    ]
     for n_windows in (1, 2, 5, 10, 20):
         if n_windows <= options.windows:
             yield f"{n_windows} windows", known[:n_windows]
@@ -90,7 +89,7 @@ def _curves(options: argparse.Namespace) -> Iterator[tuple[str, list[Known]]]:
     yield "10 windows, a tenth of the labels wrong", wrong
 
 
-def _in_hindsight(options: argparse.Namespace) -> Iterator[tuple[str, list[Known]]]:
+def _in_hindsight(options: argparse.Namespace) -> Iterator[tuple[str, list[LabelledAdjacency]]]:
     """Six windows of a stream: with their labels, and with what is found in them later."""
     stream = generate_drifting_lfr(STREAM_SEED + options.seed, 6, LAW)
     windows = list(planted_snapshots((graph for graph, _ in stream), "stream", "benchmark"))
@@ -111,17 +110,19 @@ def _in_hindsight(options: argparse.Namespace) -> Iterator[tuple[str, list[Known
     yield "the same 6 windows, by their labels", _with(graphs, [of.labels for _, of in windows])
 
 
-def _with(graphs: Sequence[LabelledGraph], labels: Sequence[Labels | None]) -> list[Known]:
+def _with(
+    graphs: Sequence[LabelledGraph], labels: Sequence[Labels | None]
+) -> list[LabelledAdjacency]:
     pairs = zip(graphs, labels, strict=True)
     return [(graph.adjacency, of_graph) for graph, of_graph in pairs if of_graph is not None]
 
 
-def _untrained(tests: Sequence[Known]) -> list[tuple[float, float]]:
+def _untrained(tests: Sequence[LabelledAdjacency]) -> list[tuple[float, float]]:
     hops = Model(Recipe(name="hops", encoder=UNTRAINED), open_model("default").model.bp)
     return [_scores(hops, *test) for test in tests]
 
 
-def _tested(weights: Weights, tests: Sequence[Known]) -> list[tuple[float, float]]:
+def _tested(weights: Weights, tests: Sequence[LabelledAdjacency]) -> list[tuple[float, float]]:
     return [_scores(Model(RECIPE, trained=weights), *test) for test in tests]
 
 

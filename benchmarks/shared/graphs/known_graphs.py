@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph
 from benchmarks.shared.streams.known_streams import (
-    NO_CLASS,
     START,
     Purpose,
     internet_days,
@@ -25,6 +24,7 @@ from benchmarks.shared.streams.known_streams import (
 )
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.methods.graphs.adjacency import as_adjacency
+from stream_icd.methods.quality.agreement import of_known
 
 CHOOSE = (
     "cora", "eurosis", "fb100_Caltech36", "fb100_Smith60", "gpb", "karate", "newsgroup_3cl2",
@@ -98,10 +98,7 @@ def agreement(
     communities: NDArray[np.int32],
 ) -> float:
     """Agreement with the classes in percent, on the nodes whose class is known."""
-    scores = []
-    for classes in graph.classifications:
-        known = classes != NO_CLASS
-        scores.append(measure(classes[known], communities[known]))
+    scores = [measure(*of_known(classes, communities)) for classes in graph.classifications]
     return 100 * float(np.mean(scores))
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_mutual_info_score
 
-from benchmarks.shared.streams.known_streams import NO_CLASS, KnownWindow
-from stream_icd.methods.quality.agreement import nmi
+from benchmarks.shared.streams.known_streams import KnownWindow
+from stream_icd.methods.quality.agreement import nmi, of_known
 
 Labels = NDArray[np.int32]
 Measure = Callable[[NDArray[np.int64], Labels], float]
@@ -87,8 +87,7 @@ def scores_of(windows: Sequence[KnownWindow], found: Sequence[Found]) -> StreamS
 
 def agreement(measure: Measure, window: KnownWindow, found: Found) -> float:
     """The agreement of communities with classes, in percent, on the nodes whose class is known."""
-    known = window.classes != NO_CLASS
-    return 100 * measure(window.classes[known], found.communities[known])
+    return 100 * measure(*of_known(window.classes, found.communities))
 
 
 def _churn(before: KnownWindow, old: Found, after: KnownWindow, new: Found) -> float:

@@ -34,7 +34,6 @@ from stream_icd.streaming.execution.work import (
     Chain,
     Engine,
     First,
-    Relay,
     Settings,
     Waiting,
     Work,
@@ -355,8 +354,4 @@ def open_work(
         raise ModelDamaged(f"model {model_name} was {version} and is now {model.version}")
     work = kind(model, settings)
     work.warm_up()
-    return partial(_run, work)
-
-
-def _run(work: Work[Job, Result], job: Job, relay: Relay | None = None) -> Result:
-    return run_job(work, job, relay)
+    return partial(run_job, work)

@@ -112,7 +112,7 @@ class InProcess(Generic[Job, Outcome]):
             yield job, run_job(self.work, job, None if chain is None else relays[chain])
 
 
-def run_job(work: Work[Job, Outcome], job: Job, relay: Relay | None) -> Outcome:
+def run_job(work: Work[Job, Outcome], job: Job, relay: Relay | None = None) -> Outcome:
     """Run a job in this process; if its graph's memory cannot be used, the graph starts anew.
 
     relay: None if the job belongs to no chain.

@@ -69,7 +69,7 @@ _MOST_JUDGED = 3
 _TURNS = 4
 """How often graphs of no stream are divided into those that teach and those that validate."""
 
-Known = tuple[csr_array, Labels]
+LabelledAdjacency = tuple[csr_array, Labels]
 """A graph, `(n, n)`, canonical, and the labels of its nodes, `(n,)`, negative where unknown."""
 
 OnStep = Callable[[int, int], None]
@@ -119,10 +119,10 @@ def n_steps(n_examples: int) -> int:
 
 
 def learn_edges(
-    graphs: Sequence[Known],
+    graphs: Sequence[LabelledAdjacency],
     recipe: Recipe,
     *,
-    validation: Sequence[Known] = (),
+    validation: Sequence[LabelledAdjacency] = (),
     start: Weights | None = None,
     seconds: float = inf,
     threads: int = 1,
@@ -184,7 +184,7 @@ def learn_edges(
 
 
 def learn_by_turns(
-    graphs: Sequence[Known],
+    graphs: Sequence[LabelledAdjacency],
     recipe: Recipe,
     *,
     start: Weights | None = None,
@@ -229,7 +229,7 @@ def learn_by_turns(
     return whole, turns
 
 
-def _judge(graph: Known, weights: Weights, recipe: Recipe, threads: int) -> _Prepared:
+def _judge(graph: LabelledAdjacency, weights: Weights, recipe: Recipe, threads: int) -> _Prepared:
     """A graph with what weights say of its edges."""
     judge = _prepared(*graph, recipe)
     for number in range(ROUNDS):

@@ -94,10 +94,9 @@ def with_edges(
             return model, EncoderProof("not trained", 0)
         kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
         return kept, EncoderProof("its parent's", 0)
-    is_stream = all(one.graph.moment is not None for one in taught)
-    n_tests = quarter(len(taught))
-    if not is_stream and len(taught) > 1:
+    if len(taught) > 1 and any(one.graph.moment is None for one in taught):
         return _by_turns(model, taught, before, seconds, threads, on_step, clock)
+    n_tests = quarter(len(taught))
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     learned, stopped = None, False
     if len(taught) > n_tests:
@@ -112,10 +111,10 @@ def with_edges(
             clock=clock,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
-    streams = is_stream and n_tests >= _FEWEST_TO_LEAD
+    leads = n_tests >= _FEWEST_TO_LEAD
     ways = {BP: model}
     for name, weights in ((_PARENTS, before), (LEARNED, learned)):
-        ways |= _ways(name, model, weights, streams=streams)
+        ways |= _ways(name, model, weights, leads=leads)
     chosen, proof = _best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
 
@@ -175,13 +174,13 @@ def with_weights(
 
 
 def _ways(
-    name: str, model: Model, weights: Weights | None, *, streams: bool = False
+    name: str, model: Model, weights: Weights | None, *, leads: bool = False
 ) -> dict[str, Model]:
-    """The ways to use weights, by name; on streams, memory can let itself be led by them."""
+    """The ways to use weights, by name; if they may lead, memory can let itself be led by them."""
     if weights is None:
         return {}
     trained = replace(model, trained=weights)
-    led = {f"bp, led by {name}": replace(trained, leads=True)} if streams else {}
+    led = {f"bp, led by {name}": replace(trained, leads=True)} if leads else {}
     return {f"bp, {name}": trained, **led, f"icd, {name}": replace(trained, method="icd")}
 
 
