@@ -32,7 +32,13 @@ from stream_icd.core.node_ids import wide_type
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import COMMUNITIES_TYPE, LABELS_TYPE, MEMBERSHIP, stable_ids
+from stream_icd.wire.communities import (
+    COMMUNITIES_TYPE,
+    LABELS_TYPE,
+    MEMBERSHIP,
+    SUMMARY,
+    stable_ids,
+)
 from stream_icd.wire.events import EVENTS_TYPE
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EventHeaders, Message, graph_of
@@ -63,8 +69,6 @@ _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sy
 NODES = "src", "dst", "node"
 NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
-OF_MEMORY = "horizon", "horizon_for", "predicted_bits"
-"""How far back a result looked, and how well the communities before predicted its window."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -223,10 +227,9 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     if kind in _OF_A_MODEL:
         columns["model"] = constant(noted.identity.model, pa.string())
     if kind == "communities":
-        columns["evidence"] = constant(said.get("icd_evidence", b"").decode() or None, pa.string())
-        for name in ("bits_saved", *OF_MEMORY):
-            number = said.get(f"icd_{name}")
-            columns[name] = constant(number and float(number), pa.float64())
+        for name, type in SUMMARY.items():
+            text = said.get(f"icd_{name}", b"").decode()
+            columns[name] = constant(_value(text, type), type)
     columns |= {name: table[name] for name in table.column_names}
     if kind == "communities":
         ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
@@ -241,6 +244,13 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
     if kind == "events":
         columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
     return pa.table(columns)
+
+
+def _value(text: str, type: pa.DataType) -> str | float | None:
+    """Return the value of a header in a column of this type; None without one."""
+    if not text:
+        return None
+    return float(text) if pa.types.is_floating(type) else text
 
 
 def _with_wide_ids(table: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,19 @@ from stream_icd.core.errors import BadCommunities
 from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.fields import (
+    Fields,
+    number,
+    optional_number,
+    optional_text,
+    optional_whole,
+    read,
+    text,
+    time,
+    whole,
+    word,
+    written,
+)
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
@@ -24,7 +37,6 @@ from stream_icd.wire.message import (
     graph_of,
     refusing,
     result_id,
-    revision_headers,
     window_headers,
 )
 
@@ -45,9 +57,38 @@ LEVELS = b"icd_levels"
 
 INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
 
-EVIDENCE: tuple[EvidenceStrength, ...] = get_args(EvidenceStrength)
-_MEMORY_USES: tuple[MemoryUse, ...] = get_args(MemoryUse)
-Word = TypeVar("Word", EvidenceStrength, MemoryUse)
+REQUIRED: Fields = {
+    "icd_model": text("model"),
+    "icd_k": whole("n_communities", least=1),
+    "icd_n_edges": whole("n_edges", least=1),
+    "icd_modularity": number("modularity"),
+    "icd_ncut": number("ncut"),
+    "icd_detected_at": time("detected_at"),
+}
+OPTIONAL: Fields = {
+    "icd_revision": optional_text("revision", absent=""),
+    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
+    "icd_content": optional_text("content", absent=""),
+    "icd_k_given": optional_whole("k_given", least=1),
+    "icd_seed": optional_whole("seed"),
+    "icd_memory": word("memory", get_args(MemoryUse)),
+    "icd_horizon": optional_number("horizon", least=1),
+    "icd_horizon_for": optional_whole("horizon_for", least=1),
+    "icd_predicted_bits": optional_number("predicted_bits"),
+    "icd_evidence": word("evidence", get_args(EvidenceStrength)),
+    "icd_bits_saved": optional_number("bits_saved", least=0),
+}
+"""The fields of communities that a header holds each. A field that is added here needs an attribute
+of `Communities`, a row in docs/wire.md, and one in docs/asyncapi.yaml; tests compare them."""
+
+SUMMARY = {
+    "evidence": pa.string(),
+    "bits_saved": pa.float64(),
+    "horizon": pa.float64(),
+    "horizon_for": pa.float64(),
+    "predicted_bits": pa.float64(),
+}
+"""The fields that rows of nodes repeat: in the archive, in `subscribe` and on the live page."""
 
 
 def encode_communities(communities: Communities) -> Message:
@@ -55,23 +96,9 @@ def encode_communities(communities: Communities) -> Message:
     extra = {
         "icd_snapshot_id": communities.snapshot_id,
         **window_headers(communities.window),
-        "icd_model": communities.model,
-        "icd_k": str(communities.n_communities),
-        "icd_n_edges": str(communities.n_edges),
-        "icd_modularity": f"{communities.modularity:.9g}",
-        "icd_ncut": f"{communities.ncut:.9g}",
-        "icd_detected_at": communities.detected_at.isoformat(),
+        **written(REQUIRED, communities),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
-        **revision_headers(communities.revision, communities.snapshot_place),
-        "icd_content": communities.content or None,
-        "icd_k_given": _written(communities.k_given, "d"),
-        "icd_seed": _written(communities.seed, "d"),
-        "icd_memory": communities.memory,
-        "icd_horizon": _written(communities.horizon),
-        "icd_horizon_for": _written(communities.horizon_for, "d"),
-        "icd_predicted_bits": _written(communities.predicted_bits),
-        "icd_evidence": communities.evidence,
-        "icd_bits_saved": _written(communities.bits_saved),
+        **written(OPTIONAL, communities),
     }
     return event_message(
         communities.graph.encode(),
@@ -92,64 +119,29 @@ def decode_communities(
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
         table = _read_nodes(value, COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
         nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
+        found = read(REQUIRED | OPTIONAL, fields)
+        k = found.pop("n_communities")
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             nodes=nodes,
             labels=table["community"].to_numpy(),
-            n_edges=fields.count("icd_n_edges") or 0,
-            model=fields.text("icd_model"),
-            modularity=fields.number("icd_modularity"),
-            ncut=fields.number("icd_ncut"),
             milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
-            detected_at=fields.time("icd_detected_at"),
-            revision=fields.optional("icd_revision") or "",
-            content=fields.optional("icd_content") or "",
-            k_given=fields.count("icd_k_given"),
-            seed=fields.whole("icd_seed"),
-            snapshot_place=fields.optional("icd_snapshot_place") or "",
-            evidence=_one_of(fields, "icd_evidence", EVIDENCE),
-            bits_saved=_read_number(fields, "icd_bits_saved", least=0),
             community_ids=stable_ids(metadata),
             replaced=_read_pairs(metadata, _REPLACED),
             moved=_read_pairs(metadata, MOVED),
             moved_bits=_numbers(metadata, _MOVED_BITS, NUMBERS),
-            levels=_read_levels(metadata, fields.count("icd_k") or 0),
-            memory=_one_of(fields, "icd_memory", _MEMORY_USES),
-            horizon=_read_number(fields, "icd_horizon", least=1),
-            horizon_for=fields.count("icd_horizon_for"),
-            predicted_bits=_read_number(fields, "icd_predicted_bits"),
+            levels=_read_levels(metadata, k),
             **_read_memberships(table),
+            **found,
         )
         _check_ids(communities, table)
-        if communities.n_communities != fields.count("icd_k"):
+        if communities.n_communities != k:
             raise BadCommunities(
-                f"header icd_k says {fields.count('icd_k')} communities; "
-                f"the table has {communities.n_communities}"
+                f"header icd_k says {k} communities; the table has {communities.n_communities}"
             )
         return communities
-
-
-def _written(number: float | None, form: str = ".9g") -> str | None:
-    return None if number is None else format(number, form)
-
-
-def _one_of(fields: EventHeaders, name: str, words: tuple[Word, ...]) -> Word | None:
-    text = fields.optional(name)
-    if text is None:
-        return None
-    for word in words:
-        if word == text:
-            return word
-    raise BadCommunities(f"header {name} is {text!r:.80}; expected one of {', '.join(words)}")
-
-
-def _read_number(fields: EventHeaders, name: str, least: float = -np.inf) -> float | None:
-    number = None if fields.optional(name) is None else fields.number(name)
-    if number is not None and number < least:
-        raise BadCommunities(f"header {name} is {number}; expected a number from {least}")
-    return number
 
 
 def encode_labels(labels: Labels) -> Message:
@@ -272,7 +264,7 @@ def _read_nodes(value: bytes | None, columns: Mapping[str, bool], limits: Limits
     return table
 
 
-def _read_memberships(table: pa.Table) -> dict[str, NDArray[Any] | None]:
+def _read_memberships(table: pa.Table) -> dict[str, Any]:
     """Return the columns of `MEMBERSHIP` but `community_id`, as `Communities` has them."""
     own, ids, of_ids = (
         _known(table, name) for name in ("probability", "second_id", "second_probability")

@@ -14,6 +14,7 @@ from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents, Kind
 from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
+from stream_icd.wire.fields import Fields, flag, optional_text, read, text, whole, written
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
@@ -22,7 +23,6 @@ from stream_icd.wire.message import (
     graph_of,
     refusing,
     result_id,
-    revision_headers,
     window_headers,
 )
 
@@ -43,6 +43,16 @@ FIELDS: dict[str, pa.DataType] = {
 }
 Columns = dict[str, pa.Array]
 
+HEADERS: Fields = {
+    "icd_model": text("model"),
+    "icd_missed": whole("missed"),
+    "icd_late": flag("late"),
+    "icd_next_community": whole("next_community"),
+    "icd_model_before": optional_text("model_before"),
+    "icd_revision": optional_text("revision", absent=""),
+    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
+}
+
 BATCH_ROWS = 1 << 12
 OPTIONAL = ("bits", "name")
 _NULLABLE = {"label", "overlap", "members", *OPTIONAL}
@@ -61,12 +71,7 @@ def encode_events(tracked: CommunityEvents) -> Message:
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,
         **window_headers(tracked.window),
-        "icd_model": tracked.model,
-        "icd_missed": str(tracked.missed),
-        "icd_late": "true" if tracked.late else "false",
-        "icd_next_community": str(tracked.next_community),
-        "icd_model_before": tracked.model_before,
-        **revision_headers(tracked.revision, tracked.snapshot_place),
+        **written(HEADERS, tracked),
     }
     return event_message(
         tracked.graph.encode(),
@@ -101,23 +106,17 @@ def decode_events(
         columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
         _check(columns)
-        next_community = _whole(fields, "icd_next_community")
-        _check_numbers(columns, next_community)
+        found = read(HEADERS, fields)
+        _check_numbers(columns, found["next_community"])
         nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
             graph=graph_of(key, limits, BadEvents),
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
-            model=fields.text("icd_model"),
             nodes=nodes,
             communities=communities,
             events=tuple(_events(columns)),
-            next_community=next_community,
-            missed=_whole(fields, "icd_missed"),
-            late=_yes(fields, "icd_late"),
-            model_before=fields.optional("icd_model_before"),
-            revision=fields.optional("icd_revision") or "",
-            snapshot_place=fields.optional("icd_snapshot_place") or "",
+            **found,
         )
 
 
@@ -205,15 +204,3 @@ def _events(columns: Columns) -> Iterator[CommunityEvent]:
         told: Kind = _TOLD_AS_BORN if kind == "born" and away else kind
         both = tuple(parents), tuple(children)
         yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
-
-
-def _whole(fields: EventHeaders, name: str) -> int:
-    fields.text(name)  # required
-    return fields.whole(name) or 0
-
-
-def _yes(fields: EventHeaders, name: str) -> bool:
-    text = fields.text(name)
-    if text not in ("true", "false"):
-        raise BadEvents(f"header {name} is {text!r:.80}; expected true or false")
-    return text == "true"

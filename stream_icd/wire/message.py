@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.headers import Headers
@@ -124,11 +123,6 @@ def result_id(snapshot_id: str, model: str, revision: str) -> str:
     return "@".join(part for part in (snapshot_id, model, revision) if part)
 
 
-def revision_headers(revision: str, snapshot_place: str) -> dict[str, str | None]:
-    """Return `icd_revision` and `icd_snapshot_place`, if they are known."""
-    return {"icd_revision": revision or None, "icd_snapshot_place": snapshot_place or None}
-
-
 def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
     """Return partition and offset of an `icd_snapshot_place`; None if the text is none."""
     place = PLACE.fullmatch(snapshot_place)
@@ -203,19 +197,29 @@ class EventHeaders:
                 f"header {name} is {text!r:.80}; in UTC it is outside the years 1 to 9999"
             ) from cause
 
-    def number(self, name: str) -> float:
-        """A required header as a finite number."""
+    def number(self, name: str, least: float | None = None) -> float:
+        """A required header as a finite number, of at least `least`."""
         text = self.text(name)
         number = float(text) if NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(number):
             raise self._error(f"header {name} is {text!r:.80}; expected a finite number")
+        if least is not None and number < least:
+            raise self._error(f"header {name} is {number}; expected a number from {least}")
         return number
+
+    def word(self, name: str, words: Sequence[str]) -> str | None:
+        """A header as one of these words, or None if it is absent."""
+        text = self.optional(name)
+        if text is not None and text not in words:
+            expected = ", ".join(words)
+            raise self._error(f"header {name} is {text!r:.80}; expected one of {expected}")
+        return text
 
     def count(self, name: str) -> int | None:
         """A header as an integer of at least 1, or None if it is absent."""
         return self.whole(name, least=1)
 
-    def whole(self, name: str, least: Literal[0, 1] = 0) -> int | None:
+    def whole(self, name: str, least: int = 0) -> int | None:
         """A header as an integer of at least `least`, or None if it is absent."""
         text = self.optional(name)
         if text is None:

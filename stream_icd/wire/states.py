@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window
+from stream_icd.wire.fields import Fields, optional_text, optional_whole, read, text, written
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
     EventHeaders,
@@ -16,13 +17,18 @@ from stream_icd.wire.message import (
     graph_of,
     refusing,
     result_id,
-    revision_headers,
     window_headers,
 )
 
 STATE_TYPE = "stream_icd.memory.v1"
 _NEXT_ID = "icd_next_id"
 FIRST = "icd_first"
+_HEADERS: Fields = {
+    "icd_model": text("model"),
+    "icd_revision": optional_text("revision", absent=""),
+    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
+    _NEXT_ID: optional_whole("next_id"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,7 @@ def encode_state(state: State) -> Message:
         extra={
             "icd_snapshot_id": state.snapshot_id,
             **window_headers(state.window),
-            "icd_model": state.model,
-            **revision_headers(state.revision, state.snapshot_place),
-            _NEXT_ID: None if state.next_id is None else str(state.next_id),
+            **written(_HEADERS, state),
             FIRST: "true" if state.is_first else None,
         },
     )
@@ -97,11 +101,8 @@ def decode_state(
             graph=graph,
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
-            model=fields.text("icd_model"),
-            revision=fields.optional("icd_revision") or "",
-            snapshot_place=fields.optional("icd_snapshot_place") or "",
             value=value,
-            next_id=fields.whole(_NEXT_ID),
+            **read(_HEADERS, fields),
             is_first=fields.optional(FIRST) == "true",
         )
 

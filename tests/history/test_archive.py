@@ -50,7 +50,7 @@ from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.memory import forgotten
 from stream_icd.registry.find import open_model
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import encode_communities, encode_labels
+from stream_icd.wire.communities import SUMMARY, encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
@@ -224,7 +224,9 @@ def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(files, "OF_MEMORY", ())
+        of_memory = ("horizon", "horizon_for", "predicted_bits")
+        kept = {name: kind for name, kind in SUMMARY.items() if name not in of_memory}
+        before.setattr(files, "SUMMARY", kept)
         older = replace(communities(snapshot(0)), horizon=4.5, predicted_bits=-0.25)
         Archive(store).add("communities", encode_communities(older))
     Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))

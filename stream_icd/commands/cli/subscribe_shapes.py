@@ -22,7 +22,7 @@ from stream_icd.methods.tracking.explain import called_by
 from stream_icd.methods.tracking.followed import NOTHING_KNOWN, FollowedEvents, around
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 from stream_icd.streaming.subscribers.subscribe import NodeChange
-from stream_icd.wire.communities import membership_table
+from stream_icd.wire.communities import SUMMARY, membership_table
 from stream_icd.wire.events import event_table
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ class OfCommunities(Shape[Communities]):
             "n_communities": result.n_communities,
             "modularity": result.modularity,
             "ncut": result.ncut,
-            "evidence": result.evidence,
-            "bits_saved": result.bits_saved,
+            **{name: getattr(result, name) for name in SUMMARY},
             "milliseconds": result.milliseconds,
             "detected_at": result.detected_at.isoformat(),
             "nodes": result.nodes.to_pylist(),
@@ -131,20 +130,16 @@ class OfCommunities(Shape[Communities]):
             "moved_bits": _listed(result.moved_bits),
             "levels": _listed(result.levels),
             "memory": result.memory,
-            "horizon": result.horizon,
-            "horizon_for": result.horizon_for,
-            "predicted_bits": result.predicted_bits,
         }
 
     def columns(self, result: Communities) -> dict[str, pa.Array]:
         n, table = result.n_nodes, membership_table(result)
-        numbers = {
-            name: pa.repeat(pa.scalar(getattr(result, name), pa.float64()), n)
-            for name in ("bits_saved", "horizon", "horizon_for", "predicted_bits")
+        summary = {
+            name: pa.repeat(pa.scalar(getattr(result, name), type), n)
+            for name, type in SUMMARY.items()
         }
         return {
-            "evidence": pa.repeat(pa.scalar(result.evidence, pa.string()), n),
-            **numbers,
+            **summary,
             **dict(zip(table.column_names, table.columns, strict=True)),
         }
 

@@ -26,31 +26,49 @@ DIED = "the process died"
 """How a worker ended, or a process of it, if nothing more is known."""
 
 
-class Handler(ABC):
-    """What is called with the records of a consumer, in a thread of its own, one batch at a time.
+class Lifecycle:
+    """What a consumer tells those who work on its records, besides the records.
 
     Attributes:
-        ahead: `handle` may begin the next batch while the results of one are published. That batch
-            is dropped if the one before fails or cannot be committed, or if the consumer stops.
-        at_once: number of records that `handle` works on at the same time: if these take long, a
-            batch has few of them, but not fewer. None: how long a batch takes hardly depends on
-            their number.
-        gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
-            is retried forever.
-        graph: the only graph whose records are processed; None: all. Its group keeps to it, if it
-            gives up.
-        place: where it keeps records outside Kafka; "": nowhere. It is logged if the group kept
+        ahead: the next batch may begin while the results of one are published. That batch is
+            dropped if the one before fails or cannot be committed, or if the consumer stops.
+        at_once: number of records that are worked on at the same time: if these take long, a batch
+            has few of them, but not fewer. None: how long a batch takes hardly depends on their
+            number.
+        place: where records are kept outside Kafka; "": nowhere. It is logged if the group kept
             them elsewhere before.
     """
 
     ahead: bool = False
     at_once: int | None = None
-    gives_up: bool = False
-    graph: str | None = None
     place: str = ""
 
-    def open(self) -> None:  # noqa: B027
+    def open(self) -> None:
         """Get ready for the first records. It may be called again, once it has returned."""
+
+    def assigned(self, partitions: Collection[int]) -> None:
+        """Forget what is known of these partitions, all that we have now: it may be wrong.
+
+        Called before the first records that come after partitions were assigned to us, or after a
+        batch could not be committed.
+        """
+
+    def done(self, batch: BatchDone) -> None:
+        """Called after each commit; from then on, the state that a batch changed is valid."""
+
+
+class Handler(Lifecycle, ABC):
+    """What is called with the records of a consumer, in a thread of its own, one batch at a time.
+
+    Attributes:
+        gives_up: `give_up` gets a record that ended three workers in a row. If False, such a record
+            is retried forever.
+        graph: the only graph whose records are processed; None: all. Its group keeps to it, if it
+            gives up.
+    """
+
+    gives_up: bool = False
+    graph: str | None = None
 
     @abstractmethod
     def handle(self, records: Sequence[Record], /) -> Iterable[OutgoingRecord]:
@@ -61,16 +79,6 @@ class Handler(ABC):
         the worker ended) does not end the consumer if the handler gives up: the records come again,
         one by one.
         """
-
-    def assigned(self, partitions: Collection[int]) -> None:  # noqa: B027
-        """Forget what is known of these partitions, all that we have now: it may be wrong.
-
-        Called before the first records that come after partitions were assigned to us, or after a
-        batch could not be committed.
-        """
-
-    def done(self, batch: BatchDone) -> None:  # noqa: B027
-        """Called after each commit; from then on, the state that `handle` keeps is valid."""
 
     def give_up(self, record: Record, ends: int, how: str) -> Iterable[OutgoingRecord]:  # noqa: ARG002
         """Return what to publish for a record that ended `ends` workers in a row, three or more.

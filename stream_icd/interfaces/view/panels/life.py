@@ -13,6 +13,7 @@ from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
+from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
 _MOST_APART = 200
@@ -39,11 +40,7 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "nodes": window.n_nodes,
         "edges": result.n_edges,
         "modularity": finite(result.modularity),
-        "evidence": result.evidence,
-        "bits_saved": finite(result.bits_saved),
-        "horizon": finite(result.horizon),
-        "horizon_for": result.horizon_for,
-        "predicted_bits": finite(result.predicted_bits),
+        **{name: _shown(getattr(result, name)) for name in SUMMARY},
         "nmi": finite(window.nmi),
         "ami": {name: finite(value) for name, value in window.known.agreement.items()},
         "missed": window.tracking.missed,
@@ -57,6 +54,10 @@ def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
     rows = [life_row(window) for window in windows]
     names = rows[0] if rows else {}
     return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
+
+
+def _shown(value: str | float | None) -> str | float | None:
+    return value if isinstance(value, str | int) else finite(value)
 
 
 def finite(value: float | None) -> float | None:
