@@ -65,7 +65,6 @@ NOT_RUN = {
     r"stream-icd consume": "runs until it is stopped; the fixture `system` runs one of each",
     r"--graph contacts": "test_the_tutorial_runs, when its stream is detected",
     r"stream-icd data fetch": "needs a network; tests/sources/test_download.py",
-    r"--mlflow": "needs the extra mlflow; tests/registry/test_export.py",
     r"s3://": "needs an object store; tests/history and tests/history/replay have one",
     r"/var/spool": "a folder of the reader's",
     r"topics skip|--from 0:120": "needs a group, and offsets, of the reader's",

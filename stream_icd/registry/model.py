@@ -174,13 +174,13 @@ def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
     A value is None if a model does not have the setting. Other weights are a difference too: the
     recipe holds their hash. Raises errors of `read_model`.
     """
-    first, second = flat_recipe(before), flat_recipe(after)
+    first, second = _flat_recipe(before), _flat_recipe(after)
     for name in sorted({*first, *second}):
         if first.get(name) != second.get(name):
             yield name, first.get(name), second.get(name)
 
 
-def flat_recipe(folder: Store) -> dict[str, Any]:
+def _flat_recipe(folder: Store) -> dict[str, Any]:
     """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`."""
     return dict(_flat(_read_head(folder).values))
 

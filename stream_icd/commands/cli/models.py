@@ -290,23 +290,18 @@ class History(OfRegistry, BrokerOptions):
 
 @command(app, "export")
 class Export(OfRegistry):
-    """Copy a model to a folder, or register it in MLflow.
+    """Copy a model to a folder.
 
     The copy has the same bytes, so the same version, and works wherever a model is asked for.
 
       stream-icd models export champion exported/ --registry models/
-      stream-icd models export lfr http://127.0.0.1:5000 --mlflow
     """
 
     name: Model
-    target: str = argument("New folder (a path or a URI), or with --mlflow a server's URI.")
-    mlflow: bool = option(
-        False, "Register it in MLflow: files, parameters and figures. Needs the extra mlflow."
-    )
+    target: str = argument("New folder (a path or a URI).")
 
     def run(self) -> None:
-        from stream_icd.registry.export import export_folder, export_mlflow
+        from stream_icd.registry.export import export_folder
         from stream_icd.registry.find import find_model
 
-        export = export_mlflow if self.mlflow else export_folder
-        say(export(find_model(self.name, self.opened()), self.target))
+        say(export_folder(find_model(self.name, self.opened()), self.target))
