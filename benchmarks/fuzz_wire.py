@@ -42,15 +42,12 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.names.attributes import LiveAttributes
-from stream_icd.methods.names.names import Naming
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
-from stream_icd.wire.attributes import NodeAttributes, decode_attributes, encode_attributes
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import Limits
@@ -166,7 +163,6 @@ def targets(folder: str) -> Mapping[str, Target]:
     found["dead letters"] = Target(
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
-    found["attributes"] = Target([record_of("attributes", attributes())], _name, ("node",))
     sent = [record_of("memory", state) for state in states()]
     found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)
     return found
@@ -187,16 +183,6 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
         pass
     for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
-
-
-def _name(record: Record) -> None:
-    """As programs with `--names topic` do: take the attributes, and name communities by them."""
-    one = decode_attributes(record.key, record.value, record.headers, LIMITS)
-    live = LiveAttributes()
-    live.take(one.graph, one.node, one.values)
-    found = Naming(live).window(one.graph, pa.array([one.node]), np.zeros(1, np.int64))
-    for name in () if found is None else found.names().values():
-        str(name).encode()
 
 
 def _continue(record: Record) -> None:
@@ -296,11 +282,6 @@ def labels() -> Message:
     """The known communities of a snapshot, whose nodes have numbers."""
     found = (np.arange(50) % 7).astype(np.int32)
     return nodes_wire.encode_labels(Labels("g", "g/1", DAY, pa.array(range(50)), found))
-
-
-def attributes() -> Message:
-    """The attributes of a node."""
-    return encode_attributes(NodeAttributes("g", "7", {"country": "CH", "x": "1"}), DAY.end, "test")
 
 
 def alert() -> Message:

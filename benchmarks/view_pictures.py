@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from PIL import Image
 
-from benchmarks.shared.page import COMMAND, PATIENCE_S, chromium, page_of, produced
+from benchmarks.shared.page import PATIENCE_S, chromium, page_of, produced
 from stream_icd.kafka.settings import KafkaSettings
 from tests.testbed import brokers
 from tests.testbed.brokers import wait_until
@@ -95,8 +95,8 @@ def streams(data: Path, folder: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def send_attributes(settings: KafkaSettings, data: Path, folder: Path) -> None:
-    """Send the countries of systems and the classes of pupils."""
+def tables(data: Path, folder: Path) -> Iterator[str]:
+    """Write the countries of systems and the classes of pupils, and yield them as options."""
     for graph, file, attribute in (
         ("as733", "as733_countries", "country"),
         ("school", SCHOOL, "class"),
@@ -104,8 +104,7 @@ def send_attributes(settings: KafkaSettings, data: Path, folder: Path) -> None:
         labels = pq.read_table(data / "labelled" / "labels" / f"{file}.parquet")
         table = folder / f"{graph}.parquet"
         pq.write_table(labels.rename_columns({"label": attribute}), table)
-        command = ("attributes", str(table), "--graph", graph)
-        subprocess.run((*COMMAND, *command, "-b", settings.bootstrap_servers), check=True)
+        yield from ("--names", f"{graph}={table}")
 
 
 def caught_up(address: str) -> bool:
@@ -127,8 +126,7 @@ def main() -> int:
     with brokers.OPENERS["kafka"]() as broker, tempfile.TemporaryDirectory() as folder:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         produced(settings, Path(folder), streams(options.data, Path(folder)))
-        send_attributes(settings, options.data, Path(folder))
-        page = page_of(settings, Path(folder), "--names", "topic")
+        page = page_of(settings, Path(folder), *tables(options.data, Path(folder)))
         with page as (address, _), chromium() as browser:
             wait_until(lambda: caught_up(address), PATIENCE_S)
             for shot in shots:

@@ -120,9 +120,9 @@ class Alert(WorkerOptions):
             from stream_icd.commands.programs.past_alerts import say_past_alerts
 
             self.alerting()  # a wrong rule is said before anything is read
-            with naming_by(self.names, lambda: self.kafka(), self.graph) as naming:
-                settings = None if self.history else self.kafka()
-                say_past_alerts(self.alerting(naming), settings, self.history, self.graph)
+            alerting = self.alerting(naming_by(self.names, self.graph))
+            settings = None if self.history else self.kafka()
+            say_past_alerts(alerting, settings, self.history, self.graph)
             return
         self._work()
 
@@ -137,8 +137,7 @@ class Alert(WorkerOptions):
         oldest, retry_for_s = parse_duration(self.oldest), parse_wait("--retry-for", self.retry_for)
 
         def steps(run: programs.WorkerRun) -> dict[str, BatchStep]:
-            given = naming_by(self.names, lambda: run.settings, self.graph)
-            alerting = self.alerting(run.until_the_end.enter_context(given))
+            alerting = self.alerting(naming_by(self.names, self.graph))
             alerts = Alerts(run.settings, alerting, oldest, self.graph, out=topic)
             if not receivers:
                 return {EVENTS: alerts}

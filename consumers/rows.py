@@ -43,8 +43,7 @@ class RowsOfMembers(WorkerOptions):
         from stream_icd.streaming.workers.rows import Rows
 
         def rows(run: programs.WorkerRun) -> dict[str, Rows]:
-            given = naming_by(self.names, lambda: run.settings, self.graph)
-            naming = run.until_the_end.enter_context(given)
+            naming = naming_by(self.names, self.graph)
             written = Rows(run.settings, self.least_change, self.model, self.graph, naming)
             return {COMMUNITIES: written}
 

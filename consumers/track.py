@@ -61,9 +61,7 @@ class Track(WorkerOptions):
         )
 
         def tracker(run: programs.WorkerRun) -> dict[str, Tracker]:
-            given = naming_by(self.names, lambda: run.settings, self.graph)
-            naming = run.until_the_end.enter_context(given)
-            tracker = Tracker(run.settings, thresholds, graph=self.graph, naming=naming)
-            return {COMMUNITIES: tracker}
+            naming = naming_by(self.names, self.graph)
+            return {COMMUNITIES: Tracker(run.settings, thresholds, graph=self.graph, naming=naming)}
 
         programs.run_worker(tracker, self, "track", delivery=self.delivery, batch=self.batch)

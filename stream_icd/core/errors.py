@@ -2,7 +2,7 @@
 
 StreamIcdError                                            stop, where nothing else is said
 ├── BadInput                                              dead-letter the record, and go on
-│   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement, BadAttributes
+│   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement
 │   ├── BadMember
 │   ├── BadClaim
 │   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
@@ -81,10 +81,6 @@ class BadEvents(BadInput):
 
 class BadAnnouncement(BadInput):
     """An announcement about a model breaks its contract (docs/wire.md)."""
-
-
-class BadAttributes(BadInput):
-    """The attributes of a node break their contract (docs/wire.md)."""
 
 
 class BadMember(BadInput):

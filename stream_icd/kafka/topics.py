@@ -25,7 +25,6 @@ LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
 ALERTS = "icd.alerts.v1"
 MODELS = "icd.models.v1"
-ATTRIBUTES = "icd.attributes.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
 MEMBERS = "icd.members.v1"
@@ -45,7 +44,6 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *messages_topic(ALERTS, days=30).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(MEMBERS, partitions=6, cleanup_policy="compact"),
-    TopicSpec(ATTRIBUTES, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),
     *TopicSpec(
         MEMORY,

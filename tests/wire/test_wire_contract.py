@@ -38,12 +38,6 @@ from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.attributes import (
-    MOST_ATTRIBUTES,
-    NodeAttributes,
-    decode_attributes,
-    encode_attributes,
-)
 from stream_icd.wire.communities import (
     MEMBERSHIP,
     decode_communities,
@@ -55,7 +49,6 @@ from stream_icd.wire.events import FIELDS, decode_events, encode_events
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.members import decode_member, encode_member
 from stream_icd.wire.message import NAMES_IN_AN_ID, Message
-from stream_icd.wire.node_keys import node_key
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -352,27 +345,6 @@ def test_alerts_have_the_headers_and_fields_that_are_documented() -> None:
     assert decode_alert(message.key, kept, message.headers).text == ALERT.text
 
 
-def test_attributes_have_the_headers_that_are_documented_and_a_reader_asks_for_no_more() -> None:
-    said = NodeAttributes("a/b", "7018", {"country": "US", "tier": "1"})
-    message = encode_attributes(said, DAY.end, "noc")
-    headers = texts(message.headers)
-    schema = headers_schema("attributes")
-    jsonschema.validate(headers, schema)
-    rows = rows_under("## Attributes of nodes")
-    assert set(headers) == set(schema["properties"]) == set(rows)
-    required = {name for name, text in rows.items() if text.startswith("yes")}
-    assert required == set(schema["required"])
-    contract = resolved(CONTRACT["components"]["messages"]["attributes"])
-    jsonschema.validate(json.loads(message.value), contract["payload"])
-    assert contract["payload"]["maxProperties"] == MOST_ATTRIBUTES
-    key = contract["bindings"]["kafka"]["key"]
-    assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
-    assert message.key == node_key("a/b", "7018") == b"a%2Fb/7018"
-    kept = tuple(pair for pair in message.headers if pair[0] in required)
-    assert decode_attributes(message.key, message.value, kept) == said
-    assert decode_attributes(message.key, None, ()) == replace(said, values={})
-
-
 def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> None:
     said = Member("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
     message = encode_member(said, "a/b/1@m@1#7")
@@ -392,7 +364,7 @@ def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> No
     )
     key = contract["bindings"]["kafka"]["key"]
     assert key["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
-    assert message.key == node_key("a/b", 7018) == b"a%2Fb/7018"
+    assert message.key == b"a%2Fb/7018"
     kept = tuple(pair for pair in message.headers if pair[0] in required)
     assert decode_member(message.key, message.value, kept) == said
 

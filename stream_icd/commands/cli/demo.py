@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd.commands.programs.declared import command, option, path
-from stream_icd.commands.programs.naming import TOPIC, OneNames, graph_and_file
+from stream_icd.commands.programs.naming import OneNames, graph_and_file
 from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
 
@@ -136,8 +136,6 @@ class Demo(MethodOptions):
 
         if self.names is None:
             return None
-        if self.names == str(TOPIC):
-            raise BadSettings("--names topic: the demonstration has its own broker; give a file")
         ours = "lfr" if self.data is None else name_of(self.data)
         graph, file = graph_and_file(self.names, ours)
         if graph != ours:

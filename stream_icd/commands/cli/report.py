@@ -12,7 +12,7 @@ import typer
 
 from stream_icd.commands.programs.declared import command, option, options
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import BrokerOptions, First, Last, Zone, parse_time
+from stream_icd.commands.programs.options import First, Last, Zone, parse_time
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable, say, shortened
 
@@ -57,8 +57,8 @@ class ArchivedGraph(OneGraph):
 
         store = open_store(self.history)
         chosen = Selection("communities", self.graph, start=start, end=end)
-        with naming_by(self.names, BrokerOptions().kafka, self.graph) as naming:
-            read = read_archive(store, chosen, self.model, naming, zone)
+        naming = naming_by(self.names, self.graph)
+        read = read_archive(store, chosen, self.model, naming, zone)
         given = ", ".join(self.names or ())
         if naming is not None and naming.trouble:
             raise BadSettings(f"{given}: {naming.trouble}")

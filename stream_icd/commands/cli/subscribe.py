@@ -220,10 +220,8 @@ class Subscribe(BrokerOptions):
         try:
             if self.until == "forever" and topic == EVENTS:
                 formats.warn_of_no_tracker(settings)
-            with (
-                traces_of("subscribe"),
-                naming_by(self.names, lambda: settings, self.graph) as naming,
-            ):
+            naming = naming_by(self.names, self.graph)
+            with traces_of("subscribe"):
                 if naming is not None:
                     shape = Named(shape, naming, of_one_graph=self.graph is not None)
                 writers[self.format](counted(), shape)

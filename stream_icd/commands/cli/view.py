@@ -76,29 +76,27 @@ class ViewPage(BrokerOptions):
         configure_logging()
         since = parse_time("--from", self.first)
         access = access_for(self.host, self.token, no_token=self.no_token)
-        with naming_by(self.names, self.kafka, self.graph) as naming:
-            sources: Sources
-            seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
-            if self.history:
-                stores = [open_store(uri) for uri in self.history]
-                chosen = Selection("communities", self.graph, start=since)
-                if naming is not None:
-                    naming.check_graphs(
-                        {one.graph for s in stores for one in partitions(s, chosen)}
-                    )
-                sources = Archives(archived(stores, chosen), seen)
-            else:
-                topics = Topics(self.communities_topic, self.events_topic)
-                settings = self.kafka(check=False)
-                try:
-                    with connect(settings).admin():
-                        pass  # whoever refuses us is said now
-                except BrokerUnavailable as error:
-                    say(f"{error}; the page waits for one", err=True)
-                sources = Live(settings, topics, seen, self.graph, since)
-            page = View(Queries(seen, sources, self.zone), access)
-            server = server_of(page)
-            with listening(self.host, self.port) as socket, sources.reading(page.publish):
-                shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
-                say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
-                server.run(sockets=[socket])
+        naming = naming_by(self.names, self.graph)
+        sources: Sources
+        seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
+        if self.history:
+            stores = [open_store(uri) for uri in self.history]
+            chosen = Selection("communities", self.graph, start=since)
+            if naming is not None:
+                naming.check_graphs({one.graph for s in stores for one in partitions(s, chosen)})
+            sources = Archives(archived(stores, chosen), seen)
+        else:
+            topics = Topics(self.communities_topic, self.events_topic)
+            settings = self.kafka(check=False)
+            try:
+                with connect(settings).admin():
+                    pass  # whoever refuses us is said now
+            except BrokerUnavailable as error:
+                say(f"{error}; the page waits for one", err=True)
+            sources = Live(settings, topics, seen, self.graph, since)
+        page = View(Queries(seen, sources, self.zone), access)
+        server = server_of(page)
+        with listening(self.host, self.port) as socket, sources.reading(page.publish):
+            shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
+            say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
+            server.run(sockets=[socket])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from stream_icd.commands.programs.options import checked_graph
 from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.methods.names.attributes import Tables
     from stream_icd.methods.names.names import Naming
 
@@ -32,40 +30,21 @@ GraphNames = Annotated[
     list[str] | None,
     Option(
         "--names",
-        metavar="[GRAPH=]FILE|topic",
+        metavar="[GRAPH=]FILE",
         help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
         "Parquet, with the column node and one for each attribute, such as country. If there are "
-        "several graphs, name that of each table, as in as733=countries.csv; may be repeated. "
-        "topic: by icd.attributes.v1, where attributes may change.",
+        "several graphs, name that of each table, as in as733=countries.csv; may be repeated.",
     ),
 ]
 
 
-TOPIC = Path("topic")
-"""`--names topic`; a file of this name is given with its folder, as `/data/topic`."""
-
-
-@contextmanager
-def naming_by(
-    names: list[str] | None, settings: Callable[[], KafkaSettings], graph: str | None = None
-) -> Iterator[Naming | None]:
-    """Give what names communities, by tables or by the topic; None without `--names`.
-
-    Of the topic (only then, `settings` is called), attributes of the graph, or of all, are kept up
-    to date during the block. Raises what `tables_of` or `following_attributes` does.
-    """
+def naming_by(names: list[str] | None, graph: str | None = None) -> Naming | None:
+    """Return what names communities, by tables; None without `--names`. Raises as `tables_of`."""
     if not names:
-        yield None
-        return
+        return None
     from stream_icd.methods.names.names import Naming
 
-    if names != [str(TOPIC)]:
-        yield Naming(tables_of(names, graph))
-        return
-    from stream_icd.streaming.subscribers.attributes import following_attributes
-
-    with following_attributes(settings(), graph) as attributes:
-        yield Naming(attributes)
+    return Naming(tables_of(names, graph))
 
 
 def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
@@ -89,8 +68,6 @@ def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
                 f"{'this graph' if of else 'no graph in particular'} already; give each graph one, "
                 "as in --names as733=countries.csv"
             )
-        if str(TOPIC) in (name, *names[:-1]):
-            raise BadSettings("--names topic has the attributes of all graphs: give no file")
         found[of] = path(file)
     if None in found and len(found) > 1:
         raise BadSettings(

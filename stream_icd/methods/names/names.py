@@ -18,7 +18,6 @@ from stream_icd.methods.names.attributes import (
     UNKNOWN,
     Attribute,
     Attributes,
-    LiveAttributes,
     Tables,
     of_which_graph,
 )
@@ -320,9 +319,9 @@ NOTHING = WindowNames()
 
 
 class Naming:
-    """Names communities, window after window, by attributes of nodes that may change."""
+    """Names communities, window after window, by attributes of nodes."""
 
-    def __init__(self, attributes: Tables | LiveAttributes) -> None:
+    def __init__(self, attributes: Tables) -> None:
         self.attributes = attributes
         self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
         self.found = False  # whether a node of any window had an attribute
@@ -335,17 +334,16 @@ class Naming:
     @property
     def is_of_none(self) -> bool:
         """Whether several graphs came, and a table does not say which of them it belongs to."""
-        return isinstance(self.attributes, Tables) and self.attributes.trouble != ""
+        return self.attributes.trouble != ""
 
     def check_graphs(self, graphs: Collection[str]) -> None:
         """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
-        tables = self.attributes
-        if isinstance(tables, Tables) and tables.needs_one_graph and len(graphs) > 1:
+        if self.attributes.needs_one_graph and len(graphs) > 1:
             raise BadSettings(of_which_graph(graphs))
 
     def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""
-        attributes = self.attributes.of_graph(graph, nodes.type)
+        attributes = self.attributes.of_graph(graph)
         if attributes is None:
             return None
         try:
@@ -358,7 +356,7 @@ class Naming:
 
     def attribute(self, graph: str, nodes: pa.Array, name: str) -> Attribute | None:
         """Return an attribute of some nodes; None if the graph has none of this name."""
-        attributes = self.attributes.of_graph(graph, nodes.type)
+        attributes = self.attributes.of_graph(graph)
         if attributes is None or name not in attributes.names or self.other_ids:
             return None
         return attributes.of_nodes(nodes)[attributes.names.index(name)]

@@ -41,7 +41,6 @@ def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_p
         (["{0}", "{0}"], "already; give each graph one"),
         (["a={0}", "a={0}"], "a table of this graph already"),
         (["a={0}", "{0}"], "does not say to which graph it belongs"),
-        (["topic", "a={0}"], "--names topic has the attributes of all graphs"),
     ],
 )
 def test_tables_that_do_not_fit_together_are_refused(

@@ -26,7 +26,7 @@ from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import MOST_LISTED
 from stream_icd.interfaces.view.report import write_html
 from stream_icd.interfaces.view.web.access import access_for
-from stream_icd.methods.names.attributes import LiveAttributes, Tables, attributes_of
+from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.windows import (
@@ -1009,10 +1009,8 @@ def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
 
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
-    classes = LiveAttributes()
-    for node in range(60):
-        classes.take("g", str(node), {"class": "PC" if node < 30 else "MP"})
-    everything = AllSeries(naming=Naming(classes))
+    classes = attributes_of(pa.array(range(60)), {"class": np.repeat(["PC", "MP"], 30)})
+    everything = AllSeries(naming=Naming(Tables({"g": classes})))
     for hour in range(3):
         everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
         everything.add(renamed(window(hour, np.repeat([0, 1, 2], 20)), "no classes"), ORIGIN)

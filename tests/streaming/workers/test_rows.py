@@ -26,7 +26,7 @@ from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMBERS, create_topics
-from stream_icd.methods.names.attributes import LiveAttributes
+from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.budget import MemorySettings
@@ -185,20 +185,22 @@ def test_a_probability_is_written_again_once_it_differs(memory: Broker, topics: 
 def test_a_community_with_another_name_is_written_again(memory: Broker, topics: Topics) -> None:
     (one,) = with_ids("g", 1)
     again = replace(one, snapshot_id="g/1", window=with_ids("g", 2)[1].window)
-    attributes = LiveAttributes(clock=lambda: 0.0)
-    for node in one.nodes.to_pylist():
-        country = "US" if one.labels[node] == 0 else f"C{node}"
-        attributes.take("g", str(node), {"country": country})
-    runner = writer(memory, topics[1], naming=Naming(attributes))
+    countries = ["US" if label == 0 else f"C{at}" for at, label in enumerate(one.labels)]
+    moved = ["FR" if country == "US" else country for country in countries]
+    before, after = (
+        writer(memory, topics[1], naming=naming_of(one, values)) for values in (countries, moved)
+    )
     first, second = sent(memory, topics[0], [one, again])
-    work(memory, runner, [first])
+    work(memory, before, [first])
     named = {row.name for row in rows_in(held(memory, topics[1])) if row and row.community_id == 0}
     assert named == {"US"}
-    for node in np.flatnonzero(one.labels == 0).tolist():
-        attributes.take("g", str(node), {"country": "FR"})
-    rows = work(memory, runner, [second])
+    rows = work(memory, after, [second])  # it was started anew with another table
     assert len(rows) == int((one.labels == 0).sum())
     assert {json.loads(row.value or b"")["name"] for row in rows} == {"FR"}
+
+
+def naming_of(result: Communities, countries: list[str]) -> Naming:
+    return Naming(Tables({"g": attributes_of(result.nodes, {"country": countries})}))
 
 
 def test_node_ids_may_be_text(memory: Broker, topics: Topics) -> None:
