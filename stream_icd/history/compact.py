@@ -45,7 +45,7 @@ large graph is a single row."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Compaction:
+class Compaction:
     """What was, or would be, done to one day."""
 
     partition: Partition
@@ -61,7 +61,7 @@ def compact(
     graph: str | None = None,
     dry_run: bool = False,
     today: date = date.max,
-) -> Iterator[_Compaction]:
+) -> Iterator[Compaction]:
     """Merge the files of each day before `before`; yield each day that needed it.
 
     Windows that arrive later are merged by the next run. Temporary files of `today` may still be in
@@ -81,13 +81,13 @@ def compact(
                     yield done
 
 
-def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> _Compaction:
+def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> Compaction:
     files, windows = data_files(store, partition), read_partition(store, partition)
     wanted = {}
     for part in _parts(sorted(windows, key=attrgetter("order"))):
         name = compacted_file((noted.identity, noted.received) for noted in part)
         wanted[f"{partition.folder}/{name}"] = part
-    done = _Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
+    done = Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
     for path, part in wanted.items():

@@ -45,7 +45,7 @@ class Update:
         return members
 
 
-class _PredictsNext(Protocol):
+class PredictsNext(Protocol):
     """What is needed of an estimator."""
 
     def predict_next(
@@ -63,7 +63,7 @@ class UpdatedGraph:
     n_updates: int = 0
 
     def updated(
-        self, estimator: _PredictsNext, add: Iterable[Any], remove: Iterable[Any]
+        self, estimator: PredictsNext, add: Iterable[Any], remove: Iterable[Any]
     ) -> tuple[UpdatedGraph, Update]:
         """Return the graph after removals and additions, in this order, and what changed.
 

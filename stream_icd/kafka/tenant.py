@@ -60,7 +60,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class _TenantAdmin:
+class TenantAdmin:
     """Implements the port's Admin."""
 
     _admin: Admin
@@ -173,7 +173,7 @@ class _Told:
 
 
 @dataclass(slots=True)
-class _TenantMember(TenantReader):
+class TenantMember(TenantReader):
     """Implements the port's Member."""
 
     _reader: Member
@@ -202,7 +202,7 @@ class _TenantMember(TenantReader):
 
 
 @dataclass(slots=True)
-class _TenantProducer:
+class TenantProducer:
     """Implements the port's Producer."""
 
     _producer: Producer
@@ -216,7 +216,7 @@ class _TenantProducer:
 
 
 @dataclass(slots=True)
-class _TenantTransactionalProducer(_TenantProducer):
+class TenantTransactionalProducer(TenantProducer):
     """Implements the port's TransactionalProducer."""
 
     _producer: TransactionalProducer
@@ -244,20 +244,20 @@ class TenantBroker:
     _prefix: Prefix
 
     @contextmanager
-    def admin(self) -> Iterator[_TenantAdmin]:
+    def admin(self) -> Iterator[TenantAdmin]:
         with self._broker.admin() as admin:
-            yield _TenantAdmin(admin, self._prefix)
+            yield TenantAdmin(admin, self._prefix)
 
-    def producer(self) -> _TenantProducer:
-        return _TenantProducer(self._broker.producer(), self._prefix)
+    def producer(self) -> TenantProducer:
+        return TenantProducer(self._broker.producer(), self._prefix)
 
-    def transactional_producer(self, name: str) -> _TenantTransactionalProducer:
+    def transactional_producer(self, name: str) -> TenantTransactionalProducer:
         producer = self._broker.transactional_producer(self._prefix.text + name)
-        return _TenantTransactionalProducer(producer, self._prefix)
+        return TenantTransactionalProducer(producer, self._prefix)
 
     def reader(self, stop: Stop | None = None) -> TenantReader:
         return TenantReader(self._broker.reader(stop), self._prefix)
 
-    def member(self, group: str, max_records: int, stop: Stop) -> _TenantMember:
+    def member(self, group: str, max_records: int, stop: Stop) -> TenantMember:
         member = self._broker.member(self._prefix.text + group, max_records, stop)
-        return _TenantMember(member, self._prefix)
+        return TenantMember(member, self._prefix)

@@ -62,7 +62,7 @@ _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-class _ColumnKind(NamedTuple):
+class ColumnKind(NamedTuple):
     """The kind that holds all ids of a column; `auto` if there is none."""
 
     kind: IdKind
@@ -112,28 +112,28 @@ def form_of_ids(
     return IdForm("string", numeric, odd)
 
 
-def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
+def kind_of_column(ids: pa.ChunkedArray) -> ColumnKind:
     """Return `integer` if each id is a whole number, even if it is written as 1.0."""
     if pa.types.is_null(ids.type):
-        return _ColumnKind("auto")
+        return ColumnKind("auto")
     if not is_text(ids.type):
         is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return _ColumnKind("integer" if is_number else "string")
+        return ColumnKind("integer" if is_number else "string")
     text = _given(ids.combine_chunks().cast(pa.string()))
     if text.null_count == len(text):
-        return _ColumnKind("auto")
+        return ColumnKind("auto")
     if _as_integers(text) is not None:
-        return _ColumnKind("integer")
+        return ColumnKind("integer")
     text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
     if not len(text):
-        return _ColumnKind("auto")
+        return ColumnKind("auto")
     # A number that is too large to be exact is null here: it is refused, and the others are used.
     whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
     if pc.all(whole).as_py():
-        return _ColumnKind("integer")
+        return ColumnKind("integer")
     has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
     odd: str = text[pc.index(whole, False).as_py()].as_py()
-    return _ColumnKind("string", odd if has_integers else None)
+    return ColumnKind("string", odd if has_integers else None)
 
 
 def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:

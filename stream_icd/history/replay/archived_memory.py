@@ -33,7 +33,7 @@ _Beginnings = Sequence[ArchivedWindow]
 
 
 @dataclass(frozen=True, slots=True)
-class _ArchivedMemory:
+class ArchivedMemory:
     """The memory that a replay starts with, for each era of each graph."""
 
     store: Store
@@ -53,7 +53,7 @@ class _ArchivedMemory:
 
 def archived_memory(
     store: Store, selection: Selection, redetection: Redetection
-) -> _ArchivedMemory:
+) -> ArchivedMemory:
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, preferably of
@@ -76,7 +76,7 @@ def archived_memory(
                 memories[chain_name(graph, era)] = memory
             earlier += after
     earlier.sort(key=lambda window: window.order)
-    return _ArchivedMemory(store, beginnings, memories, earlier)
+    return ArchivedMemory(store, beginnings, memories, earlier)
 
 
 def _beginnings(store: Store, graph: str | None) -> dict[str, _Beginnings]:

@@ -122,7 +122,7 @@ def _named(graph: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class Attempt:
     """What is noted about one partition.
 
     Raises `TypeError` if a value has another type, or is no int64.
@@ -141,16 +141,16 @@ class _Attempt:
         if not all(isinstance(number, int) and abs(number) < 1 << 63 for number in numbers):
             raise TypeError(f"{numbers!r:.80} must be int64")
 
-    def ended(self, how: str, in_hand: int) -> _Attempt:
+    def ended(self, how: str, in_hand: int) -> Attempt:
         """The note after what was processed ended one more worker, in the same or another way;
         `in_hand` is how many records of the partition were in hand, if none was alone."""
         if self.offset < 0:
-            return _Attempt(left=in_hand)
+            return Attempt(left=in_hand)
         same = not self.how or self.how.partition(":")[0] == how.partition(":")[0]
         return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:MOST_TEXT])
 
 
-Notes = dict[TopicPartition, _Attempt]
+Notes = dict[TopicPartition, Attempt]
 
 
 def blames_record(error: BaseException) -> bool:
@@ -171,7 +171,7 @@ class Attempts:
     notes: WorkerNotes
     in_hand: int
     _since: Assignment = field(default_factory=dict)
-    _notes: Notes = field(default_factory=lambda: defaultdict(_Attempt))
+    _notes: Notes = field(default_factory=lambda: defaultdict(Attempt))
     _written: set[TopicPartition] = field(default_factory=set)
 
     def unknown(self, assignment: Assignment) -> Assignment:
@@ -182,7 +182,7 @@ class Attempts:
     def take_over(self, assignment: Assignment) -> None:
         """Read how the previous worker left each of these partitions."""
         read = self._read()
-        notes = {p: read.get(p, _Attempt()) for p in assignment}
+        notes = {p: read.get(p, Attempt()) for p in assignment}
         at_work = any(note.worker for note in notes.values())
         # At the embedded broker, a worker that lost its partition in a rebalance counts as crashed.
         members = members_of(self.notes.settings, self.notes.group) if at_work else {}
@@ -200,7 +200,7 @@ class Attempts:
 
     def clear(self, partition: TopicPartition) -> None:
         """Clear the suspicion: no record of the partition can have been in hand."""
-        self._notes[partition] = _Attempt()
+        self._notes[partition] = Attempt()
 
     def news(self, first: Mapping[TopicPartition, int], worker: str) -> Notes:
         """The notes to `write` before the records from `first` on are processed; usually none."""
@@ -213,16 +213,16 @@ class Attempts:
         self._notes |= news
         self._written |= news.keys()
 
-    def _facing(self, partition: TopicPartition, offset: int, worker: str) -> _Attempt:
+    def _facing(self, partition: TopicPartition, offset: int, worker: str) -> Attempt:
         note = self._notes[partition]
         if not note.left:
-            return _Attempt(worker)
+            return Attempt(worker)
         if note.offset == offset:
             return replace(note, worker=worker)
         # It may have been in hand when the first worker ended.
-        return _Attempt(worker, offset, ends=1, left=note.left)
+        return Attempt(worker, offset, ends=1, left=note.left)
 
-    def given_up(self, partitions: Iterable[TopicPartition]) -> _Attempt | None:
+    def given_up(self, partitions: Iterable[TopicPartition]) -> Attempt | None:
         """The note on the record in hand, if it has ended too many workers."""
         notes = (self._notes[partition] for partition in partitions)
         return next((note for note in notes if note.ends >= GIVEN_UP_AFTER), None)
@@ -240,7 +240,7 @@ class Attempts:
             note = self._notes[partition]
             if note.left:  # once the culprit is found, no other record is suspected
                 left = 0 if note.ends >= GIVEN_UP_AFTER else note.left - 1
-                self._notes[partition] = _Attempt(left=left)
+                self._notes[partition] = Attempt(left=left)
                 self._written.discard(partition)
 
     def end(self, ours: Partitions) -> None:
@@ -256,6 +256,6 @@ class Attempts:
         for partition, note in self.notes.read().items():
             if isinstance(partition, int):
                 with contextlib.suppress(TypeError):  # it is another kind of note
-                    read[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
+                    read[TopicPartition(self.notes.topic, partition)] = Attempt(**note)
         self.notes.close()
         return read

@@ -111,7 +111,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class Verdict:
     """The decision of the gate, why in one sentence, and all measures."""
 
     promote: bool
@@ -133,7 +133,7 @@ class _Compared:
         return Figure(name, *(unit * value for value in values))
 
 
-def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
+def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
@@ -142,7 +142,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
     `LEAST` windows prove nothing.
     """
     if len(paired) < LEAST:
-        return _Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
+        return Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
     compared_by = ((name, _compared(paired, name, rules, seed)) for name in _MEASURES)
     found = {name: means for name, means in compared_by if means is not None}
     figures = tuple(means.figure(*_MEASURES[name]) for name, means in found.items())
@@ -154,15 +154,15 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
     if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
-        return _Verdict(False, f"{broken} ({compared})", figures)
+        return Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
-        return _Verdict(True, f"better: {compared}", figures)
+        return Verdict(True, f"better: {compared}", figures)
     if nmi is not None and nmi.gain.low > rules.nmi_gain:
         agrees = f"NMI {100 * nmi.gain.mean:+.1f} points on {nmi.n_windows} labelled windows"
         if hidden.low > -margin / 2:
-            return _Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
-        return _Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
-    return _Verdict(False, f"not clearly better: {compared}", figures)
+            return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
+        return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
+    return Verdict(False, f"not clearly better: {compared}", figures)
 
 
 def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:

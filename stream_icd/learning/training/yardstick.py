@@ -38,7 +38,7 @@ WARM_UP = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class Judged:
     """How good the communities of one graph are; K is not given.
 
     Bits are saved, in a stream, by the communities of the window before, on the edges that it lacks
@@ -59,7 +59,7 @@ def judge(
     clock: Callable[[], float] = time.perf_counter,
     method: MethodChoice = "auto",
     remember: bool = True,
-) -> Iterator[tuple[_Judged, ...]]:
+) -> Iterator[tuple[Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
     Windows of a stream come in time order. They are found with the candidate's memory of the
@@ -90,13 +90,13 @@ class _Follower:
     memories: dict[str, Memory] = field(default_factory=dict)
     last: dict[str, tuple[pa.Array, Labels]] = field(default_factory=dict)
 
-    def alone(self, graph: LabelledGraph) -> _Judged:
+    def alone(self, graph: LabelledGraph) -> Judged:
         """Judge the communities of a graph of no stream."""
         found, seconds = self._found_alone(graph)
         bits = -description_length(comparable(graph.adjacency), found)
         return _judged(graph, found, seconds, bits)
 
-    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: Prepared) -> _Judged:
+    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: Prepared) -> Judged:
         """Judge the communities of the next window of its graph."""
         name, known = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
@@ -212,7 +212,7 @@ def compared_with_default(
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = model, open_model(DEFAULT).model
-    judged = list[tuple[_Judged, _Judged]]()
+    judged = list[tuple[Judged, Judged]]()
     for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
         if number >= len(before):
             judged.append((ours, default))
@@ -221,7 +221,7 @@ def compared_with_default(
 
 
 def against_default(
-    judged: Sequence[tuple[_Judged, _Judged]], method: Method = "bp", *, memory: bool
+    judged: Sequence[tuple[Judged, Judged]], method: Method = "bp", *, memory: bool
 ) -> list[Comparison]:
     """Compare a model, of this method, with the shipped `default`; the first comparison decides.
 
@@ -257,8 +257,8 @@ def verdict(compared: Sequence[Comparison]) -> str:
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
 
 
-def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
+def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:
     if graph.labels is None:
-        return _Judged(bits, labels, seconds)
+        return Judged(bits, labels, seconds)
     both = of_known(graph.labels, labels)
-    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))
+    return Judged(bits, labels, seconds, ami(*both), nmi(*both))

@@ -61,7 +61,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
+class Apart:
     """How well the edges tell the community from the nearest one: that of the least `bits`.
 
     `bits` is how many bits more the edges need if the two are one community: the strength of a
@@ -106,7 +106,7 @@ class CommunityExplanation:
     last_seen: datetime | None
     before: tuple[Place, ...] | None
     after: tuple[Place, ...] | None
-    apart: _Apart | None
+    apart: Apart | None
     links: tuple[Link, ...]
     reach: datetime
     horizon: float
@@ -154,7 +154,7 @@ class CommunityExplanation:
             parts.append(f"{rest:,} elsewhere")
         return ", ".join(parts)
 
-    def _about(self, apart: _Apart, nearest: str) -> Iterator[str]:
+    def _about(self, apart: Apart, nearest: str) -> Iterator[str]:
         inside = apart.inside + apart.inside_nearest
         yield f"Nearest to it is {nearest}."
         yield (
@@ -202,7 +202,7 @@ def explain_community(
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
     earlier = [window for window in seen if window is not newest]
     members, then = newest.members_of(community), seen[0].members_of(community)
-    apart: _Apart | None = None
+    apart: Apart | None = None
     links: tuple[Link, ...] = ()
     most: tuple[Member, ...] = ()
     if len(members):
@@ -240,7 +240,7 @@ def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...
 
 def _held(
     community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[_Apart | None, tuple[Link, ...], tuple[Member, ...]]:
+) -> tuple[Apart | None, tuple[Link, ...], tuple[Member, ...]]:
     ids, labels = np.unique(newest.communities, return_inverse=True)
     me = int(np.searchsorted(ids, community))
     k, n = len(ids), len(labels)
@@ -268,7 +268,7 @@ def _held(
     nearest = near[np.argmin(lost)]
     joint = np.append(volume, volume[me] + volume[nearest])
     *rates, united = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
-    apart = _Apart(
+    apart = Apart(
         nearest=int(ids[nearest]),
         bits=float(lost.min()),
         inside=float(within[me] * (rates[me] - united)),

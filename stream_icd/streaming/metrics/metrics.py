@@ -39,7 +39,7 @@ _PUBLISH = "publish"
 """The stage after processing: results are published, offsets committed."""
 
 
-class _LastPoll(NamedTuple):
+class LastPoll(NamedTuple):
     """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
 
     at: float  # on the clock; before the first poll, when the loop started
@@ -54,13 +54,13 @@ class Health:
     max_poll_interval_s: float  # without a poll for this long, a loop hangs, or was removed
     session_timeout_s: float  # without an answer for this long, the broker is unavailable
     clock: Callable[[], float] = time.monotonic
-    last_polls: dict[str, _LastPoll] = field(default_factory=dict)  # by topic
+    last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
     start: Outage = field(default_factory=Outage)  # of the broker, while the worker starts
 
     def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
         """Note a poll of the loop on this topic; the first time, before it begins."""
-        self.last_polls[topic] = _LastPoll(self.clock(), generation, silence_s)
+        self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
         """Return why this process should be restarted; empty if it should not."""
@@ -242,7 +242,7 @@ class Metrics:
 
     def watch(
         self, topic: str, group: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
-    ) -> _Loop:
+    ) -> Loop:
         """Return the watcher for the consumer of `topic` in `group`; begin its counters at 0.
 
         Args:
@@ -256,11 +256,11 @@ class Metrics:
             self.dead_letters.labels(group, topic, stage, exception)
         if graph is not None:
             self.snapshots.labels(group, topic, self.graph(graph.encode()))
-        return _Loop(self, topic, group, None if graph is None else graph.encode())
+        return Loop(self, topic, group, None if graph is None else graph.encode())
 
 
 @dataclass(slots=True, eq=False)
-class _Loop(Watcher):
+class Loop(Watcher):
     """The watcher of one topic's consumer, which processes the graph with this key, or all."""
 
     metrics: Metrics

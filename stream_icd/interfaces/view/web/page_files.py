@@ -20,7 +20,7 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _PageFile:
+class PageFile:
     """A file as it is served: its bytes, these with gzip, its media type and its `ETag`."""
 
     content: bytes
@@ -30,13 +30,13 @@ class _PageFile:
 
 
 @cache
-def page_files() -> dict[str, _PageFile]:
+def page_files() -> dict[str, PageFile]:
     """Return all files of the page by path; `index.html` also as the empty path."""
     by_path = dict(_below(files("stream_icd.interfaces.view") / "page", ""))
     return {**by_path, "": by_path["index.html"]}
 
 
-def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, _PageFile]]:
+def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
     for path in folder.iterdir():
         name = f"{prefix}{path.name}"
         if path.is_dir():
@@ -44,4 +44,4 @@ def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, _PageFile]]:
         elif (suffix := f".{name.rpartition('.')[2]}") in TYPES:
             content = path.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            yield name, _PageFile(content, gzip.compress(content, 6, mtime=0), TYPES[suffix], tag)
+            yield name, PageFile(content, gzip.compress(content, 6, mtime=0), TYPES[suffix], tag)

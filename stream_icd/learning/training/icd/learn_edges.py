@@ -79,7 +79,7 @@ LAYERS = ("first", "first_bias", "second", "second_bias", "last")
 
 
 @dataclass(frozen=True, slots=True)
-class _LearnedRound:
+class LearnedRound:
     """The cross entropy of an edge in a round, nats: before anything was learned, and kept.
 
     It is that of the validation graphs, or without any, of those that were learned from.
@@ -95,7 +95,7 @@ class LearnedEdges:
     """The weights of the encoder, and how they were learned."""
 
     weights: Weights
-    rounds: tuple[_LearnedRound, ...]
+    rounds: tuple[LearnedRound, ...]
     n_examples: int  # edges with two labelled ends, without those of the validation
 
     @property
@@ -343,7 +343,7 @@ def _learn_round(
     rng: np.random.Generator,
     time_of_round: _Time,
     on_step: Callable[[int, int], None],
-) -> _LearnedRound:
+) -> LearnedRound:
     """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
@@ -378,7 +378,7 @@ def _learn_round(
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
     _write(_layers(best, weights, number), weights, number)
-    return _LearnedRound(before, least, step)
+    return LearnedRound(before, least, step)
 
 
 def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:

@@ -173,16 +173,16 @@ def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
     return csr_array((weights[graph.number], graph.indices, graph.indptr), shape=shape)
 
 
-class _Workspace(NamedTuple):
+class Workspace(NamedTuple):
     """Arrays that each round overwrites: to get them from the system takes a fifth of the time."""
 
     two: Floats32  # (2, n, width): a hop and the one before
     columns: Floats32  # (n_columns, E)
 
 
-def workspace(graph: EdgeGraph, width: int) -> _Workspace:
+def workspace(graph: EdgeGraph, width: int) -> Workspace:
     """Room for the rounds on a graph."""
-    return _Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
+    return Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
 
 
 def _two(graph: EdgeGraph, width: int) -> Floats32:
@@ -194,7 +194,7 @@ def edge_columns(
     features: SparsePlusRankOne,
     log_odds: Floats32,
     number: int,
-    work: _Workspace,
+    work: Workspace,
     threads: int = 1,
 ) -> Floats32:
     """`COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
