@@ -51,9 +51,7 @@ class ArchivedMemory:
         return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
 
 
-def archived_memory(
-    store: Store, selection: Selection, redetection: Redetection
-) -> ArchivedMemory:
+def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, preferably of
