@@ -2,7 +2,7 @@
 
     python -m benchmarks.cdlib_events --data as733.parquet [--seeds 10] [--days 150]
 
-CDlib is in the extras `bench` and `dev`. Writes the last section of docs/tracking.md.
+CDlib is in the extras `bench` and `dev`. Writes the last section of docs/measured/tracking.md.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def main() -> None:
         why_section(windows),
         seconds_section(planted[TRUE], internet),
     ]
-    write_section("tracking.md", "cdlib_events.py", "\n".join([*sections, measured_at()]))
+    write_section("measured/tracking.md", "cdlib_events.py", "\n".join([*sections, measured_at()]))
 
 
 def as_planted(graph: PlantedGraph, _: np.random.Generator) -> Labels:

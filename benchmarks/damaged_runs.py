@@ -5,7 +5,7 @@
 A run is of days of the Internet that begin with one that lacks most of the nodes of the day before,
 until there is a whole one again. Nodes of the last whole day before the run and the first one after
 it should have the same id on both. A stream without the days of the run tells what changes anyway.
-Writes a table of docs/stream_memory.md.
+Writes a table of docs/measured/stream_memory.md.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main() -> None:
     rows = [row_of(run, model) for run in runs(days)]
     table = "\n".join([HEADING, *rows, ""])
     print(table)
-    write_section("stream_memory.md", "damaged_runs.py", table)
+    write_section("measured/stream_memory.md", "damaged_runs.py", table)
 
 
 if __name__ == "__main__":

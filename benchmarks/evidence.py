@@ -3,7 +3,7 @@
     python -m benchmarks.evidence --data FOLDER
 
 Test seeds only; the thresholds were settled on seeds below 1000. Writes its section of
-docs/evidence.md.
+docs/measured/evidence.md.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def main() -> None:
         ms = " | ".join(f"{1000 * one:.1f}" for one in np.median(seconds, axis=0))
         rows.append(f"| {name} | {n_graphs} | {counts} | {bits:,.0f} | {ms} |\n")
         Console().print(rows[-1], end="", markup=False, soft_wrap=True)
-    write_section("evidence.md", "evidence.py", HEAD + "".join(rows) + "\n" + measured_at())
+    table = HEAD + "".join(rows)
+    write_section("measured/evidence.md", "evidence.py", table + "\n" + measured_at())
 
 
 def _kinds(folder: Path) -> Iterator[tuple[str, int, Draw]]:

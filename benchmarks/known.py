@@ -3,7 +3,7 @@
     python -m benchmarks.known
 
 LFR graphs that nothing was chosen on, model `default`: bp with K unknown, and K-means (icd), whose
-seeds they are, with K given. Writes its section of docs/python.md.
+seeds they are, with K given. Writes its section of docs/measured/known.md.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
             cells.append(f"{fixed:.1f}; {prior:.1f}" if share else f"{fixed:.1f}")
         table += f"| {name} | {' | '.join(cells)} |\n"
     print(table)
-    write_section("python.md", "known.py", table + "\n" + measured_at())
+    write_section("measured/known.md", "known.py", table + "\n" + measured_at())
 
 
 if __name__ == "__main__":

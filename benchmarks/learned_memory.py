@@ -4,7 +4,7 @@
 
 FOLDER holds labelled/. The labels of the first half teach as `consume retrain` does it; K is
 unknown in the second half, which is followed with what memory keeps of the first, and anew. Writes
-a section of docs/stream_memory.md.
+a section of docs/measured/stream_memory.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import finding
 
 STREAMS = ("hospital", "un_votes", "ants_1", "workplace_hours", "basketball_weeks", "brain")
-PAGE = "stream_memory.md"
+PAGE = "measured/stream_memory.md"
 
 DECAY = 0.9
 """Of the plain sum beside which memory is shown."""

@@ -3,7 +3,7 @@
     python -m benchmarks.models --data FOLDER
 
 NMI in percent where the communities are known, else modularity in percent; and the CPU time of the
-default model and of none. Writes its section of docs/models.md.
+default model and of none. Writes its section of docs/measured/models.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
             measured_at(),
         ]
     )
-    write_section("models.md", "models.py", text)
+    write_section("measured/models.md", "models.py", text)
 
 
 def _data_sets(folder: Path) -> Iterator[DataSet]:

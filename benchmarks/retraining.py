@@ -6,7 +6,8 @@
 Retraining has no labels here; only the oracle and the score do. Settings are those of
 `stream-icd retrain`, unless the page says otherwise. Each figure is kept in FILE (JSON lines) as
 soon as it is known; a run that was ended goes on from there. Each part writes its section of
-docs/retraining.md. Choices were made on the seeds of `--validation`; test seeds are reported.
+docs/measured/retraining.md. Choices were made on the seeds of `--validation`; test seeds are
+reported.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def main() -> None:
         draw = None
     print(table)
     if not options.validation:
-        write_section("retraining.md", f"retraining.py {options.part}", table)
+        write_section("measured/retraining.md", f"retraining.py {options.part}", table)
         if draw is not None:
             draw()
 

@@ -6,7 +6,7 @@
 LFR graphs of 5,000 nodes, mixing .6. Curves: labelled windows whose communities are independent.
 Hindsight: windows of a stream in which 2 % of the nodes move, without labels. Single graphs of
 other seeds show what was learned: AMI with their communities. Each part prints a table of
-docs/retraining.md.
+docs/measured/retraining.md.
 """
 
 from __future__ import annotations

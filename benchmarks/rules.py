@@ -3,7 +3,8 @@
     python -m benchmarks.rules --data FOLDER [--seeds 2]
 
 FOLDER holds labelled/ and as733.parquet. A rule is left out by putting something in its place that
-does nothing. Only streams and seeds for choosing are used. Writes a section of docs/method.md.
+does nothing. Only streams and seeds for choosing are used. Writes a section of
+docs/measured/rules.md.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def main() -> None:
             print(name, *f1, seen, flush=True)
         found = compare_rules(rules, options.data, options.seeds, STREAMS)
     table = HEAD.format(seeds=options.seeds) + cost_table(found)
-    write_section("method.md", "rules.py", f"{table}{events}\n{measured_at()}")
+    write_section("measured/rules.md", "rules.py", f"{table}{events}\n{measured_at()}")
 
 
 def _without(name: str) -> Callable[..., Remembered]:

@@ -3,7 +3,7 @@
     python -m benchmarks.search_rules --data FOLDER [--seeds 6]
 
 FOLDER holds as733.parquet and labelled/. A rule is left out by putting something in its place that
-does nothing. Planted graphs have seeds for choosing. Writes a section of docs/method.md.
+does nothing. Planted graphs have seeds for choosing. Writes a section of docs/measured/rules.md.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RULES: dict[str, dict[str, Any]] = {
 """What stands in for each rule, by what it replaces."""
 
 HEAD = """AMI without it, mean of {seeds} seeds ± standard deviation. *A* and *B*: the halves of
-the twenty labelled graphs of [detection.md](measured/detection.md). *LFR .7*: two graphs of 5,000
+the twenty labelled graphs of [detection.md](detection.md). *LFR .7*: two graphs of 5,000
 nodes. *Other planted*: LFR of mixing .3 to .6, GN.
 
 """
@@ -81,7 +81,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     table = "\n".join([*rows, ""])
     text = f"{HEAD.format(seeds=options.seeds)}{table}\n{measured_at()}"
-    write_section("method.md", "search_rules.py", text)
+    write_section("measured/rules.md", "search_rules.py", text)
 
 
 def graphs_by_group(data: Path) -> dict[str, list[list[ClassifiedGraph]]]:

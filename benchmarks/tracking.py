@@ -2,7 +2,7 @@
 
     python -m benchmarks.tracking [--data as733.parquet] [--seeds 10]
 
-Writes its sections of docs/tracking.md.
+Writes its sections of docs/measured/tracking.md.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def main() -> None:
     chosen = options.parse_args()
     planted = score(chosen.seeds, lambda graph, _: graph.communities)
     parts = planted_section(planted, chosen.seeds), noise_section(chosen.seeds), measured_at()
-    write_section("tracking.md", "tracking.py", "\n".join(parts))
+    write_section("measured/tracking.md", "tracking.py", "\n".join(parts))
     if chosen.data is not None:
         text = f"{internet_section(chosen.data)}\n{measured_at()}"
-        write_section("tracking.md", "tracking.py internet", text)
+        write_section("measured/tracking.md", "tracking.py internet", text)
 
 
 def score(seeds: int, detect: Detect, mixing: float = 0.3) -> Scores:

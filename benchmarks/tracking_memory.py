@@ -3,8 +3,8 @@
     python -m benchmarks.tracking_memory --data as733.parquet [--seeds 5] [--days 180]
     python -m benchmarks.tracking_memory --data as733.parquet --only internet
 
-Writes docs/alluvial.png and a section of docs/tracking.md. Choices were made on seeds below 100;
-reported are seeds from 9000 on.
+Writes docs/alluvial.png and a section of docs/measured/tracking.md. Choices were made on seeds
+below 100; reported are seeds from 9000 on.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.only != "internet":
         text = f"{graphs_section(chosen.seeds)}\n{measured_at()}"
-        write_section("tracking.md", "tracking_memory", text)
+        write_section("measured/tracking.md", "tracking_memory", text)
     if chosen.only != "graphs":
         text = f"{internet_section(chosen.data, chosen.days)}\n{measured_at()}"
-        write_section("tracking.md", "tracking_memory internet", text)
+        write_section("measured/tracking.md", "tracking_memory internet", text)
 
 
 @dataclass(frozen=True)
@@ -289,10 +289,10 @@ GRAPHS = """## In graphs, with memory
 
 The same events in graphs, whose communities must first be found: {n_seeds} streams of {n_steps}
 drifting LFR graphs, seeds from {first} on, K unknown, the parameters of
-[memory](measured/memory.md). Events that are not tangled, from window {settled} on; the last column
+[memory](memory.md). Events that are not tangled, from window {settled} on; the last column
 counts all windows. An event counts as found if it is reported in its window or the next one. *On
 time*: of the events reported within {latest} windows, those reported in their window or the next
-one. Each window is detected alone, or with [memory](measured/memory.md); then communities are
+one. Each window is detected alone, or with [memory](memory.md); then communities are
 matched by their nodes, or have the ids of memory:
 
 μ | nodes | detection | precision | recall | F1 | on time | F1, all windows
@@ -319,7 +319,7 @@ churn per day | {churn}
 churn per day, best renaming | {least}
 {kinds}
 
-![The communities of {month} days, each day alone and with memory](alluvial.png)
+![The communities of {month} days, each day alone and with memory](../alluvial.png)
 
 {start} and the {rest} days after it, the last month without a missing day. Each column is a day,
 and each band a community; its height is the number of members. The most notable ones are coloured.

@@ -5,8 +5,8 @@
 Fills a topic of Apache Kafka, on this machine, with 6000 results of 5000 nodes whose communities
 drift, and serves them with `stream-icd view` in a process of its own. Then 50 tabs connect and a
 result is published every 0.25 s. The time of a result runs from the broker's acknowledgement until
-a tab has read its event. Writes a section of docs/view.md; the exit status is 1 when a tab missed a
-result.
+a tab has read its event. Writes a section of docs/measured/view.md; the exit status is 1 when a
+tab missed a result.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def main() -> int:
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         found = measure(settings, Path(folder), options.windows, options.live)
     print(section(found, ""), flush=True)
-    write_section("view.md", "view", section(found, machine.stamp()))
+    write_section("measured/view.md", "view", section(found, machine.stamp()))
     return int(found.missed > 0)
 
 

@@ -6,8 +6,8 @@ Publishes 700 results of 5,000 nodes whose communities drift to Apache Kafka on 
 them with `stream-icd view`, and opens the page in Chromium. Then results arrive: two a second;
 twenty a second for half a minute; an hour of one a second, ten times as fast; and one after the
 broker was killed and started again. The page itself notes when it drew each window. Writes a
-section of docs/view.md; the exit status is 1 when a bound is exceeded. Needs Debian's package
-chromium, and pip install playwright.
+section of docs/measured/view.md; the exit status is 1 when a bound is exceeded. Needs Debian's
+package chromium, and pip install playwright.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def main() -> int:
         found = measure(broker, Path(folder), options.windows, options.minutes)
     print(section(found, ""), flush=True)
     if not options.dry_run:
-        write_section("view.md", "view_browser", section(found, machine.stamp()))
+        write_section("measured/view.md", "view_browser", section(found, machine.stamp()))
     own = np.median(found.first["flow"][1]) - np.median(found.first[BLANK][1])
     late = own > FIRST_S or np.median(found.new) > NEW_S
     return int(bool(late))

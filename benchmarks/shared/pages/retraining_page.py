@@ -1,4 +1,4 @@
-"""What docs/retraining.md quotes: the table and the picture of streams, and the table of runs."""
+"""What docs/measured/retraining.md quotes: table and picture of streams, and the table of runs."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Modularity at one resolution γ finds communities of one scale, and each graph has its own. So local
 moves maximise modularity at several γ; only the first one moves single nodes, the others pieces of
 its communities, which are found once. Belief propagation follows, from the best partition.
-docs/method.md has the steps, and what each is worth.
+docs/method.md has the steps, docs/measured/rules.md what each is worth.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ BATCH, RATE = 2048, 0.01
 
 PASSES, _FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
 """Passes over the examples in each round, and limits of its steps. More passes learn few examples
-by heart (docs/retraining.md)."""
+by heart (docs/measured/retraining.md)."""
 
 _MOMENTS = 10
 """How often in a round the validation graphs are asked."""

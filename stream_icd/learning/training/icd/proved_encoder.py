@@ -25,8 +25,9 @@ from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
 
 _FEWEST_NEWEST, _MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
-"""Graphs that the encoder learns from, the newest. More large ones add little (docs/retraining.md);
-small ones teach together what one large one does, up to so many entries."""
+"""Graphs that the encoder learns from, the newest. More large ones add little
+(docs/measured/retraining.md); small ones teach together what one large one does, up to so many
+entries."""
 
 _FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
