@@ -12,10 +12,10 @@ under its own name; the broker is killed, ended in order or stands still. Settin
 nobody set. The detectors remember: a result depends on all windows of the graph before it. In the
 end, the results and the states in the memory topic are compared, byte for byte, with those of a
 detector that nothing happened to. Prints each fault, and the seed that repeats their order; writes
-a section of docs/guarantees.md after ten minutes or more. The exit status is 1 when a result or a
-state was lost, came twice, came out of order, or differs; `--keep FOLDER` then keeps what tells
-why: the detectors' logs, the results with their places, and the broker's folder, for Kafka's own
-`kafka-dump-log.sh --offsets-decoder`.
+a section of docs/measured/faults.md after ten minutes or more. The exit status is 1 when a result
+or a state was lost, came twice, came out of order, or differs; `--keep FOLDER` then keeps what
+tells why: the detectors' logs, the results with their places, and the broker's folder, for Kafka's
+own `kafka-dump-log.sh --offsets-decoder`.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def main() -> int:
     text = section(found, options.detectors)
     print(text)
     if options.minutes >= 10 and options.on == "one broker":
-        write_section("guarantees.md", "chaos.py", text)
+        write_section("measured/faults.md", "chaos.py", text)
     return int(not found.kept)
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.idle
     python -m benchmarks.idle --seconds 300
 
-Writes a table of docs/operating.md. It counts the processor time of each worker with its processes,
-so other programs on the machine change little.
+Writes a table of docs/measured/running.md. It counts the processor time of each worker with its
+processes, so other programs on the machine change little.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     heading = " | ".join(["broker", *(f"`{worker}`" for worker in WORKERS)])
     table = [heading, " | ".join(["---"] * (1 + len(WORKERS))), *rows, ""]
-    write_section("operating.md", "idle.py", "\n".join(table))
+    write_section("measured/running.md", "idle.py", "\n".join(table))
 
 
 if __name__ == "__main__":

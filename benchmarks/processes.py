@@ -9,9 +9,9 @@ alike; a rate counts from the first batch's results to the last one's. Interrupt
 with the runs that the file of `--keep` does not hold.
 
 Backlogs: AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then drifting LFR
-graphs, each as one graph and as six. Writes a section of docs/operating.md; the exit status is 1
-when results differ in one bit, or when other programs used more of the machine than the figures
-stand: then the old section stays.
+graphs, each as one graph and as six. Writes a section of docs/measured/running.md; the exit status
+is 1 when results differ in one bit, or when other programs used more of the machine than the
+figures stand: then the old section stays.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def main() -> int:
     lines += ["", "Written by `python -m benchmarks.processes`."]
     print("\n".join(lines))
     text = "\n".join((*lines, machine.stamp(), ""))
-    write_section("operating.md", "processes.py", text)
+    write_section("measured/running.md", "processes.py", text)
     results = {(run.backlog, run.memory, run.digest) for run in runs}
     return int(len(results) > len({(run.backlog, run.memory) for run in runs}))
 

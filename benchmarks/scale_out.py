@@ -6,7 +6,7 @@ Fills the six partitions of Apache Kafka, which runs on the same machine, with a
 graphs: AS days (SNAP's AS-733, in any form that `stream-icd produce as` reads), then LFR graphs.
 One detector and two detectors work it off in turns, so that a busy moment hits both alike; the
 group waits until all have joined, and a rate counts from the first batch's results to the last
-one's. Writes a section of docs/guarantees.md; the exit status is 1 when the results differ.
+one's. Writes a section of docs/measured/running.md; the exit status is 1 when the results differ.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def main() -> int:
     }
     print(*(row(name, runs) for name, runs in found.items()), sep="\n", flush=True)
     text = section(found, options.rounds, machine.stamp())
-    write_section("guarantees.md", "scale_out.py", text)
+    write_section("measured/running.md", "scale_out.py", text)
     results = [
         {run.fingerprints for runs in one.values() for run in runs} for one in found.values()
     ]

@@ -6,7 +6,7 @@ A detector works through batches without Kafka, each of one LFR graph (5,000 nod
 worker process, while the champion of a registry on disk changes again and again between `lfr` and
 `gn`, once as if a gate had promoted both for this graph, and once without a gate. The pause is the
 processor time of a batch with which the model changes, less that of a batch with which it does not:
-other work on the machine changes neither. Writes a section of docs/registry.md.
+other work on the machine changes neither. Writes a section of docs/measured/running.md.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def main() -> None:
     text = section(results)
     print(text)
     if not arguments.dry_run:
-        write_section("registry.md", "swap.py", f"{text}{machine.stamp()}\n")
+        write_section("measured/running.md", "swap.py", f"{text}{machine.stamp()}\n")
 
 
 if __name__ == "__main__":

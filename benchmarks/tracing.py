@@ -2,9 +2,9 @@
 
     python -m benchmarks.tracing
 
-Writes a table of docs/traces.md. The same records go through a runner without the code of traces,
-one with traces off and one with traces on (spans are made and dropped), in turn and many times.
-Times are processor times of this process; the figures are medians.
+Writes a table of docs/measured/running.md. The same records go through a runner without the code of
+traces, one with traces off and one with traces on (spans are made and dropped), in turn and many
+times. Times are processor times of this process; the figures are medians.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def main() -> None:
     heading = "work | µs a record | traces off | two equal runs | traces on"
     table = "\n".join([heading, "--- | --- | --- | --- | ---", *rows, ""])
     print(table)
-    write_section("traces.md", "tracing.py", table)
+    write_section("measured/running.md", "tracing.py", table)
 
 
 if __name__ == "__main__":

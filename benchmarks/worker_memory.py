@@ -4,7 +4,7 @@
 
 Sends graphs of 10,000 and 100,000 nodes and of five times as many edges, and their communities, to
 Apache Kafka on this machine, lets `stream-icd consume track` and `archive` read them, and writes
-the peaks of their resident memory to docs/deploy.md.
+the peaks of their resident memory to docs/measured/running.md.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def main() -> int:
         rows.append(f"{n:,} | {n_graphs} | {kind} | {found[0]:.0f} | {found[1]:.0f}")
         print(rows[-1], flush=True)
     head = ["nodes | graphs | ids | tracker, MiB | archive, MiB", "--- | --- | --- | --- | ---"]
-    write_section("deploy.md", "worker_memory", "\n".join([*head, *rows, ""]))
+    write_section("measured/running.md", "worker_memory", "\n".join([*head, *rows, ""]))
     return 0
 
 

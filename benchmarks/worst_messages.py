@@ -5,8 +5,9 @@
 
 Each case is a process of its own, warm before it starts. It prints the message's size, the
 processor time and the growth of the process's memory for that message alone, and the size of the
-state that a detector publishes with the result, and how many nodes it holds. docs/security.md
-quotes the table. The file also runs in the versions from before these faults were mended.
+state that a detector publishes with the result, and how many nodes it holds.
+docs/measured/faults.md quotes the table. The file also runs in the versions from before these
+faults were mended.
 """
 
 from __future__ import annotations

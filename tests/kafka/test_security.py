@@ -44,7 +44,8 @@ from tests.testbed.webhook import Webhook, webhook
 pytestmark = pytest.mark.kafka
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
-RIGHT = re.compile(r"^`([^`]+)` \| (\w+) `([^`]+)` \| ([\w, ]+)$", re.MULTILINE)
+PROGRAM = re.compile(r"^(`.+`) \| (.*) \| (.*) \|(.*)$", re.MULTILINE)
+OTHER_RIGHT = re.compile(r"(\w+) `([^`]+)` (\w+(?:, \w+)*)")
 N_SNAPSHOTS = 3
 
 
@@ -63,11 +64,17 @@ def secure() -> Iterator[SecureKafka]:
 
 def documented_rights(program: str) -> list[Right]:
     """What docs/security.md says that a program needs."""
-    table = DOCUMENT.read_text(encoding="utf-8")
+    section = DOCUMENT.read_text(encoding="utf-8").partition("## Rights")[2].partition("\n## ")[0]
+    (cells,) = [row[1:] for row in PROGRAM.findall(section) if f"`{program}`" in row[0].split(", ")]
+    read, write, other = cells
     rights = [
+        ("Topic", name, operation)
+        for operation, names in {"Read": read, "Write": write}.items()
+        for name in re.findall("`(.+?)`", names)
+    ]
+    rights += [
         (kind, name, operation)
-        for who, kind, name, operations in RIGHT.findall(table)
-        if who == program
+        for kind, name, operations in OTHER_RIGHT.findall(other)
         for operation in operations.split(", ")
     ]
     assert rights, f"docs/security.md has no rights of {program}"

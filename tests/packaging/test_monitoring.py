@@ -21,7 +21,7 @@ DASHBOARD: dict[str, Any] = json.loads(
     )
 )
 ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
-OPERATING = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 GROUPED = re.compile(
     r"by \(([\w, ]+)\) \((?:\w+\()*(stream_icd_\w+?)(?:_total|_bucket|_sum|_count|_info)?[{\[)]"
 )
@@ -87,14 +87,14 @@ def test_labels_asked_for_exist() -> None:
 @pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])
 def test_every_panel_is_explained(panel: dict[str, Any]) -> None:
     assert panel["description"]
-    assert f"| {panel['title']} |" in OPERATING
+    assert f"| {panel['title']} |" in METRICS
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_says_what_is_wrong_and_the_documents_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
     assert {"summary", "description"} == set(rule["annotations"])
-    assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in OPERATING
+    assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in METRICS
 
 
 def test_panels_do_not_overlap() -> None:

@@ -81,7 +81,7 @@ def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.Monkey
     ):
         assert line in text.splitlines()
     assert all(f'outcome="{outcome}"' in text for outcome in OUTCOMES)
-    documented = (Path(__file__).parents[3] / "docs" / "operating.md").read_text(encoding="utf-8")
+    documented = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
     for name in re.findall(r"^# TYPE (stream_icd_\w+)", text, re.MULTILINE):
         assert f"| `{name}` |" in documented or name.endswith("_created")
 
