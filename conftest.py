@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def _open(name: str) -> Iterator[brokers.Broker]:
         with brokers.OPENERS[name]() as broker:
             yield broker
     except brokers.UNAVAILABLE as error:
-        if name == "kafka" and brokers.kafka_is_required():
+        if "kafka" in name and brokers.kafka_is_required():
             pytest.fail(str(error))
         pytest.skip(str(error))
 
@@ -155,8 +156,21 @@ def embedded() -> Iterator[brokers.Broker]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[brokers.Broker]:
-    """Apache Kafka itself, one for the whole run."""
+def kafka_server() -> Iterator[brokers.Broker]:
+    """Apache Kafka itself, one for the whole run: take `kafka`, for which it is awake."""
+    yield from _open("sleeping kafka")
+
+
+@pytest.fixture
+def kafka(kafka_server: brokers.Broker) -> Iterator[brokers.Broker]:
+    """Apache Kafka; between the tests of it, its server sleeps: idle, it would use most of all."""
+    with nullcontext() if kafka_server.node is None else kafka_server.node.awake():
+        yield kafka_server
+
+
+@pytest.fixture
+def mortal_kafka() -> Iterator[brokers.Broker]:
+    """Apache Kafka of a test's own, which may kill it."""
     yield from _open("kafka")
 
 
@@ -165,8 +179,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "broker" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("brokers")
         names = ("embedded", "kafka") if mark is None else mark.args
-        marks = {"kafka": [pytest.mark.kafka]}
-        chosen = [pytest.param(name, marks=marks.get(name, ())) for name in names]
+        chosen = [
+            pytest.param(name, marks=[pytest.mark.kafka] if "kafka" in name else ())
+            for name in names
+        ]
         metafunc.parametrize("broker", chosen, indirect=True)
 
 

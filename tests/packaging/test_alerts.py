@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,8 @@ LATEST = 125
 Labels = dict[str, str]
 Fired = tuple[str, Labels, str, str]
 """An alert: name, labels, summary, description."""
+Series = dict[str, list[str]]
+"""Values of each series by the minute, `_` where there was none."""
 
 
 def promtool(*arguments: str, folder: Path = PROMETHEUS) -> None:
@@ -381,6 +384,13 @@ def scores_long(_minute: int, retrainer: Retrainer) -> None:
     retrainer.begins("score")
 
 
+NOBODY: Fired = (
+    "StreamIcdWorkerGone",
+    {"severity": "critical", "job": "stream-icd"},
+    "A worker does not answer.",
+    "Prometheus gets no metrics from any worker; snapshots wait unless another member took its "
+    "partitions.",
+)
 STOPPED: Fired = (
     "StreamIcdRetrainingStopped",
     {"severity": "warning", "job": "stream-icd", "instance": "r"},
@@ -406,10 +416,10 @@ ROUNDS: dict[str, tuple[Callable[[int, Retrainer], None], list[Fired]]] = {
     "learns long": (learns_long, []),
     "scores long": (scores_long, []),
 }
-ALERTS: list[str] = [
-    rule["alert"]
-    for rule in yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"][0]["rules"]
-]
+RULES = (PROMETHEUS / "alerts.yml").read_text("utf-8")
+ALERTS: list[str] = [rule["alert"] for rule in yaml.safe_load(RULES)["groups"][0]["rules"]]
+READ = set(re.findall(r"stream_icd_\w+", RULES))
+"""The metrics that alerts read."""
 
 
 @needs_promtool
@@ -420,71 +430,35 @@ def test_prometheus_accepts_its_files(arguments: tuple[str, ...]) -> None:
     promtool(*arguments)
 
 
-@needs_promtool
-@pytest.mark.parametrize("name", SCENES)
-def test_a_fault_fires_its_alert_and_no_other(name: str, tmp_path: Path) -> None:
-    scene, fired = SCENES[name]
-    check(scraped(scene, Worker()), fired, tmp_path)
+def cases() -> Iterator[tuple[str, Series, list[Fired]]]:
+    """What happens, what Prometheus sees of it, and the alerts that fire."""
+    usually = scraped(usual, Worker())
+    for name, (scene, fired) in SCENES.items():
+        yield name, scraped(scene, Worker()), fired
+    for name, (acts, fired) in ROUNDS.items():
+        yield f"a retrainer: {name}", usually | scraped_retrainer(acts), fired
+
+    tracker = scraped(usual, Worker("b", model=None))
+    yield "a detector and a tracker", usually | tracker, []
+    other_model = scraped(usual, Worker("b", "as@2"))
+    yield "two models in a group", usually | other_model, [TWO_MODELS]
+    other_group = scraped(usual, Worker("b", "as@2", "detect-as733"))
+    yield "two groups with a model each", usually | other_group, []
+    yield "only a tracker", scraped(usual, Worker(model=None)), [NO_DETECTOR]
+    yield "no worker at all", {}, [NOBODY, NO_DETECTOR]
+
+    working = scraped(usual, Worker("b")) | scraped(usual, Worker("c", None, group="archive"))
+    yield "stuck beside workers that work", scraped(stuck, Worker()) | working, [NOTHING_PROCESSED]
+    four = [scraped(replaced, Worker(instance)) for instance in "abcd"]
+    yield "one of four starts again", four[0] | four[1] | four[2] | four[3], []
+    follower = Worker()
+    follower.metrics.follows_champion(lambda: follower.minute < 100)
+    yield "the champion is not used", scraped(usual, follower), [CHAMPION_NOT_USED]
 
 
 @needs_promtool
-@pytest.mark.parametrize("name", ROUNDS)
-def test_a_retrainer_that_fails_or_stops_fires_its_alert(name: str, tmp_path: Path) -> None:
-    scene, fired = ROUNDS[name]
-    retrainer = Retrainer()
-
-    def told(minute: int, _: Retrainer) -> bool:
-        scene(minute, retrainer)
-        return True
-
-    check(scraped(usual, Worker()) | scraped(told, retrainer), fired, tmp_path)
-
-
-@needs_promtool
-def test_two_models_are_seen_and_a_worker_without_one_is_none(tmp_path: Path) -> None:
-    first, tracker = scraped(usual, Worker()), scraped(usual, Worker("b", model=None))
-    check(first | tracker, [], tmp_path)
-    check(first | scraped(usual, Worker("b", "as@2")), [TWO_MODELS], tmp_path)
-    check(first | scraped(usual, Worker("b", "as@2", "detect-as733")), [], tmp_path)
-
-
-@needs_promtool
-def test_a_worker_that_is_stuck_is_seen_beside_those_that_work(tmp_path: Path) -> None:
-    others = Worker("b"), Worker("c", model=None, group="archive")
-    working = [scraped(usual, other) for other in others]
-    check(scraped(stuck, Worker()) | working[0] | working[1], [NOTHING_PROCESSED], tmp_path)
-
-
-@needs_promtool
-def test_a_member_that_starts_again_is_no_trouble_in_a_group_of_four(tmp_path: Path) -> None:
-    seen: Series = {}
-    for instance in "abcd":
-        seen |= scraped(replaced, Worker(instance))
-    check(seen, [], tmp_path)
-
-
-@needs_promtool
-def test_a_champion_that_is_not_used_is_said(tmp_path: Path) -> None:
-    worker = Worker()
-    worker.metrics.follows_champion(lambda: worker.minute < 100)
-    check(scraped(usual, worker), [CHAMPION_NOT_USED], tmp_path)
-
-
-@needs_promtool
-def test_trackers_without_a_detector_are_not_all(tmp_path: Path) -> None:
-    check(scraped(usual, Worker(model=None)), [NO_DETECTOR], tmp_path)
-
-
-@needs_promtool
-def test_no_worker_at_all_is_said(tmp_path: Path) -> None:
-    nobody: Fired = (
-        "StreamIcdWorkerGone",
-        {"severity": "critical", "job": "stream-icd"},
-        "A worker does not answer.",
-        "Prometheus gets no metrics from any worker; snapshots wait unless another member took its "
-        "partitions.",
-    )
-    check({}, [nobody, NO_DETECTOR], tmp_path)
+def test_a_fault_fires_its_alert_and_no_other(tmp_path: Path) -> None:
+    check(cases(), tmp_path)
 
 
 def test_every_alert_has_a_fault_that_fires_it() -> None:
@@ -506,10 +480,6 @@ def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
     assert ("crashed", "CrashedWorker") in possible(step.stages)
 
 
-Series = dict[str, list[str]]
-"""Values of each series by the minute, `_` where there was none."""
-
-
 def scraped(scene: Callable[[int, Any], bool], worker: Worker | Retrainer) -> Series:
     """What Prometheus gets from a worker that it asks every minute."""
     series: Series = {}
@@ -524,6 +494,16 @@ def scraped(scene: Callable[[int, Any], bool], worker: Worker | Retrainer) -> Se
         for name in found.keys() | series.keys():
             series.setdefault(name, ["_"] * worker.minute).append(found.get(name, "_"))
     return series
+
+
+def scraped_retrainer(acts: Callable[[int, Retrainer], None]) -> Series:
+    retrainer = Retrainer()
+
+    def told(minute: int, _: Any) -> bool:
+        acts(minute, retrainer)
+        return True
+
+    return scraped(told, retrainer)
 
 
 def answered(respond: Respond) -> str:
@@ -548,7 +528,7 @@ def named(series: str, instance: str) -> str | None:
     """The name under which Prometheus keeps a series, each read once; None if no alert needs it."""
     (family,) = text_string_to_metric_families(f"{series} 0\n")
     (sample,) = family.samples
-    if sample.name.endswith("_created"):
+    if sample.name not in READ:
         return None
     return sample.name + labelled({**sample.labels, **JOB, "instance": instance})
 
@@ -557,20 +537,26 @@ def labelled(labels: Labels) -> str:
     return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
 
 
-def check(series: Series, fired: list[Fired], folder: Path) -> None:
-    """Check with promtool that these alerts fire at `LATEST`, and no others."""
-    expected = {
-        name: [{"exp_labels": labels, "exp_annotations": {"summary": said, "description": why}}]
-        for name, labels, said, why in fired
-    }
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": " ".join(v)} for name, v in series.items()],
-        "alert_rule_test": [
-            {"eval_time": f"{LATEST}m", "alertname": name, "exp_alerts": expected.get(name, [])}
-            for name in ALERTS
-        ],
-    }
-    rules = {"rule_files": [str(PROMETHEUS / "alerts.yml")], "evaluation_interval": "1m"}
-    (folder / "test.yml").write_text(json.dumps({**rules, "tests": [test]}))  # JSON is YAML
-    promtool("test", "rules", "test.yml", folder=folder)
+def check(cases: Iterable[tuple[str, Series, list[Fired]]], folder: Path) -> None:
+    """Check with promtool that in each case these alerts fire at `LATEST`, and no others."""
+    files = [str(PROMETHEUS / "alerts.yml")]
+    for name, series, fired in cases:
+        expected = {
+            alert: [{"exp_labels": labels, "exp_annotations": {"summary": one, "description": two}}]
+            for alert, labels, one, two in fired
+        }
+        test = {
+            "interval": "1m",
+            "input_series": [{"series": one, "values": " ".join(v)} for one, v in series.items()],
+            "alert_rule_test": [
+                {
+                    "eval_time": f"{LATEST}m",
+                    "alertname": alert,
+                    "exp_alerts": expected.get(alert, []),
+                }
+                for alert in ALERTS
+            ],
+        }
+        rules = {"rule_files": files, "evaluation_interval": "1m", "tests": [test]}
+        (folder / f"{name}.yml").write_text(json.dumps(rules))  # JSON is YAML
+    promtool("test", "rules", *(file.name for file in folder.iterdir()), folder=folder)

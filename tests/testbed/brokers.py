@@ -142,6 +142,15 @@ def apache_kafka(**overrides: str) -> Iterator[Broker]:
             node.stop()
 
 
+@contextmanager
+def sleeping_kafka() -> Iterator[Broker]:
+    """The same, which may sleep for long (`KafkaNode.awake`), and is not to be killed."""
+    ours = not os.environ.get("STREAM_ICD_TEST_KAFKA")
+    # Else it would lose the session that it has with itself.
+    with apache_kafka(**{"broker_session_timeout_ms": "3600000"} if ours else {}) as broker:
+        yield broker
+
+
 def kafka_classpath() -> str:
     """The jars of Apache Kafka, as Java takes them."""
     if shutil.which("java") is None:
@@ -331,6 +340,14 @@ class KafkaNode:
         self.process = None
 
     @contextmanager
+    def awake(self) -> Iterator[None]:
+        """The server runs for the length of the block, and then sleeps until the next (SIGSTOP)."""
+        os.kill(self.pid, signal.SIGCONT)
+        yield
+        if self.process is not None:
+            os.kill(self.pid, signal.SIGSTOP)
+
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """The server neither answers nor hangs up for the length of the block (SIGSTOP)."""
         os.kill(self.pid, signal.SIGSTOP)
@@ -368,5 +385,11 @@ def wait_until(condition: Any, timeout_s: float = 60.0, every_s: float = 0.05) -
         time.sleep(every_s)
 
 
-OPENERS = {"memory": memory, "tenant": tenant, "embedded": embedded, "kafka": apache_kafka}
+OPENERS = {
+    "memory": memory,
+    "tenant": tenant,
+    "embedded": embedded,
+    "kafka": apache_kafka,
+    "sleeping kafka": sleeping_kafka,
+}
 UNAVAILABLE = (NoKafka, MissingExtra)

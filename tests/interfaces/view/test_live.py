@@ -127,7 +127,7 @@ def test_what_the_topic_held_and_what_comes_later_is_seen(broker: Broker, topics
         assert {key: life[key][4] for key in got[-1][1]} == got[-1][1]
 
 
-@pytest.mark.brokers("kafka")
+@pytest.mark.brokers("mortal_kafka")
 def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: Topics) -> None:
     assert broker.node is not None
     publish(broker, results(topics, 2))

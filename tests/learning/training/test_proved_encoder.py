@@ -31,8 +31,8 @@ MODEL = Model(Recipe(name="mixed", encoder=EDGES), BP_NUMBERS)
 
 
 def mixed(seed: int, *, wrong: bool = False) -> Taught:
-    """1,000 nodes, more than half of whose edges leave their community."""
-    settings = LfrSettings(1000, max_degree=50, max_community=100, mixing=0.55)
+    """500 nodes, more than half of whose edges leave their community."""
+    settings = LfrSettings(500, max_degree=50, max_community=60, mixing=0.55)
     made = generate_lfr(np.random.default_rng(seed), settings)
     labels = made.communities
     if wrong:
@@ -103,8 +103,8 @@ def test_a_tenth_of_wrong_labels_and_unknown_ones_still_teach() -> None:
     rng, taught = np.random.default_rng(0), []
     for seed in range(1, 5):
         one = mixed(seed)
-        labels = np.where(rng.random(1000) < 0.1, rng.permutation(one.labels), one.labels)
-        taught.append(replace(one, labels=np.where(rng.random(1000) < 0.75, labels, -1)))
+        labels = np.where(rng.random(500) < 0.1, rng.permutation(one.labels), one.labels)
+        taught.append(replace(one, labels=np.where(rng.random(500) < 0.75, labels, -1)))
     _, proof = with_edges(MODEL, taught)
     assert proof.state == "learned"
 

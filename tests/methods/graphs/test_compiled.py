@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[3] / "stream_icd"
 PROGRAM = """
 from stream_icd.methods.icd import features
@@ -47,10 +45,18 @@ from stream_icd.core.compiled import compiled
 def add(one, other):
     return one + other
 """
-CALL = "import logging; logging.basicConfig(); from loop import add; print(add(1, 2))"
+LOOPS = ("loop", "index_empty", "index_zeros", "data_empty", "data_zeros")
+CALL = f"""
+import logging
+logging.basicConfig()
+for name in {LOOPS}:
+    print(__import__(name).add(1, 2))
+"""
 
 
 def call(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
+    for name in LOOPS:
+        (folder / f"{name}.py").write_text(LOOP)
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(folder), str(PACKAGE.parent))),
@@ -62,28 +68,26 @@ def call(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
-@pytest.mark.parametrize("content", [b"", b"\0" * 100], ids=["empty", "zeros"])
-def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: str, content: bytes) -> None:
-    (tmp_path / "loop.py").write_text(LOOP)
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
     assert call(tmp_path).stderr == ""
-    (file,) = (tmp_path / "cache").rglob(damaged)
-    file.write_bytes(content)
+    for kind, suffix in (("index", "nbi"), ("data", "nbc")):
+        for damage, content in (("empty", b""), ("zeros", b"\0" * 100)):
+            (file,) = (tmp_path / "cache").rglob(f"{kind}_{damage}.*.{suffix}")
+            file.write_bytes(content)
     run = call(tmp_path)
-    assert run.stdout == "3\n", run.stderr
-    assert "compiled anew" in run.stderr
+    assert run.stdout == "3\n" * len(LOOPS), run.stderr
+    assert run.stderr.count("compiled anew") == 4
     again = call(tmp_path)
-    assert (again.stdout, again.stderr) == ("3\n", "")
+    assert (again.stdout, again.stderr) == ("3\n" * len(LOOPS), "")
 
 
 def test_on_a_full_disk_what_is_compiled_runs_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "loop.py").write_text(LOOP)
     full = (
         "import errno, os\n"
         "def full(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
         "os.replace = full"
     )
     run = call(tmp_path, full)
-    assert run.stdout == "3\n", run.stderr
+    assert run.stdout == "3\n" * len(LOOPS), run.stderr
     assert f"{tmp_path / 'cache'}" in run.stderr
     assert "No space left on device; NUMBA_CACHE_DIR names another folder" in run.stderr

@@ -44,7 +44,7 @@ def windows(rng: np.random.Generator) -> Iterator[Snapshot]:
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_on_any_stream(model: VersionedModel, method: Method, seed: int) -> None:
     rng = np.random.default_rng(seed)
