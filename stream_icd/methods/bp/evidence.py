@@ -120,7 +120,8 @@ def _modularities_by_chance(graph: LevelGraph, rng: np.random.Generator, count: 
     rewiring = np.empty(len(within), np.int64)
     rewiring[labels] = np.arange(union.n_nodes) // graph.n_nodes
     gains = 2 * within / graph.total - (volumes / graph.total) ** 2
-    return np.bincount(rewiring, gains, count)
+    modularities: Floats = np.bincount(rewiring, gains, count)
+    return modularities
 
 
 def rewired(graph: LevelGraph, rng: np.random.Generator, count: int = 1) -> LevelGraph:

@@ -8,7 +8,7 @@ not, and a detector that leaves the method to the model detects as was best.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
@@ -146,14 +146,23 @@ def _by_turns(
     )
     pairs = list(zip(taught, each, strict=True))
     scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
-    best = max(
-        (name for name, of in scores.items() if is_sure_gain(of, scores[BP])),
-        key=lambda name: round(float(np.mean(scores[name])), 6),
-    )
+    best = _best(scores)
     scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
     means = tuple(Scored(name, float(np.mean(of))) for name, of in scores.items())
     n = len(taught)
     return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
+
+
+def _best(scores: Mapping[str, Sequence[float]]) -> str:
+    """The way of the highest mean among those that are a sure gain over bp; bp, if none is.
+
+    >>> _best({"bp": [5, 5, 5], "learned, bp": [9, 5, 4], "learned, icd": [6, 5, 5]})
+    'learned, icd'
+    >>> _best({"bp": [5, 5, 5], "learned, bp": [9, 5, 4]})
+    'bp'
+    """
+    sure = (name for name, of in scores.items() if is_sure_gain(of, scores[BP]))
+    return max(sure, key=lambda name: round(float(np.mean(scores[name])), 6))
 
 
 def with_weights(
