@@ -120,7 +120,7 @@ def _modularities_by_chance(graph: LevelGraph, rng: np.random.Generator, count: 
     rewiring = np.empty(len(within), np.int64)
     rewiring[labels] = np.arange(union.n_nodes) // graph.n_nodes
     gains = 2 * within / graph.total - (volumes / graph.total) ** 2
-    modularities: Floats = np.bincount(rewiring, gains, count)
+    modularities: Floats = np.bincount(rewiring, gains, count).astype(np.float64, copy=False)
     return modularities
 
 
