@@ -26,6 +26,7 @@ EVENTS = "icd.events.v1"
 ALERTS = "icd.alerts.v1"
 MODELS = "icd.models.v1"
 ATTRIBUTES = "icd.attributes.v1"
+KNOWN = "icd.known.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
 MEMBERS = "icd.members.v1"
@@ -46,6 +47,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(MEMBERS, partitions=6, cleanup_policy="compact"),
     TopicSpec(ATTRIBUTES, cleanup_policy="compact"),
+    TopicSpec(KNOWN, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),
     *TopicSpec(
         MEMORY,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
-from stream_icd.core.node_ids import widened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known
+from stream_icd.methods.bp.known import Known, known_of
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
@@ -188,11 +186,7 @@ def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str
                 f"{path} does not say to which graph a node belongs: add the column graph, or give "
                 "--graph"
             )
-        nodes = sorted(labels)
-        numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
-        codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
-        digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
-        known[of] = Known(widened(pa.array(nodes)), codes, fixed, digest[:12])
+        known[of] = known_of(labels, fixed=fixed)
     return known
 
 

@@ -16,6 +16,8 @@ from stream_icd.wire.node_keys import graph_and_node, node_key
 _ATTRIBUTES_TYPE = "stream_icd.attributes.v1"
 MOST_BYTES = 64 << 10
 MOST_ATTRIBUTES = 64
+COMMUNITY = "community"
+"""The attribute, in the topic of known nodes, that says with which other nodes a node is."""
 
 
 @dataclass(frozen=True, slots=True)

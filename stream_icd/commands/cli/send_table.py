@@ -1,6 +1,6 @@
 """`stream-icd label` and `stream-icd attributes`: send a table about nodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ import typer
 
 from stream_icd.commands.programs.declared import argument, command, option, options
 from stream_icd.commands.programs.options import BrokerOptions, GraphName, OnlyGraph
+from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ class SendAttributes(SendTable):
     A message for each node whose attributes differ from those in the topic. Programs that run with
     --names topic use them from the next window on.
 
+    With --known, the column community says which nodes are known to be together, in icd.known.v1.
+
       stream-icd attributes countries.csv --graph as733
+      stream-icd attributes together.csv --graph as733 --known
       stream-icd view --names topic
     """
 
@@ -101,12 +105,15 @@ class SendAttributes(SendTable):
     )
     graph: GraphName
     replace: bool = option(False, "Remove the attributes of nodes that are not in the table.")
+    known: bool = option(
+        False, "Send the column community to icd.known.v1, for consume detect --known topic."
+    )
     source: str = option("stream_icd/attributes", "Source of the attributes, a URI reference.")
 
     def run(self) -> None:
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.record import OutgoingRecord
-        from stream_icd.kafka.topics import ATTRIBUTES
+        from stream_icd.kafka.topics import ATTRIBUTES, KNOWN
         from stream_icd.sources.node_tables import read_attributes
         from stream_icd.streaming.subscribers.attributes import attributes_in_topic
         from stream_icd.wire.attributes import NodeAttributes, encode_attributes
@@ -114,18 +121,34 @@ class SendAttributes(SendTable):
 
         graph, now = self.graph, datetime.now(UTC)
         wanted = read_attributes(self.table).rows()
-        known = attributes_in_topic(self.kafka(), graph).rows(graph)
+        topic = ATTRIBUTES
+        if self.known:
+            topic, wanted = KNOWN, _communities(wanted, self.table)
+        known = attributes_in_topic(self.kafka(), graph, topic).rows(graph)
         changed = {node: row for node, row in wanted.items() if row != known.get(node, {})}
         gone = sorted(known.keys() - wanted.keys()) if self.replace else []
         with self.sending() as send:
             for node, row in changed.items():
                 message = encode_attributes(NodeAttributes(graph, node, row), now, self.source)
-                send(outgoing(ATTRIBUTES, message))
+                send(outgoing(topic, message))
             for node in gone:
-                send(OutgoingRecord(ATTRIBUTES, None, node_key(graph, node)))
+                send(OutgoingRecord(topic, None, node_key(graph, node)))
         done = "would send" if self.dry_run else "sent"
         say(
             f"{done} the attributes of {len(changed):,} nodes "
             f"({len(wanted) - len(changed):,} are as they were)"
             + (f"; took back those of {len(gone):,}" if self.replace else "")
         )
+
+
+def _communities(rows: Mapping[str, Mapping[str, str]], table: Path) -> dict[str, dict[str, str]]:
+    """Return the community of each node that has one; `BadSettings`: the table has none."""
+    from stream_icd.wire.attributes import COMMUNITY
+
+    found = {n: {COMMUNITY: row[COMMUNITY]} for n, row in rows.items() if COMMUNITY in row}
+    if not found:
+        raise BadSettings(
+            f"{table} says the {COMMUNITY} of no node: a table of known nodes has the columns node "
+            f"and {COMMUNITY}"
+        )
+    return found

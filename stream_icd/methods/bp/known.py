@@ -6,6 +6,8 @@ a new one, and belief propagation decides about all nodes, with priors for those
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
-from stream_icd.core.node_ids import is_text, places
+from stream_icd.core.node_ids import is_text, places, widened
 from stream_icd.methods.bp.belief_propagation import Model, believe, uninformed_prior
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, finest_level
@@ -74,6 +76,15 @@ class Known:
         is_known = labels >= 0
         present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
         return KnownHere(labels, present.astype(np.int64), self.fixed)
+
+
+def known_of(labels: Mapping[str, str], *, fixed: bool) -> Known:
+    """The known nodes of a graph by the label of each; in any order, they have one digest."""
+    nodes = sorted(labels)
+    numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
+    codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
+    digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
+    return Known(widened(pa.array(nodes, pa.string())), codes, fixed, digest[:12])
 
 
 @uninterrupted()

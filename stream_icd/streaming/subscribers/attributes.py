@@ -25,10 +25,12 @@ END_S = 3.0
 """Time that the end waits for the thread: longer than a poll where nothing comes."""
 
 
-def attributes_in_topic(settings: KafkaSettings, graph: str | None = None) -> LiveAttributes:
-    """Return the attributes that the topic holds now, of one graph or of all."""
+def attributes_in_topic(
+    settings: KafkaSettings, graph: str | None = None, topic: str = ATTRIBUTES
+) -> LiveAttributes:
+    """Return the attributes that a topic of them holds now, of one graph or of all."""
     known, limits = LiveAttributes(), Limits()
-    with open_reader(settings, ATTRIBUTES, until="end") as records:
+    with open_reader(settings, topic, until="end") as records:
         for record in records:
             _take(known, graph, limits, record)
     return known
