@@ -69,7 +69,7 @@ class Detector(BatchStep):
             self.memories.assigned(partitions)
 
     def begin(self, records: Sequence[Record]) -> None:
-        """Make the memory of all graphs available, and take the current model, and what is known."""
+        """Make memory available; take the current model, and what is known."""
         if self.memories is not None:
             self.memories.begin(records)
         self._detection = replace(self._detection, model=self.model())

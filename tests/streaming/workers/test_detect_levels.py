@@ -22,7 +22,7 @@ from tests.streaming.workers.remembered import records
 N_SMALL, SIZE, OF_LARGE = 24, 25, 4
 
 
-def windows(count: int) -> list[Snapshot]:
+def windows(count: int, graph: str = "g") -> list[Snapshot]:
     """Windows of small communities, four of which are a large one; some nodes move."""
     rng, found = np.random.default_rng(3), []
     small = np.repeat(np.arange(N_SMALL), SIZE)
@@ -35,7 +35,8 @@ def windows(count: int) -> list[Snapshot]:
         src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
         start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
         window = Window(start, start + timedelta(days=1))
-        found.append(snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=window))
+        named = {"graph": graph, "id": f"{graph}/{number}"}
+        found.append(snapshot_from_pairs(src, dst, **named, window=window))
     return found
 
 
