@@ -167,11 +167,10 @@ def moves(
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
     old, new, counts = ways(before, after)
     if zoom != WHOLE:
-        (old, left), (new, there) = (
-            tuple(of[np.searchsorted(window.ids, names)] for of in zoom.bands(window))
-            for window, names in ((before, old), (after, new))
-        )
-        old, new, counts = (one[left & there] for one in (old, new, counts))
+        (left, was), (there, has) = zoom.bands(before), zoom.bands(after)
+        old, new = np.searchsorted(before.ids, old), np.searchsorted(after.ids, new)
+        inside = was[old] & has[new]
+        old, new, counts = left[old][inside], there[new][inside], counts[inside]
     totals: Counter[tuple[int, int]] = Counter()
     old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
