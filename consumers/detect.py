@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -14,6 +15,10 @@ from stream_icd.commands.programs.options import Delivery, DetectionOptions, Wor
 from stream_icd.core.errors import BadSettings
 
 app = typer.Typer()
+
+
+TOPIC = Path("topic")
+"""`--known topic`; a file of this name is given with its folder, as `/data/topic`."""
 
 
 @command(app, "detect")
@@ -59,8 +64,9 @@ class Detect(DetectionOptions, WorkerOptions):
         None,
         "Table of nodes whose communities are known (CSV, JSON lines or Parquet): columns graph, "
         "node and community. Nodes of one label are in one community, and it keeps its id. The "
-        "number of communities is determined. Read once, at the start.",
-        metavar="FILE",
+        "number of communities is determined. A table is read once, at the start. topic: read "
+        "icd.known.v1, where known nodes may change (docs/known.md).",
+        metavar="FILE|topic",
     )
     known_fixed: bool = option(
         False, "Known nodes are certainly in their communities, whatever their edges say."
@@ -75,7 +81,9 @@ class Detect(DetectionOptions, WorkerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.known_fixed and self.known is None:
-            raise BadSettings("--known-fixed needs nodes that are known: give --known FILE")
+            raise BadSettings(
+                "--known-fixed needs nodes that are known: give --known FILE, or --known topic"
+            )
         if self.known is not None and self.k is not None:
             raise BadSettings("--k and --known exclude each other: leave one of them out")
 
@@ -95,7 +103,10 @@ class Detect(DetectionOptions, WorkerOptions):
         settings = self.settings(self.processes, self.group_of("detect"))
         if self.levels:
             settings = replace(settings, levels=True)
-        if self.known is not None:
+        follows = self.known == TOPIC
+        if follows:
+            settings = replace(settings, follows_known=True)
+        elif self.known is not None:
             from stream_icd.sources.node_tables import read_known
 
             known = read_known(self.known, fixed=self.known_fixed, graph=self.graph)
@@ -104,6 +115,12 @@ class Detect(DetectionOptions, WorkerOptions):
 
         def detector(run: programs.WorkerRun) -> dict[str, Detector]:
             memories = None
+            more: dict[str, Any] = {}
+            if follows:
+                from stream_icd.streaming.subscribers.known_topic import following_known
+
+                following = following_known(run.settings, self.graph, fixed=self.known_fixed)
+                more = {"known": run.until_the_end.enter_context(following).now}
             for graph, known in settings.known.items():
                 get_logger().info("communities are known", graph=graph, nodes=len(known.nodes))
             if remembers:
@@ -113,7 +130,8 @@ class Detect(DetectionOptions, WorkerOptions):
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)
-            return {SNAPSHOTS: Detector(swap.model, settings, swap, memories, room, warm, at_once)}
+            given = swap.model, settings, swap, memories, room, warm, at_once
+            return {SNAPSHOTS: Detector(*given, **more)}
 
         programs.run_worker(
             detector, self, "detect", delivery=self.delivery, batch=self.batch or most

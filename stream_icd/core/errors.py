@@ -2,7 +2,7 @@
 
 StreamIcdError                                            stop, where nothing else is said
 ├── BadInput                                              dead-letter the record, and go on
-│   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement
+│   ├── BadSnapshot, BadCommunities, BadEvents, BadMemory, BadAnnouncement, BadKnown
 │   ├── BadMember
 │   ├── BadClaim
 │   │   └── ClaimRefused, ClaimedObjectMissing, ClaimedObjectAltered
@@ -81,6 +81,10 @@ class BadEvents(BadInput):
 
 class BadAnnouncement(BadInput):
     """An announcement about a model breaks its contract (docs/wire.md)."""
+
+
+class BadKnown(BadInput):
+    """The known community of a node breaks its contract (docs/wire.md)."""
 
 
 class BadMember(BadInput):

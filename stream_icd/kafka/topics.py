@@ -25,6 +25,7 @@ LABELS = "icd.labels.v1"
 EVENTS = "icd.events.v1"
 ALERTS = "icd.alerts.v1"
 MODELS = "icd.models.v1"
+KNOWN = "icd.known.v1"
 WORKERS = "icd.workers.v1"
 MEMORY = "icd.memory.v1"
 MEMBERS = "icd.members.v1"
@@ -44,6 +45,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
     *messages_topic(ALERTS, days=30).with_dead_letters(),
     TopicSpec(MODELS, retention_ms=365 * DAY_MS),
     TopicSpec(MEMBERS, partitions=6, cleanup_policy="compact"),
+    TopicSpec(KNOWN, cleanup_policy="compact"),
     TopicSpec(WORKERS, cleanup_policy="compact"),
     *TopicSpec(
         MEMORY,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
-from stream_icd.core.node_ids import widened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known
+from stream_icd.methods.bp.known import Known, known_of
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
@@ -170,12 +168,19 @@ class LabelTable:
 def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
     """Read which nodes are known to be in one community, by graph: those of one label are.
 
-    graph: whose nodes they are if the table has no column `graph`.
+    graph: whose nodes they are if the table has no column `graph`. Raises as `known_labels`.
+    """
+    of_graphs = known_labels(path, graph)
+    return {of: known_of(labels, fixed=fixed) for of, labels in of_graphs.items()}
+
+
+def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str, str]]:
+    """Read the labels of `read_known`, by graph and node.
 
     Raises as `label_groups`, and `BadSettings` if the labels are of single windows, or if nothing
     says to which graph they belong.
     """
-    known = {}
+    known: dict[str, Mapping[str, str]] = {}
     for name, labels in label_groups(path).items():
         if name.window is not None:
             raise BadSettings(
@@ -188,11 +193,7 @@ def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str
                 f"{path} does not say to which graph a node belongs: add the column graph, or give "
                 "--graph"
             )
-        nodes = sorted(labels)
-        numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
-        codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
-        digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
-        known[of] = Known(widened(pa.array(nodes)), codes, fixed, digest[:12])
+        known[of] = labels
     return known
 
 

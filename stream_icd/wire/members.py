@@ -6,7 +6,6 @@ import json
 import math
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMember, LimitExceeded
@@ -14,26 +13,11 @@ from stream_icd.core.headers import Headers
 from stream_icd.core.members import Member
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    JSON_TYPE,
-    EventHeaders,
-    Message,
-    event_message,
-    graph_of,
-    refusing,
-)
+from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
+from stream_icd.wire.node_keys import graph_and_node, node_key
 
 _MEMBER_TYPE = "stream_icd.member.v1"
 MOST_BYTES = 64 << 10
-
-
-def node_key(graph: str, node: int | str) -> bytes:
-    """Return the key of the rows of a node: GRAPH/NODE, where the graph's name is quoted.
-
-    >>> node_key("a/b", "10.0.0.0/8")
-    b'a%2Fb/10.0.0.0/8'
-    """
-    return f"{quote(graph, safe='')}/{node}".encode()
 
 
 def encode_member(member: Member, event_id: str) -> Message:
@@ -63,10 +47,7 @@ def encode_member(member: Member, event_id: str) -> Message:
 def graph_in_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> str:
     """Return the graph that the key of a row names; raises as `decode_member`."""
     with refusing(BadMember, "the key cannot be read"):
-        quoted, _, node = (key or b"").partition(b"/")
-        if not node:
-            raise BadMember(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-        return graph_of(unquote(quoted, errors="strict").encode(), limits, BadMember)
+        return graph_and_node(key, limits, BadMember)[0]
 
 
 def decode_member(

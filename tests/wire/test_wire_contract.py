@@ -46,6 +46,7 @@ from stream_icd.wire.communities import (
     encode_labels,
 )
 from stream_icd.wire.events import FIELDS, decode_events, encode_events
+from stream_icd.wire.known import MOST_LABEL_BYTES, KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.members import decode_member, encode_member
 from stream_icd.wire.message import NAMES_IN_AN_ID, Message
@@ -343,6 +344,26 @@ def test_alerts_have_the_headers_and_fields_that_are_documented() -> None:
     kept = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
     assert decode_alert(message.key, message.value, message.headers) == ALERT
     assert decode_alert(message.key, kept, message.headers).text == ALERT.text
+
+
+def test_known_nodes_have_the_headers_that_are_documented_and_a_reader_asks_for_no_more() -> None:
+    said = KnownNode("a/b", "7018", "east")
+    message = encode_known(said, DAY.end, "noc")
+    headers, schema = texts(message.headers), headers_schema("known")
+    jsonschema.validate(headers, schema)
+    rows = rows_under("## Known nodes")
+    assert set(headers) == set(schema["properties"]) == set(rows)
+    required = {name for name, text in rows.items() if text.startswith("yes")}
+    assert required == set(schema["required"])
+    contract = resolved(CONTRACT["components"]["messages"]["known"])
+    jsonschema.validate(json.loads(message.value), contract["payload"])
+    assert contract["payload"]["properties"]["community"]["maxLength"] == MOST_LABEL_BYTES
+    key = contract["bindings"]["kafka"]["key"]
+    assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
+    assert message.key == b"a%2Fb/7018"
+    kept = tuple(pair for pair in message.headers if pair[0] in required)
+    assert decode_known(message.key, message.value, kept) == said
+    assert decode_known(message.key, None, ()) == replace(said, community=None)
 
 
 def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> None:

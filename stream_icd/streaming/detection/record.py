@@ -140,17 +140,25 @@ class RecordDetection(Detection):
     checked: set[tuple[str, str]] = field(default_factory=set, compare=False)
 
     def chain(self, record: Record) -> str | None:
-        """Return the graph, whose windows need each other's memory; None without memory."""
-        if not self.remembers or is_unordered(record.headers):
-            return None
-        return graph_in_key(record)
+        """Return the graph, whose windows need each other's memory, or what is known of its nodes;
+        None without both."""
+        if self.settings.follows_known or self._is_remembered(record):
+            return graph_in_key(record)
+        return None
+
+    def _is_remembered(self, record: Record) -> bool:
+        return self.remembers and not is_unordered(record.headers)
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the communities of the record's snapshot, or why there are none."""
+        told: Detection = self
+        if relay is not None and relay.known is not None:
+            known = {graph_in_key(record): relay.known}
+            told = replace(self, settings=replace(self.settings, known=known))
         with about(record, model=self.version):
-            outcome = self.detected(
+            outcome = told.detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),
-                relay,
+                relay if self._is_remembered(record) else None,
                 f"{record.partition}@{record.offset}",
                 self.checked,
             )

@@ -30,6 +30,7 @@ class DetectSettings:
             off: the last window and beliefs about it.
         known: communities of some nodes, by graph. K of these graphs is determined, whatever their
             snapshots say.
+        follows_known: whether each relay brings these instead, since they may change.
     """
 
     topic: str = COMMUNITIES  # where communities are published
@@ -39,6 +40,7 @@ class DetectSettings:
     group: str = ""  # the consumer group, which the memory belongs to
     n_communities: int | None = None  # K for snapshots without their own K; None: estimate it
     known: Mapping[str, Known] = field(default_factory=dict)
+    follows_known: bool = False
     levels: bool = False  # whether results say which communities are one on further levels
     method: MethodChoice = "auto"  # the model's own, bp, or icd, the paper's: encode, then K-means
     threads: int = 2  # cores that one snapshot may use; bp uses one below 50,000 nodes

@@ -197,7 +197,7 @@ def communities_with(
             "moved_bits": None if memory.moved is None else memory.moved.bits,
         }
     if settings.levels:
-        found["levels"] = _levels(adjacency, labels, model, memory, settings.seed)
+        found["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -235,13 +235,12 @@ def _levels(
     labels: NDArray[np.int32],
     model: VersionedModel,
     memory: Remembered | None,
-    seed: int,
 ) -> Ids:
     """Return the levels above the communities, as `Communities` has them."""
     if memory is not None:
         return ancestors(memory.levels.above, memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
-    return ancestors(levels_above(graph, labels, seed), np.arange(int(labels.max()) + 1))
+    return ancestors(levels_above(graph, labels), np.arange(int(labels.max()) + 1))
 
 
 def _memberships_of(memory: Remembered) -> dict[str, Any]:

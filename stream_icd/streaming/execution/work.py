@@ -14,13 +14,16 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import structlog
 
 from stream_icd.core.errors import BadMemory
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.execution.budget import Allowance
+
+if TYPE_CHECKING:
+    from stream_icd.methods.bp.known import Known
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
@@ -70,25 +73,28 @@ class Relay:
         memory: encoded: what the next job begins with, None at the start. A job replaces it by
             what it leaves; one that leaves it alone, or fails, changes nothing for the next.
         most_bytes: the size that its message may have.
+        known: communities of some nodes; None: those of the settings, if any.
     """
 
     memory: bytes | None = None
     most_bytes: float = math.inf
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class First:
     """What the first job of each chain begins with; by default nothing.
 
-    For `most_bytes`, see `Relay`.
+    For `most_bytes` and `known`, see `Relay`.
     """
 
     of_chain: Callable[[str], bytes | None] = lambda _chain: None
     most_bytes: float = math.inf
+    known: Callable[[str], Known | None] = lambda _chain: None
 
     def relay(self, chain: str) -> Relay:
         """Return the relay that a chain begins with."""
-        return Relay(self.of_chain(chain), self.most_bytes)
+        return Relay(self.of_chain(chain), self.most_bytes, self.known(chain))
 
 
 Engine = Callable[[Iterable[Job], First], Iterator[tuple[Job, Outcome]]]

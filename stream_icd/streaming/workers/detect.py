@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from stream_icd.core.errors import CrashedWorker
 from stream_icd.core.headers import Headers
@@ -16,6 +17,9 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Engine, First, InProcess, started_anew
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.step import BatchStep
+
+if TYPE_CHECKING:
+    from stream_icd.methods.bp.known import Known
 
 _ModelHandle = Callable[[], VersionedModel]
 """Returns the model for detection. It is called at the start of each batch, so the model may
@@ -29,6 +33,9 @@ class Detector(BatchStep):
     With an `engine`, it detects several in parallel, with the model that the engine was opened
     with; else one after the other in this process, without resource limits. Without `memories` of
     the graphs, it detects each snapshot alone.
+
+    `known` returns the communities of some nodes, by graph. It is called at the start of each
+    batch if the settings follow them.
     """
 
     stages = ("decode", "detect")
@@ -40,12 +47,14 @@ class Detector(BatchStep):
     room: Callable[[], float] = lambda: math.inf  # the maximum size of a message with memory
     warm: Callable[[], object] = lambda: None  # returns when the engine is ready
     at_once: int | None = None  # see `BatchStep`
+    known: Callable[[], Mapping[str, Known]] = dict
 
     def __post_init__(self) -> None:
         if self.memories is None:
             self.settings = replace(self.settings, memory="off")
         self.ahead = self.engine is not None
         self._small_graphs: set[str] = set()
+        self._known: Mapping[str, Known] = {}
         self._detection = RecordDetection(self.model(), self.settings)
 
     @property
@@ -60,15 +69,19 @@ class Detector(BatchStep):
             self.memories.assigned(partitions)
 
     def begin(self, records: Sequence[Record]) -> None:
-        """Make the memory of all graphs available, and take the current model."""
+        """Make memory available; take the current model, and what is known."""
         if self.memories is not None:
             self.memories.begin(records)
         self._detection = replace(self._detection, model=self.model())
+        if self.settings.follows_known:
+            self._known = self.known()
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         engine = InProcess(self._detection) if self.engine is None else self.engine
         memories = self.memories
-        first = First() if memories is None else First(memories.get, self.room())
+        first = First(known=self._known.get)
+        if memories is not None:
+            first = replace(first, of_chain=memories.get, most_bytes=self.room())
         for record, outcome in engine(records, first):
             if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
                 with about(record):
@@ -84,7 +97,9 @@ class Detector(BatchStep):
             return None
         anew = started_anew(memory, self._detection.name(record), "it may end processes")
         try:
-            ((_, outcome),) = self.engine([record], First(lambda _: anew, self.room()))
+            ((_, outcome),) = self.engine(
+                [record], First(lambda _: anew, self.room(), self._known.get)
+            )
         except CrashedWorker:
             return None
         return outcome

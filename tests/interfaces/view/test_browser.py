@@ -29,6 +29,7 @@ from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
+from tests.interfaces.view.test_flow import of_levels
 from tests.interfaces.view.windows import (
     ORIGIN,
     Cliques,
@@ -148,6 +149,27 @@ def test_the_page_shows_what_was_seen_and_grows(opened: Opened) -> None:
         tab.wait_for_selector("svg.flow[data-newest='5']")
         assert number(tab, "nodes") == "6"
         assert tab.locator("svg.flow .gap").count() == 1
+
+
+def test_the_flow_zooms_into_a_band(opened: Opened) -> None:
+    with page_of(of_levels(3)) as (_, address):
+        tab = opened(address)
+        tab.wait_for_selector("svg.flow path.band[data-id='9']")
+        tab.locator("#flow [data-above='1']").click()
+        tab.wait_for_selector("svg.flow path.band[data-id='7']")
+        tab.wait_for_selector("svg.flow path.band[data-id='9']", state="detached")
+        tab.locator("svg.flow path.band[data-id='7']").click()
+        tab.wait_for_selector("svg.flow path.band[data-id='9']")
+        assert tab.locator("svg.flow path.band").count() == 2
+        tab.locator("#flow [data-out]").click()
+        tab.wait_for_selector("svg.flow path.band[data-id='2']")
+        assert tab.locator("svg.flow path.band").count() == 2
+
+
+def test_the_flow_of_one_level_has_no_levels(opened: Opened, six: str) -> None:
+    tab = opened(six)
+    tab.wait_for_selector("svg.flow")
+    assert tab.locator("#flow .levels").count() == 0
 
 
 def test_twenty_windows_a_second_are_kept_up_with(opened: Opened) -> None:

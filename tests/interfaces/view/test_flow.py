@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import OTHERS, flow, spread, ways
+from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
-from tests.testbed.windows import window
+from tests.testbed.windows import follow, window
 
 Labels = st.lists(
     st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
@@ -143,7 +144,8 @@ def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_a
 
 
 def test_no_window_gives_an_empty_flow() -> None:
-    assert flow([], 5) == {"shown": [], "columns": [], "moves": []}
+    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
+    assert flow([], 5) == empty
 
 
 def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,3 +176,51 @@ def test_the_last_windows_that_both_series_have_are_compared() -> None:
     others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
     found = ask(everything, "compare", **others, last="4")["windows"]
     assert [one["number"] for one in found] == [2, 3, 4, 5]
+
+
+SMALL = np.repeat(np.arange(4), [5, 4, 3, 2])
+
+
+def of_levels(n: int = 2, ids: tuple[int, ...] = (4, 2, 7, 9)) -> AllSeries:
+    """Windows of four communities, two of which are one on the level above; a node moves."""
+    everything, labels = AllSeries(), SMALL
+    for hour in range(n):
+        result = window(hour, labels, ids=ids)
+        levels = np.minimum.reduceat(np.array(ids), [0, 2]).repeat(2)[None]
+        everything.add(replace(result, levels=levels), ORIGIN)
+        labels = np.where(np.arange(len(labels)) == 4, 2, labels)
+    return everything
+
+
+def test_the_flow_shows_communities_of_communities_and_zooms_into_one() -> None:
+    asked = of_levels()
+    small = ask(asked, "flow", above="0")
+    assert small["levels"] == 1
+    large = ask(asked, "flow", above="1")
+    assert large["shown"] == [2, 7]
+    assert [one["sizes"] for one in large["columns"]] == [[[2, 9], [7, 5]], [[2, 8], [7, 6]]]
+    assert [one["k"] for one in large["columns"]] == [2, 2]
+    assert large["moves"] == [[[2, 2, 8], [2, 7, 1], [7, 7, 5]]]
+    assert large["columns"][0]["marks"] == []
+    inside = ask(asked, "flow", inside="1:2")
+    assert inside["shown"] == [2, 4]
+    assert [one["nodes"] for one in inside["columns"]] == [9, 8]
+    assert inside["moves"] == [[[2, 2, 4], [4, 4, 4]]]
+    assert ask(asked, "flow", above="7")["shown"] == [2, 7]  # the coarsest that there is
+    assert ask(seen(2), "flow", above="1")["shown"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("inside", ["2", "0:2", "1:", "1:x", "x:1", "1:2,3"])
+def test_a_band_that_cannot_be_is_refused(inside: str) -> None:
+    with pytest.raises(BadQuestion, match="inside: "):
+        ask(of_levels(), "flow", inside=inside)
+
+
+def test_levels_take_the_ids_of_a_tracker() -> None:
+    everything = of_levels(1)
+    (seen_one,) = everything.windows(name(), 9)
+    (own,) = follow([window(0, SMALL, ids=[40, 20, 90, 70])])
+    again = seen_window(0, seen_one.found(), own, None, None)
+    assert again.ids.tolist() == [20, 40, 70, 90]
+    assert again.levels.tolist() == [[20, 20, 70, 70]]
+    assert again.found().levels is not None

@@ -12,6 +12,8 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadCommunities
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
+from stream_icd.methods.bp.levels import ancestors
+from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -22,7 +24,7 @@ from tests.streaming.workers.remembered import records
 N_SMALL, SIZE, OF_LARGE = 24, 25, 4
 
 
-def windows(count: int) -> list[Snapshot]:
+def windows(count: int, graph: str = "g") -> list[Snapshot]:
     """Windows of small communities, four of which are a large one; some nodes move."""
     rng, found = np.random.default_rng(3), []
     small = np.repeat(np.arange(N_SMALL), SIZE)
@@ -35,7 +37,8 @@ def windows(count: int) -> list[Snapshot]:
         src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
         start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
         window = Window(start, start + timedelta(days=1))
-        found.append(snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=window))
+        named = {"graph": graph, "id": f"{graph}/{number}"}
+        found.append(snapshot_from_pairs(src, dst, **named, window=window))
     return found
 
 
@@ -64,6 +67,30 @@ def test_ids_last_on_each_level() -> None:
         assert first.community_ids is not None
         at_first = zip(first.community_ids.tolist(), first.levels[0].tolist(), strict=True)
         assert parents == dict(at_first)
+
+
+def test_ids_last_on_each_of_several_levels() -> None:
+    rng, memory, seen = np.random.default_rng(5), None, []
+    small, model = np.repeat(np.arange(48), 16), open_model("default").model
+    for number in range(5):
+        moved = rng.random(len(small)) < 0.01
+        small = np.where(moved, rng.integers(0, 48, len(small)), small)
+        middle, large = small // 4, small // 16
+        chance = np.where(large[:, None] == large, 0.01, 0.001)
+        chance = np.where(middle[:, None] == middle, 0.08, chance)
+        chance = np.where(small[:, None] == small, 0.9, chance)
+        src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
+        start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
+        day = Window(start, start + timedelta(days=1))
+        snapshot = snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=day)
+        planted = small.astype(np.int32)
+        found = detect_remembering(
+            snapshot, model, memory, levels="above", find=lambda *_, now=planted: now, threads=1
+        )
+        memory = found.memory
+        seen.append(ancestors(found.levels.above, found.community_ids))
+        assert [len(np.unique(level)) for level in seen[-1]] == [3, 12]
+    assert all(set(one[at]) == set(seen[0][at]) for one in seen for at in (0, 1))
 
 
 def test_without_memory_levels_are_of_the_numbers_of_communities() -> None:

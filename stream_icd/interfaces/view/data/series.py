@@ -126,7 +126,8 @@ class Series:
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
         known = self.windows[place]
-        window = seen_window(known.number, known.result, published, self.naming, known.nmi)
+        result = known.found() if len(known.levels) else known.result
+        window = seen_window(known.number, result, published, self.naming, known.nmi)
         self._replace(place, window)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.node_ids import places
 from stream_icd.methods.names.names import NAME_BYTES, NOTHING, Naming, WindowNames
 from stream_icd.methods.tracking.packed import (
     NO_NODES,
@@ -32,7 +33,7 @@ class SeenWindow:
 
     Nodes, ids and events are kept compressed in `packed`, and not in `result`. `held` says for how
     many later windows each event is known to have held; below 0: it was undone by that later
-    window.
+    window. `levels` says what each community is part of, as `Communities.levels`; (0, K) without.
     """
 
     number: int  # position in its series, from 0; a corrected window keeps its number
@@ -44,6 +45,7 @@ class SeenWindow:
     nmi: float | None  # agreement with the known communities, if these are known
     known: WindowNames
     held: tuple[int, ...]
+    levels: NDArray[np.int64]  # (L, K) for each of `ids`, the coarsest level first
 
     @property
     def n_nodes(self) -> int:
@@ -82,7 +84,7 @@ class SeenWindow:
     @property
     def bytes_held(self) -> int:
         """Bytes of memory, approximately."""
-        packed_bytes = self.packed.n_bytes + 8 * len(self.held)
+        packed_bytes = self.packed.n_bytes + 8 * len(self.held) + self.levels.nbytes
         return packed_bytes + 2 * self.ids.nbytes + NAME_BYTES * len(self.known.names)
 
     def found(self) -> Communities:
@@ -95,7 +97,15 @@ class SeenWindow:
             labels=labels.astype(np.int32),
             community_ids=ids,
             replaced=np.empty((0, 2), np.int64),
+            levels=self.levels if len(self.levels) else None,
         )
+
+    def bands(self, above: int) -> NDArray[np.int64]:
+        """Return what each community is part of so many levels above, (K,), or on the coarsest."""
+        if not above or not len(self.levels):
+            return self.ids
+        band: NDArray[np.int64] = self.levels[max(len(self.levels) - above, 0)]
+        return band
 
     def community_of(self, node: str) -> int | None:
         """Stable id of a node's community; None if the node is not in the window."""
@@ -132,6 +142,7 @@ def seen_window(
             probabilities=None,
             second_ids=None,
             second_probabilities=None,
+            levels=None,
         ),
         packed=pack(tracked),
         ids=ids,
@@ -140,7 +151,27 @@ def seen_window(
         nmi=nmi,
         known=NOTHING if naming is None else naming.of(result.graph, nodes, communities),
         held=(0,) * len(tracked.events),
+        levels=_levels(result, tracked, ids),
     )
+
+
+def _levels(
+    result: Communities, tracked: CommunityEvents, ids: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the levels of a result for the communities of a tracker, `SeenWindow.levels`.
+
+    A community of communities has the smallest of the ids that these have here.
+    """
+    if result.levels is None or not len(result.levels):
+        return np.empty((0, len(ids)), np.int64)
+    at = places(result.nodes, tracked.nodes)
+    label_of = np.zeros(len(ids), np.int64)
+    label_of[np.searchsorted(ids, tracked.communities[at[at >= 0]])] = result.labels[at >= 0]
+    levels = result.levels[:, label_of]
+    for level in levels:
+        first, group = np.unique(level, return_index=True, return_inverse=True)[1:]
+        level[:] = ids[first][group]  # ids ascend: the first one is the smallest
+    return levels
 
 
 Found = TypeVar("Found")

@@ -2,7 +2,7 @@
 
 const DEFAULTS = {
   graph: "", model: "", origin: "", view: "flow", span: "", at: "", community: "", node: "",
-  kinds: "", sure: "", bits: "", by: "", zone: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
+  kinds: "", sure: "", bits: "", by: "", zone: "", above: "", inside: "", other_graph: "", other_model: "", other_origin: "", all: "", discs: "",
 };
 
 /** The state that the address describes. `at`: the start of the window that is looked at; "": the newest. */

@@ -2,7 +2,7 @@
 // the nodes that move. Each community is one shape, so that thousands of bands stay fluent.
 
 import { colour } from "./colours.js";
-import { fill, note, number, shown, svg, time } from "./dom.js";
+import { el, fill, note, number, shown, svg, time } from "./dom.js";
 import { briefly, called } from "./names.js";
 import { kept } from "./source.js";
 
@@ -14,6 +14,8 @@ export const MOST_WINDOWS = 6000; // that can be chosen
 const LETTER = 6.6; // pixels of a letter of the labels, at most on average
 const LINE = 14; // pixels of a line of text
 const AROUND = 170; // pixels of the headlines above, and of the legend below
+
+let above = 0; // how many levels above the communities the bands are
 
 /** Where everything is drawn; pure. */
 function layout(flow, width, height) {
@@ -80,33 +82,47 @@ function ribbon(x0, y0, x1, y1, h) {
 const round = (value) => Math.round(value * 10) / 10;
 
 /** Draw the flow into an element. */
-export function drawFlow(into, flow, { chosen, path, here, sure, onCommunity, onWindow }) {
+export function drawFlow(into, flow, { chosen, path, here, sure, inside = "", onCommunity: follow, onWindow, onZoom }) {
+  above = flow.above ?? 0;
+  const onCommunity = above > 0 ? (id) => onZoom(above - 1, `${above}:${id}`) : follow;
   const width = Math.max(280, into.clientWidth);
   const top = into.getBoundingClientRect().top + window.scrollY;
   const height = Math.max(320, Math.min(620, window.innerHeight - top - AROUND));
   if (flow.columns.length === 0) {
-    fill(into, note("This window is no longer in memory, or was never seen."));
+    fill(into, levels(flow, inside, onZoom), note("This window is no longer in memory, or was never seen."));
     return;
   }
   const drawn = layout(flow, width, height);
   const { bands, away } = shapes(drawn, flow.moves);
-  const following = chosen !== null && bands.has(chosen);
-  const parts = [...bands].map(([id, d]) => shape("band", id, d, chosen, onCommunity));
-  const moving = [...away].map(([id, d]) => shape("move", id, d, chosen, onCommunity));
+  const following = above === 0 && chosen !== null && bands.has(chosen);
+  const parts = [...bands].map(([id, d]) => shape("band", id, d, following ? chosen : null, onCommunity));
+  const moving = [...away].map(([id, d]) => shape("move", id, d, following ? chosen : null, onCommunity));
   const picture = svg("svg", {
     class: following ? "flow following" : "flow", viewBox: `0 0 ${width} ${height}`, height,
     role: "img", "aria-label": description(flow), tabindex: 0,
     "data-columns": flow.columns.length, "data-newest": flow.columns.at(-1).number, "data-here": here,
-  }, moving, parts, hereBand(drawn, here), gaps(drawn), swaps(drawn), marks(drawn, sure), nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
+  }, moving, parts, hereBand(drawn, here), gaps(drawn), swaps(drawn), marks(drawn, sure), above > 0 ? null : nodePath(drawn, path), labels(drawn, chosen, onCommunity), axis(drawn));
   picture.addEventListener("dblclick", (event) => onWindow(columnAt(drawn, picture, event).number));
-  fill(into, picture, legend(flow, sure));
+  fill(into, levels(flow, inside, onZoom), picture, legend(flow, sure));
+}
+
+/** Buttons of the levels, if there are several, and of the band that the flow is zoomed into. */
+function levels(flow, inside, onZoom) {
+  if (!flow.levels && !inside && above === 0) return null;
+  const [of, band] = inside.split(":");
+  const names = ["communities", ...Array.from({ length: Math.max(flow.levels ?? 0, above) }, (_, at) => `level ${at + 1}`)];
+  const buttons = names.map((name, at) => el("button", {
+    type: "button", "data-above": at, "aria-pressed": String(at === above), onclick: () => onZoom(at, at < Number(of) ? inside : ""),
+  }, name));
+  const out = inside && el("button", { type: "button", "data-out": "", onclick: () => onZoom(Number(of), "") }, `inside ${band} of level ${of} ×`);
+  return el("p", { class: "levels", role: "group", "aria-label": "levels" }, buttons, out || null);
 }
 
 function shape(kind, id, d, chosen, onCommunity) {
   return svg("path", {
     class: id === chosen ? `${kind} chosen` : kind, d, fill: colour(id), "data-id": id,
     onclick: id === OTHERS ? () => {} : () => onCommunity(id),
-  }, svg("title", {}, id === OTHERS ? "all other communities" : `${called(id)}${kind === "move" ? ": nodes that leave" : ""}`));
+  }, svg("title", {}, id === OTHERS ? "all other communities" : `${titled(id)}${kind === "move" ? ": nodes that leave" : ""}`));
 }
 
 function description(flow) {
@@ -235,16 +251,19 @@ function beside(drawn, thin, chosen, onCommunity) {
 
 function labelled(id, { text, size }, where, chosen, onCommunity) {
   return svg("text", { class: "label", ...where, "data-id": id, "font-weight": id === chosen ? 700 : 400, onclick: id === OTHERS ? () => {} : () => onCommunity(id) },
-    svg("title", {}, id === OTHERS ? "all other communities" : `${called(id)}, ${number(size)} members`), text);
+    svg("title", {}, id === OTHERS ? "all other communities" : `${titled(id)}, ${number(size)} members`), text);
 }
+
+/** A band of a level above has the id of the oldest community in it, but not its name. */
+const titled = (id) => (above > 0 ? `${id} of level ${above}` : called(id));
 
 const named = (id, size, most) => (id === OTHERS ? `others (${number(size)})` : label(id, size, most));
 
 /** A community in at most so many letters. */
 function label(id, size, most) {
   const members = ` (${number(size)})`;
-  const name = briefly(id);
-  if (name === null) return `${most < 18 ? "" : "community "}${id}${members}`;
+  const name = above > 0 ? null : briefly(id);
+  if (name === null) return `${most < 18 || above > 0 ? "" : "community "}${id}${members}`;
   const room = Math.max(6, most - members.length);
   return `${shown(name.length > room ? name.replace(/^(mostly|partly) /, "") : name, room)}${members}`;
 }
@@ -272,7 +291,7 @@ function legend(flow, sure) {
   const unsure = flow.columns.flatMap(marksOf).filter((mark) => !sure(mark)).length;
   const sampled = flow.columns.some((column, at) => at > 0 && column.number - flow.columns[at - 1].number > 1);
   return note(windows, kinds,
-    `Height: number of nodes. Click a community to follow it${kept === null ? "; double-click a window to open it" : ""}. `,
+    `Height: number of nodes. Click ${above > 0 ? "a band to see what is in it" : "a community to follow it"}${kept === null ? "; double-click a window to open it" : ""}. `,
     unsure > 0 ? `${unsure === 1 ? "1 mark is" : `${number(unsure)} marks are`} hidden: the events did not last, are too weak, or the edges speak against them (choose in Events). ` : "",
     sampled ? "Not every window has a column: births and mergers in between are in Events." : "");
 }

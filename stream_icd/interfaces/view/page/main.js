@@ -87,6 +87,7 @@ function missing() {
 
 const series = () => ({ graph: state.graph, model: state.model, origin: state.origin });
 const shownWindow = () => ({ ...series(), at: state.at });
+const zoomed = () => (state.view === "flow" ? { above: state.above, inside: state.inside } : {});
 const needsFlow = () => state.view === "flow" || state.community !== "";
 const placed = () => Boolean(known.map?.placed) && state.discs === "";
 const chosenCommunity = () => (/^\d+$/.test(state.community) ? Number(state.community) : null);
@@ -149,7 +150,7 @@ function askLegend() {
 }
 
 function askFlowAndEvents() {
-  if (needsFlow()) question("flow", { ...series(), last: span(), around: state.at, columns: columnsFor(), follow: state.community });
+  if (needsFlow()) question("flow", { ...series(), last: span(), around: state.at, columns: columnsFor(), follow: state.community, ...zoomed() });
   if (state.view === "flow") question("events", { ...series(), ...chosenEvents(), kinds: "", community: "", limit: MOST_TOLD }, "headlines");
   if (state.view === "events") question("events", { ...series(), ...chosenEvents() });
 }
@@ -431,7 +432,7 @@ function drawNow() {
     return;
   }
   if (state.view === "flow" && known.flow) {
-    drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), sure, onCommunity: follow, onWindow: openWindow });
+    drawFlow(at("flow"), known.flow, { chosen: community, path: known.past?.spans, here: here(), sure, inside: state.inside, onCommunity: follow, onWindow: openWindow, onZoom: zoom });
     const lately = headlines(known.headlines, known.life?.columns.number?.[0] ?? 0, ({ number: of, id }) => { openWindow(of); change({ community: String(id) }); });
     if (lately !== null) at("flow").prepend(lately);
   }
@@ -461,7 +462,7 @@ let selected = "";
 /** Draw what is selected beside the view; on a narrow page it is below, and scrolls into sight. */
 function drawSelection(community) {
   const csv = kept === null && community !== null ? () => saveMembers(community) : null;
-  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow, composition: known.composition, explained: known.explain, held: known.held, csv, onCommunity: follow, onWindow: openWindow, onClear: clear });
+  drawDetails(at("details"), { chosen: community, past: known.past, flow: known.flow?.above > 0 ? null : known.flow, composition: known.composition, explained: known.explain, held: known.held, csv, onCommunity: follow, onWindow: openWindow, onClear: clear });
   at("both").classList.toggle("open", !at("details").hidden);
   const now = at("details").hidden ? "" : `${state.node} ${state.community}`;
   if (now !== selected && now !== "" && at("details").getBoundingClientRect().top > innerHeight) at("details").scrollIntoView({ block: "start" });
@@ -506,6 +507,11 @@ function titleOfPicture() {
 
 function follow(id) {
   change({ community: state.community === String(id) ? "" : String(id) });
+}
+
+/** Show the bands so many levels above the communities, in one band (`LEVEL:ID`) or in all. */
+function zoom(above, inside) {
+  change({ above: above > 0 ? String(above) : "", inside, community: "" });
 }
 
 function openCommunity(id) {

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,32 @@ from stream_icd.methods.tracking.sentences import sentence, without_consequences
 OTHERS = -1
 """Stands for all communities that have no band of their own."""
 
+
+class Zoom(NamedTuple):
+    """Which bands there are: on a level, and of one band on a level above it."""
+
+    above: int = 0  # how many levels above the communities; 0: these
+    inside: tuple[int, int] | None = None  # how many levels above, and the id there; None: all
+
+    def bands(self, window: SeenWindow) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the band of each community of a window, (K,), and which of these are shown."""
+        shown = np.ones(window.n_communities, np.bool_)
+        if self.inside is not None:
+            shown = window.bands(self.inside[0]) == self.inside[1]
+        return window.bands(self.above), shown
+
+    def sizes(self, window: SeenWindow) -> dict[int, int]:
+        """Return how many members each band of a window has."""
+        if self == WHOLE:
+            return window.sizes_by_id
+        bands, shown = self.bands(window)
+        ids, place = np.unique(bands[shown], return_inverse=True)
+        sizes = np.bincount(place, window.sizes[shown]).astype(np.int64)
+        return dict(zip(ids.tolist(), sizes.tolist(), strict=True))
+
+
+WHOLE = Zoom()
+
 _Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -37,15 +63,16 @@ def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
     return [window for window in windows if window.number % stride == 0 or window is windows[-1]]
 
 
-def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
+def most_members(windows: Sequence[SeenWindow], most: int, zoom: Zoom = WHOLE) -> list[int]:
     """Return the communities to show, largest first: of all windows, and of each part of them.
 
     Half of them have the most members in all windows together. The others are, in turn, the largest
     of each quarter of the windows, so that no time is without a band after all has changed.
     """
-    chosen = dict.fromkeys(_ranked(windows)[: most - most // 2])
+    chosen = dict.fromkeys(_ranked(windows, zoom)[: most - most // 2])
     quarter = max(1, -(-len(windows) // 4))
-    parts = [iter(_ranked(windows[at : at + quarter])) for at in range(0, len(windows), quarter)]
+    starts = range(0, len(windows), quarter)
+    parts = [iter(_ranked(windows[at : at + quarter], zoom)) for at in starts]
     while parts and len(chosen) < most:
         part = parts.pop(0)
         largest = next((community for community in part if community not in chosen), None)
@@ -55,16 +82,19 @@ def most_members(windows: Sequence[SeenWindow], most: int) -> list[int]:
     return list(chosen)
 
 
-def _ranked(windows: Sequence[SeenWindow]) -> list[int]:
+def _ranked(windows: Sequence[SeenWindow], zoom: Zoom) -> list[int]:
     """Return all communities, that with the most members in these windows together first."""
     totals: Counter[int] = Counter()
     for window in windows:
-        totals.update(window.sizes_by_id)
+        totals.update(zoom.sizes(window))
     return sorted(totals, key=lambda community: (-totals[community], community))
 
 
 def flow(
-    windows: Sequence[SeenWindow], most: int, followed: Collection[int] = ()
+    windows: Sequence[SeenWindow],
+    most: int,
+    followed: Collection[int] = (),
+    zoom: Zoom = WHOLE,
 ) -> dict[str, Any]:
     """Return the bands and streams to draw.
 
@@ -72,37 +102,41 @@ def flow(
         windows: the columns, in time order.
         most: maximum number of communities with a band of their own.
         followed: communities that have a band whatever their size.
+        zoom: which bands there are: all communities, or communities of them, or those in one.
 
     Returns:
         `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
         of the bands of each window; `moves`: between each column and the next one, `[from, to,
-        nodes]`, with `OTHERS` for communities without a band.
+        nodes]`, with `OTHERS` for communities without a band; `levels`: how many there are above.
     """
-    ranked = most_members(windows, most + len(followed))
+    ranked = most_members(windows, most + len(followed), zoom)
     largest = [community for community in ranked if community not in followed]
     shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
     return {
         "shown": shown,
-        "columns": [column(window, shown) for window in windows],
-        "moves": [moves(before, after, shown) for before, after in pairwise(windows)],
+        "columns": [column(window, shown, zoom) for window in windows],
+        "moves": [moves(before, after, shown, zoom) for before, after in pairwise(windows)],
+        "levels": max((len(window.levels) for window in windows), default=0),
+        "above": zoom.above,
     }
 
 
-def column(window: SeenWindow, shown: Sequence[int]) -> dict[str, Any]:
+def column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = WHOLE) -> dict[str, Any]:
     """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
-    sizes = window.sizes_by_id
+    sizes = zoom.sizes(window)
+    n_nodes = sum(sizes.values())
     bands = [[community, sizes[community]] for community in shown if community in sizes]
     return {
         "number": window.number,
         "snapshot": window.result.snapshot_id,
         "start": window.result.window.start.isoformat(),
         "model": window.result.model,
-        "k": window.n_communities,
-        "nodes": window.n_nodes,
+        "k": len(sizes),
+        "nodes": n_nodes,
         "missed": window.tracking.missed,
         "sizes": bands,
-        "others": window.n_nodes - sum(size for _, size in bands),
-        "marks": marks(window, shown),
+        "others": n_nodes - sum(size for _, size in bands),
+        "marks": [] if zoom.above else marks(window, shown),
     }
 
 
@@ -127,9 +161,16 @@ def _causes(window: SeenWindow, kinds: frozenset[str]) -> list[tuple[CommunityEv
     return [(event, held[event]) for event in without_consequences(held)]
 
 
-def moves(before: SeenWindow, after: SeenWindow, shown: Sequence[int]) -> list[list[int]]:
+def moves(
+    before: SeenWindow, after: SeenWindow, shown: Sequence[int], zoom: Zoom = WHOLE
+) -> list[list[int]]:
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
     old, new, counts = ways(before, after)
+    if zoom != WHOLE:
+        (left, was), (there, has) = zoom.bands(before), zoom.bands(after)
+        old, new = np.searchsorted(before.ids, old), np.searchsorted(after.ids, new)
+        inside = was[old] & has[new]
+        old, new, counts = left[old][inside], there[new][inside], counts[inside]
     totals: Counter[tuple[int, int]] = Counter()
     old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):

@@ -43,7 +43,14 @@ from stream_icd.interfaces.view.panels.details import (
     node_past,
     values_of,
 )
-from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
+from stream_icd.interfaces.view.panels.flow import (
+    Zoom,
+    event_list,
+    flow,
+    names_in,
+    of_events,
+    spread,
+)
 from stream_icd.interfaces.view.panels.life import comparison, life
 from stream_icd.methods.tracking.confirmation import CONFIRMED
 
@@ -53,6 +60,7 @@ Answer = dict[str, Any]
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
 _MOST_BANDS = 40
+_MOST_LEVELS = 30
 MOST_ROWS = 1000
 _MOST_NAMES = 20
 MOST_TEXT = 1024
@@ -144,6 +152,8 @@ class Queries:
     def flow(self, asked: Parameters) -> Answer:
         """Bands and streams of the `last` windows of all that are kept.
 
+        `above`: bands are communities of communities, so many levels above. `inside`: only those in
+        one band, given as `LEVEL:ID`, with a level as in `above`.
         `around`: the start of a window that they hold: the newest ones, unless it is older.
         """
         last = whole(asked, "last", 60, 1, MOST_WINDOWS)
@@ -152,8 +162,9 @@ class Queries:
         bands = whole(asked, "bands", 20, 1, _MOST_BANDS)
         columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = ids(asked, "follow", _MOST_BANDS)
-        drawn = flow(spread(windows, columns), bands, followed)
-        names = names_in(windows, drawn["shown"])
+        zoom = zoomed(asked)
+        drawn = flow(spread(windows, columns), bands, () if zoom.above else followed, zoom)
+        names = {} if zoom.above else names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
     def life(self, asked: Parameters) -> Answer:
@@ -386,6 +397,19 @@ def ids(asked: Parameters, name: str, most: int) -> list[int]:
     if any(len(text) > 18 for text in given):
         raise BadQuestion(f"{name}: an id has at most 18 digits")
     return [int(text) for text in given]
+
+
+def zoomed(asked: Parameters) -> Zoom:
+    """Return which bands are asked for: on which level, and in which band of one above it."""
+    above, given = whole(asked, "above", 0, 0, _MOST_LEVELS), asked.get("inside")
+    if not given:
+        return Zoom(above)
+    level, _, band = given.partition(":")
+    of = whole({"inside": level}, "inside", 0, above + 1, _MOST_LEVELS)
+    (number, *_) = ids({"inside": band}, "inside", 1) or [-1]
+    if number < 0:
+        raise BadQuestion(f"inside: {given!r:.40} is no band: give LEVEL:ID, such as 1:7")
+    return Zoom(above, (of, number))
 
 
 def _one_id(asked: Parameters) -> int:

@@ -45,7 +45,7 @@ _Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
 QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
     "overview": (Queries.overview, SERIES),
-    "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around"}),
+    "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around", "above", "inside"}),
     "life": (Queries.life, _SPAN),
     "events": (Queries.events, _SPAN | EVENTS),
     "map": (Queries.map, WINDOW),

@@ -1,0 +1,73 @@
+"""`stream-icd known`: say which nodes are known to be in one community."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph
+from stream_icd.core.printable import say
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.record import OutgoingRecord
+
+known = typer.Typer()
+
+
+@command(known, "known")
+class SendKnown(BrokerOptions):
+    """Send which nodes are known to be in one community to icd.known.v1.
+
+    A message for each node whose label differs from that in the topic. Detectors that run with
+    --known topic use them from the next batch on.
+
+      stream-icd known together.csv --graph as733
+      stream-icd consume detect --known topic
+    """
+
+    table: Path = argument(
+        "CSV, JSON lines or Parquet with the columns node and community: nodes of one label are in "
+        "one community."
+    )
+    graph: OnlyGraph = None
+    replace: bool = option(False, "Take back what is known of nodes that are not in the table.")
+    source: str = option("stream_icd/known", "Source of the knowledge, a URI reference.")
+    dry_run: bool = option(False, "Send nothing; report what would be sent.")
+
+    def run(self) -> None:
+        from stream_icd.kafka.publisher import Publisher
+        from stream_icd.sources.node_tables import known_labels
+        from stream_icd.streaming.subscribers.known_topic import known_in_topic
+
+        for graph, wanted in known_labels(self.table, self.graph).items():
+            before = known_in_topic(self.kafka(), graph)
+            changed = {node: label for node, label in wanted.items() if label != before.get(node)}
+            gone = sorted(before.keys() - wanted.keys()) if self.replace else []
+            records = list(self._records(graph, changed, gone))
+            if not self.dry_run:
+                with Publisher(self.kafka()) as publisher:
+                    for record in records:
+                        publisher.send(record)
+            say(
+                f"{graph}: {'would send' if self.dry_run else 'sent'} the communities of "
+                f"{len(changed):,} nodes ({len(wanted) - len(changed):,} are as they were)"
+                + (f"; took back those of {len(gone):,}" if self.replace else "")
+            )
+
+    def _records(
+        self, graph: str, changed: Mapping[str, str], gone: Iterable[str]
+    ) -> "Iterator[OutgoingRecord]":
+        from stream_icd.kafka.messages.records import outgoing
+        from stream_icd.kafka.record import OutgoingRecord
+        from stream_icd.kafka.topics import KNOWN
+        from stream_icd.wire.known import KnownNode, encode_known
+        from stream_icd.wire.node_keys import node_key
+
+        now = datetime.now(UTC)
+        for node, label in changed.items():
+            yield outgoing(KNOWN, encode_known(KnownNode(graph, node, label), now, self.source))
+        for node in gone:
+            yield OutgoingRecord(KNOWN, None, node_key(graph, node))

@@ -1,0 +1,132 @@
+"""Reads the topic of known nodes: the newest community of each, for as long as a detector runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import structlog
+
+from stream_icd.core.errors import BadInput
+from stream_icd.kafka.reader import Following, TopicReader, open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import KNOWN
+from stream_icd.kafka.waiting import in_background
+from stream_icd.methods.bp.known import Known, known_of
+from stream_icd.streaming.subscribers.subscription import log_bad
+from stream_icd.wire.known import decode_known
+from stream_icd.wire.limits import Limits
+
+LOG = logging.getLogger(__name__)
+
+_MOST_BYTES = 256 << 20
+"""Of all known nodes together; those of more nodes are ignored."""
+
+_A_NODE = 300
+"""Bytes of a node and its label in memory, besides their texts."""
+
+_END_S = 3.0
+"""Time that the end waits for the thread: longer than a poll where nothing comes."""
+
+
+class LiveKnown:
+    """The newest communities of known nodes, within a budget of memory; thread-safe.
+
+    graph: whose nodes are kept; None: those of all graphs.
+    fixed: as of `Known`.
+    """
+
+    def __init__(
+        self, graph: str | None = None, *, fixed: bool = False, most_bytes: int = _MOST_BYTES
+    ) -> None:
+        self._graph, self._fixed, self._most_bytes = graph, fixed, most_bytes
+        self._limits, self._lock = Limits(), threading.Lock()
+        self._labels: dict[str, dict[str, str]] = {}
+        self._bytes, self._is_full = 0, False
+        self._changed: set[str] = set()
+        self._known: dict[str, Known] = {}
+
+    def take(self, record: Record) -> None:
+        """Take a record; one that breaks the contract is logged, and changes nothing."""
+        try:
+            one = decode_known(record.key, record.value, record.headers, self._limits)
+        except BadInput as error:
+            log_bad(record, error)
+            return
+        if self._graph in (None, one.graph):
+            with self._lock:
+                self._changed.add(one.graph)
+                self._put(one.graph, one.node, one.community)
+
+    def _put(self, graph: str, node: str, label: str | None) -> None:
+        labels = self._labels.setdefault(graph, {})
+        if (before := labels.pop(node, None)) is not None:
+            self._bytes -= _size(node, before)
+        if label is not None and self._bytes + _size(node, label) <= self._most_bytes:
+            self._bytes += _size(node, label)
+            labels[node] = label
+        elif label is not None and not self._is_full:
+            self._is_full = True
+            LOG.warning(
+                "known nodes take more than %d MiB; other nodes are ignored", self._most_bytes >> 20
+            )
+        if not labels:
+            del self._labels[graph]
+
+    def labels(self, graph: str) -> dict[str, str]:
+        """Return the label of each known node of a graph."""
+        with self._lock:
+            return dict(self._labels.get(graph, {}))
+
+    def now(self) -> Mapping[str, Known]:
+        """Return what is known now, by graph; log each graph of which something else is known."""
+        with self._lock:
+            changed, self._changed = self._changed, set()
+        for graph in sorted(changed):
+            labels = self.labels(graph)
+            known = known_of(labels, fixed=self._fixed)
+            before = self._known.pop(graph, None)
+            if labels:
+                self._known[graph] = known
+            if (before or known_of({}, fixed=self._fixed)).digest != known.digest:
+                log = structlog.get_logger()
+                log.info("communities are known", graph=graph, nodes=len(labels))
+        return dict(self._known)
+
+
+def known_in_topic(settings: KafkaSettings, graph: str) -> dict[str, str]:
+    """Return the label of each node of a graph that the topic holds now."""
+    known = LiveKnown(graph)
+    with open_reader(settings, KNOWN, until="end") as records:
+        for record in records:
+            known.take(record)
+    return known.labels(graph)
+
+
+@contextmanager
+def following_known(
+    settings: KafkaSettings, graph: str | None = None, *, fixed: bool = False
+) -> Iterator[LiveKnown]:
+    """Give what the topic holds now, and keep it up to date during the block.
+
+    If the topic cannot be read later, what is known stays as it is, and the reason is logged.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        BrokerError: what it holds now cannot be read.
+    """
+    known, stop, read = LiveKnown(graph, fixed=fixed), threading.Event(), dict[int, int]()
+    with closing(TopicReader(settings, KNOWN)) as topic:
+        for record in topic.records("beginning", "end"):
+            known.take(record)
+            read[record.partition] = record.offset + 1
+    followed = Following(settings, KNOWN, known.take, stop, read or "beginning")
+    with in_background(followed.run, f"follow {KNOWN}", stop, _END_S):
+        yield known
+
+
+def _size(node: str, label: str) -> int:
+    return _A_NODE + len(node) + len(label)

@@ -1,0 +1,43 @@
+"""`stream-icd consume detect --levels`, then `subscribe`: what a reader sees of the levels."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from tests.run_here import run_here
+from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
+from tests.testbed.brokers import Broker
+from tests.testbed.drifting import outgoing
+from tests.testbed.streams import publish
+
+
+@pytest.mark.brokers("embedded")
+def test_a_detector_publishes_levels_and_subscribers_show_them(
+    broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    create_topics(broker.settings())
+    publish(broker, [outgoing(one, SNAPSHOTS) for one in windows(2, topic_name)])
+    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
+    quick = {f"STREAM_ICD_{n.upper()}": str(getattr(broker.settings(), n)) for n in names}
+    address = ("-b", broker.bootstrap_servers, "--graph", topic_name)
+    command = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect", "--levels")
+    detector = start_child((*command, *address), tmp_path / "log", env=os.environ | quick)
+    try:
+        options = ("--from", "beginning", "--limit", "2", "--format", "json")
+        done = run_here("subscribe", *options, *address)
+    finally:
+        assert stop_child(detector, 30) == 0
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 2, done.stderr
+    for result in found:
+        (level,) = result["levels"]
+        assert len(level) == N_SMALL
+        assert len(set(level)) == N_SMALL // OF_LARGE
+    assert set(found[0]["levels"][0]) == set(found[1]["levels"][0])
