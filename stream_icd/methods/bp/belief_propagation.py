@@ -90,7 +90,6 @@ def believe(
     stay: float = 0.0,
     learn_stay: bool = True,
     exact: bool = True,
-    near: NDArray[np.bool_] | None = None,
 ) -> Marginals:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
@@ -102,8 +101,6 @@ def believe(
         the shares are used as they are, times η.
     exact: whether the last sweep visits all nodes, so that `saved` is exact; else it is 0. The
         sweeps before visit those of which a neighbour's belief has changed.
-    near: (n,) the nodes that the first sweep visits; the others stay as they start unless a change
-        reaches them, and μ stays that of the model. None: it visits all.
     """
     recalled = uninformed_prior(len(start)) if recalled is None else recalled
     for labels, least in ((start, 0), (recalled.communities, -1)):
@@ -125,7 +122,7 @@ def believe(
     )
     opposite, is_linked = _opposite_entries(graph), graph.indptr[1:] > graph.indptr[:-1]
     weight, is_due = float(graph.strengths[is_linked].sum()), np.zeros(copies * n_nodes, np.bool_)
-    is_due[:n_nodes] = is_linked if near is None else is_linked & near
+    is_due[:n_nodes] = is_linked
     within, evidence, stayed = (np.zeros(n) for n in (n_nodes, n_nodes * exact, n_nodes))
     visits = Visits(within, evidence, stayed, is_due)
     linked_shares = recalled.shares.compress(is_linked, axis=0)
@@ -148,7 +145,7 @@ def believe(
         if exact:
             saved = float(evidence.sum()) + weight / 2 * log(mixing)
         unsettled = n_changed / n_nodes
-        if weight > 0 and near is None:
+        if weight > 0:
             mixing = bounded_mixing(1.0 - float(within.sum()) / weight)
         if stay > 0 and learn_stay:
             stay = min(float(stayed.sum()) / remembered, 1.0)

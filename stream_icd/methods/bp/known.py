@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
@@ -130,15 +129,12 @@ def believed_with(
     *,
     fixed: bool,
     recalled: Prior | None = None,
-    settled: float | None = None,
 ) -> tuple[Labels, Prior]:
     """The most probable communities, (n,), and the beliefs, if those of some nodes are known.
 
     found: (n,) the communities without that.
     certain: (n,) those that are known, which may be new ones; `NOBODY` for other nodes.
     recalled: what is believed of these before any edge.
-    settled: μ of the communities, if beliefs have settled on them: only known nodes, neighbours of
-        those that are elsewhere, and nodes that this reaches are visited. None: all are.
     """
     is_known = certain >= 0
     start = np.where(is_known, certain, found)
@@ -147,17 +143,10 @@ def believed_with(
     prior.communities[is_known, 0] = certain[is_known]
     prior.shares[is_known, 0] = 1.0 if fixed else MOST_TRUST
     k = max(int(found.max()), int(certain.max()), int(prior.communities.max())) + 1
-    mixing = mixing_beyond_chance(graph, *compact(start)) if settled is None else settled
-    model = Model(bounded_mixing(mixing), parameters.size_spread, k)
-    near = None if settled is None else is_known | _near(graph, is_known & (certain != found))
-    beliefs = graph, start, k, model, parameters.sweeps, prior, 1.0
-    marginals = believe(*beliefs, learn_stay=False, exact=False, near=near)
+    mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
+    model = Model(mixing, parameters.size_spread, k)
+    marginals = believe(
+        graph, start, k, model, parameters.sweeps, prior, 1.0, learn_stay=False, exact=False
+    )
     likeliest = np.where(is_known, certain, marginals.likeliest) if fixed else marginals.likeliest
     return likeliest, marginals.beliefs
-
-
-def _near(graph: LevelGraph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which nodes are these, or have an edge to one of them, (n,)."""
-    near = nodes.copy()
-    near[graph.indices[np.repeat(nodes, np.diff(graph.indptr))]] = True
-    return near

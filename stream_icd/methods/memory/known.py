@@ -58,13 +58,9 @@ def informed(step: Step, before: Aligned, found: Found, given: KnownHere) -> Inf
             parameters,
             fixed=given.fixed,
             recalled=recalled,
-            settled=known.mixing,
         )
-        if by_filter:  # others have not been visited: what is believed of them still holds
-            other = (beliefs.shares[:, 0] < 1) | (certain[nodes] >= 0)
-            other |= own != known.likeliest[nodes]
-            communities[nodes[other]] = beliefs.communities[other]
-            shares[nodes[other]] = beliefs.shares[other]
+        if by_filter:
+            communities[nodes], shares[nodes] = beliefs
         communities[nodes, 0] = own
     numbers = np.full(max(int(communities.max()), int(of_label.max())) + 2, NOBODY, np.int32)
     after = tidied(known._replace(communities=communities, shares=shares))

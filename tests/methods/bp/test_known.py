@@ -11,8 +11,7 @@ from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.interfaces.estimator import ICD
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.known import believed_with, find_with_known
-from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.known import find_with_known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.quality.agreement import ami
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
@@ -96,16 +95,3 @@ def test_known_nodes_without_edges_are_with_their_label_if_that_is_fixed() -> No
     found = icd.predict(graph, known=known, fixed=True)
     assert found[0] == found[30] == icd.known_["a"] != found[31] == found[32] == icd.known_["b"]
     assert set(found) == set(range(4))
-
-
-def test_settled_beliefs_change_only_near_nodes_that_are_known_to_be_elsewhere() -> None:
-    graph, found = finest_level(CLIQUES), np.repeat(np.arange(3, dtype=np.int32), 10)
-    found[[5, 25]] = found[[25, 5]]  # wrong both times, but only one of them is known
-    certain = known_of(30, n5=0)
-    all_over, _ = believed_with(graph, found, certain, SEARCH, fixed=True)
-    assert all_over[[5, 25]].tolist() == [0, 2]
-    likeliest, beliefs = believed_with(graph, found, certain, SEARCH, fixed=True, settled=0.1)
-    assert likeliest[[5, 25]].tolist() == [0, 0]
-    untouched = np.r_[10:30]
-    assert likeliest[untouched].tolist() == found[untouched].tolist()
-    assert (beliefs.shares[untouched, 0] == 1).all()
