@@ -183,7 +183,7 @@ def test_what_is_wrong_is_said(broker: Broker, topic_name: str, tmp_path: Path) 
     table.write_text("node,country\n1,US\n")
     done = run_here("known", str(table), "--graph", "g", "-b", broker.bootstrap_servers)
     assert done.returncode
-    assert "has no column community" in done.stderr
+    assert "a table of labels has node and community" in done.stderr.replace("\n", " ")
     for options, reason in (
         (("--known", "topic", "--k", "3"), "--k and --known exclude each other"),
         (("--known-fixed",), "give --known FILE, or --known topic"),
