@@ -54,7 +54,7 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.wire.states import State, decode_state, encode_state
+from stream_icd.wire.states import MemoryState, decode_state, encode_state
 
 LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
 MOST_ALLOCATED = 8 * LIMITS.decoded_bytes
@@ -361,8 +361,10 @@ def states() -> Iterator[Message]:
             memory = detect_remembering(snapshot, model, memory).memory
         assert memory is not None
         yield encode_state(
-            State("detect", "g", "g/0", memory.window, "m@1", "r", "0@0", encode_memory(memory),
-                  memory.next_id)
+            MemoryState(
+                "detect", "g", "g/0", memory.window, "m@1", "r", "0@0", encode_memory(memory),
+                memory.next_id,
+            )
         )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from benchmarks.shared.streams.known_streams import (
 )
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fit_labelled import fit_labelled
-from stream_icd.learning.training.bp.fitted import Work
+from stream_icd.learning.training.bp.fitted import FitOptions
 from stream_icd.learning.training.yardstick import DEFAULT, judge
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
@@ -110,7 +110,10 @@ def _stream_rows(streams: Iterable[KnownStream]) -> Iterator[str]:
 
 def _scores(past: Sequence[LabelledGraph], later: Sequence[LabelledGraph]) -> list[float]:
     """AMI on later graphs, in percent: of `default`, of what labels teach, of what is taken."""
-    default, alone = open_model(DEFAULT).model.bp, fit_labelled(past, Work(0, THREADS)).parameters
+    default, alone = (
+        open_model(DEFAULT).model.bp,
+        fit_labelled(past, FitOptions(0, THREADS)).parameters,
+    )
     taken = fit_parameters(past, 0, THREADS).parameters
     candidates: list[BpParameters] = [default, replace(alone, stay=taken.stay), taken]
     rows = [[one.ami for one in of_graph] for of_graph in judge(later, candidates)]

@@ -51,7 +51,7 @@ from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
+from stream_icd.streaming.detection.snapshot import SnapshotMemory, detect_snapshot
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Engine, First, InProcess, Relay
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
@@ -77,7 +77,7 @@ def bare(model: VersionedModel, snapshots: Iterable[Snapshot], memory: Memory) -
     )
     for number, snapshot in enumerate(snapshots):
         began = time.process_time()
-        remembering = Remembering(relay, settings, recent)
+        remembering = SnapshotMemory(relay, settings, recent)
         detect_snapshot(snapshot, model, settings, memory=remembering if memory == "auto" else None)
         yield 1000 * (time.process_time() - began)
         if remembering.after is not None:

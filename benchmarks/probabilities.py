@@ -29,7 +29,7 @@ from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import drifting_lfr, independent_gn
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
+from stream_icd.streaming.detection.snapshot import SnapshotMemory, detect_snapshot
 from stream_icd.streaming.execution.work import Relay
 
 BOUNDS = (0.0, 0.5, 0.8, 0.95, 1.01)
@@ -137,7 +137,7 @@ def follow(case: Case, seed: int) -> Iterator[tuple[Communities, NDArray[np.int3
     settings = DetectSettings(memory="auto" if case.memory else "off", group="x", threads=1)
     relay, recent = Relay(), RecentMemories()
     for snapshot, truth in case.windows(seed):
-        remembering = Remembering(relay, settings, recent) if case.memory else None
+        remembering = SnapshotMemory(relay, settings, recent) if case.memory else None
         found = detect_snapshot(snapshot, model, settings, memory=remembering)
         if remembering is not None:
             remembering.hand_on(found)

@@ -40,11 +40,11 @@ class RowsOfMembers(WorkerOptions):
 
     def run(self) -> None:
         from stream_icd.kafka.topics import COMMUNITIES
-        from stream_icd.streaming.workers.rows import Rows
+        from stream_icd.streaming.workers.rows import RowWriter
 
-        def rows(run: programs.WorkerRun) -> dict[str, Rows]:
+        def rows(run: programs.WorkerRun) -> dict[str, RowWriter]:
             naming = naming_by(self.names, self.graph)
-            written = Rows(run.settings, self.least_change, self.model, self.graph, naming)
+            written = RowWriter(run.settings, self.least_change, self.model, self.graph, naming)
             return {COMMUNITIES: written}
 
         programs.run_worker(rows, self, "rows", delivery=self.delivery, batch=self.batch)

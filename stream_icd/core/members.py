@@ -17,7 +17,7 @@ from stream_icd.core.times import microseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberRow:
     """A node of a graph, and the community that it is in.
 
     Attributes:

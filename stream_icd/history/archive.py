@@ -28,10 +28,10 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.files import (
+    ArchivedDay,
     ArchivedWindow,
     Identity,
     Kind,
-    Partition,
     Received,
     describe,
     folder_of,
@@ -72,7 +72,7 @@ class Selection:
             and (self.end is None or begins < self.end)
         )
 
-    def may_hold(self, partition: Partition) -> bool:
+    def may_hold(self, partition: ArchivedDay) -> bool:
         """Whether windows of that day can be selected."""
         day = partition.day
         return (
@@ -88,7 +88,7 @@ class Archive:
 
     store: Store
     # When the merged files of a day were looked into, in this order, and what they hold.
-    _merged: dict[Partition, tuple[float, dict[Identity, Received]]] = field(default_factory=dict)
+    _merged: dict[ArchivedDay, tuple[float, dict[Identity, Received]]] = field(default_factory=dict)
 
     def add(self, kind: Kind, message: Message, received: Received = (0, 0)) -> bool:
         """Store a message durably; return False if it was already stored.
@@ -117,7 +117,7 @@ class Archive:
             times.append(merged[noted.identity])
         return max(times, default=None)
 
-    def _merged_in(self, partition: Partition) -> dict[Identity, Received]:
+    def _merged_in(self, partition: ArchivedDay) -> dict[Identity, Received]:
         """When each message in the merged files of a day was received, as of the last minute."""
         now = time.monotonic()
         # The earliest look comes first.
@@ -129,7 +129,7 @@ class Archive:
         return self._merged[partition][1]
 
 
-def partitions(store: Store, selection: Selection) -> list[Partition]:
+def partitions(store: Store, selection: Selection) -> list[ArchivedDay]:
     """Return the days that may hold selected windows, in time order."""
     kind, graph = selection.kind, selection.graph
     names = store.folders(kind) if graph is None else [folder_of(graph)]
@@ -161,7 +161,7 @@ def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
 
 
 def read_partition(
-    store: Store, partition: Partition, of: Callable[[str], bool] = lambda _path: True
+    store: Store, partition: ArchivedDay, of: Callable[[str], bool] = lambda _path: True
 ) -> list[ArchivedWindow]:
     """Return the windows of a day, each identity once, even while files are being merged.
 
@@ -182,7 +182,7 @@ def read_partition(
     )
 
 
-def data_files(store: Store, partition: Partition) -> list[str]:
+def data_files(store: Store, partition: ArchivedDay) -> list[str]:
     files = store.files(partition.folder)
     return [path for path in files if path.endswith(".parquet") and not is_aside(path)]
 

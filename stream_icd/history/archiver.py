@@ -25,7 +25,7 @@ from stream_icd.wire.events import decode_events, encode_events, is_late
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.wire.states import State, archived_state, decode_state
+from stream_icd.wire.states import MemoryState, archived_state, decode_state
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,
@@ -41,7 +41,9 @@ _RESET: tuple[Kind, ...] = ("events", "memory")
 CONTENT = "icd_content"
 
 
-def whole_state(key: bytes | None, value: bytes | None, headers: Headers, limits: Limits) -> State:
+def whole_state(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits
+) -> MemoryState:
     """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
     state = decode_state(key, value, headers, limits)
     if is_of_this_version(state.value):

@@ -27,9 +27,9 @@ from stream_icd.history.archive import (
 )
 from stream_icd.history.files import (
     KINDS,
+    ArchivedDay,
     ArchivedWindow,
     Identity,
-    Partition,
     Received,
     compacted_file,
     read_footer,
@@ -48,7 +48,7 @@ large graph is a single row."""
 class Compaction:
     """What was, or would be, done to one day."""
 
-    partition: Partition
+    partition: ArchivedDay
     windows: int
     files_before: int
     files_after: int
@@ -81,7 +81,7 @@ def compact(
                     yield done
 
 
-def _compact_day(store: Store, partition: Partition, *, dry_run: bool) -> Compaction:
+def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> Compaction:
     files, windows = data_files(store, partition), read_partition(store, partition)
     wanted = {}
     for part in _parts(sorted(windows, key=attrgetter("order"))):
@@ -108,7 +108,7 @@ def _holds_no_more(store: Store, path: str, merged: Mapping[Identity, Received])
     return False
 
 
-def _clean(store: Store, partition: Partition, before: date) -> None:
+def _clean(store: Store, partition: ArchivedDay, before: date) -> None:
     """Delete temporary files of killed writers, but none that may still be in use."""
     for path in filter(is_aside, store.files(partition.folder)):
         if store.modified(path).date() < before:

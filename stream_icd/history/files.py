@@ -91,7 +91,7 @@ last is the newest."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Partition:
+class ArchivedDay:
     """One day of one graph: the windows that begin on that day, UTC."""
 
     day: date
@@ -109,16 +109,16 @@ def folder_of(graph: str) -> str:
     return f"graph={quote(graph, safe='')}"
 
 
-def partition_of(kind: Kind, graph: str, window: Window) -> Partition:
-    return Partition(window.start.astimezone(UTC).date(), graph, kind)
+def partition_of(kind: Kind, graph: str, window: Window) -> ArchivedDay:
+    return ArchivedDay(window.start.astimezone(UTC).date(), graph, kind)
 
 
-def partition_at(folder: str) -> Partition | None:
+def partition_at(folder: str) -> ArchivedDay | None:
     """Return the partition of a folder; None if it is none of an archive."""
     kind, graph, day = folder.split("/")
     with suppress(ValueError):
         day_of = date.fromisoformat(day.removeprefix("date="))
-        partition = Partition(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+        partition = ArchivedDay(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
         if partition.folder == folder:  # no other folder means the same, such as date=20260101
             return partition
     return None
@@ -153,7 +153,7 @@ def _digest(text: str) -> str:
 class ArchivedWindow:
     """A message in the archive, as described by the footer of its file."""
 
-    partition: Partition
+    partition: ArchivedDay
     identity: Identity
     window: Window
     rows: int  # number of pairs of a snapshot, of nodes of communities and labels, of events

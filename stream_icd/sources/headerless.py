@@ -74,7 +74,7 @@ def refuse_other_content(start: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TextShape:
     """What the first lines of a text show of its rows."""
 
     first: Sequence[str]  # the fields of the first line
@@ -87,7 +87,7 @@ class Shape:
         return ["src", "dst", *(f"more{number}" for number in range(2, self.n_columns))]
 
 
-def shape_of(lines: Sequence[Sequence[str]]) -> Shape:
+def shape_of(lines: Sequence[Sequence[str]]) -> TextShape:
     """Return the shape of the rows, given the fields of the first lines.
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
@@ -102,16 +102,16 @@ def shape_of(lines: Sequence[Sequence[str]]) -> Shape:
     if n_columns < 2:
         raise BadInput(f"its rows have one column, as in {listed(lines[-1])}; {EXPECTED}")
     if is_like_others:
-        return Shape(first, n_columns, False)
+        return TextShape(first, n_columns, False)
     if not all(re.fullmatch(r"\d+", field) for field in first):
         raise BadInput(
             f"its first line ({listed(first)}) has {len(first)} columns and the rows {n_columns}: "
             f"{_IS_HEADER}"
         )
-    return Shape(first, n_columns, True)
+    return TextShape(first, n_columns, True)
 
 
-def edges_of(batches: Sequence[RawRows], shape: Shape, on_ignored: OnIgnored) -> list[RawRows]:
+def edges_of(batches: Sequence[RawRows], shape: TextShape, on_ignored: OnIgnored) -> list[RawRows]:
     """Return the rows that are edges: all, except a first one that states sizes, or is a comment.
 
     That is guessed, and goes to `on_ignored`. Raises `BadInput` if the first row is a header, or

@@ -10,7 +10,7 @@ from typing import Any
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMember, LimitExceeded
 from stream_icd.core.headers import Headers
-from stream_icd.core.members import Member
+from stream_icd.core.members import MemberRow
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
@@ -20,7 +20,7 @@ _MEMBER_TYPE = "stream_icd.member.v1"
 MOST_BYTES = 64 << 10
 
 
-def encode_member(member: Member, event_id: str) -> Message:
+def encode_member(member: MemberRow, event_id: str) -> Message:
     """Encode a row; `event_id` is that of the result that it is from, and its place there."""
     value = {
         "graph": member.graph,
@@ -52,7 +52,7 @@ def graph_in_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> str:
 
 def decode_member(
     key: bytes | None, value: bytes, headers: Headers, limits: Limits = DEFAULT_LIMITS
-) -> Member:
+) -> MemberRow:
     """Decode a row with a value; raises BadMember and LimitExceeded, see `wire.message`."""
     with refusing(BadMember, "the row cannot be read"):
         graph = graph_in_key(key, limits)
@@ -62,7 +62,7 @@ def decode_member(
         said = json.loads(value)
         if not isinstance(said, dict) or said.get("graph") != graph:
             raise BadMember(f"the value is no JSON object of graph {graph!r:.80}")
-        member = Member(
+        member = MemberRow(
             graph=graph,
             node=_of(said, "node", int, str),
             community_id=_of(said, "community_id", int),
@@ -78,7 +78,7 @@ def decode_member(
         return member
 
 
-def _check(member: Member) -> None:
+def _check(member: MemberRow) -> None:
     own = member.probability
     if not 0 <= member.community_id < MOST_IDS:
         raise BadMember(f"community_id {member.community_id} is not in 0..{MOST_IDS - 1}")

@@ -32,7 +32,7 @@ _HEADERS: Fields = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MemoryState:
     """What a group of detectors remembers of a graph after a window.
 
     From the graph to the place of the snapshot, it is as the result that was published with it.
@@ -63,7 +63,7 @@ def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[
         return str(group), graph_of(str(graph).encode(), limits, BadMemory)
 
 
-def encode_state(state: State) -> Message:
+def encode_state(state: MemoryState) -> Message:
     """Encode a state as a message; the same state gives the same bytes."""
     return event_message(
         state_key(state.group, state.graph),
@@ -81,7 +81,7 @@ def encode_state(state: State) -> Message:
     )
 
 
-def archived_state(state: State) -> Message:
+def archived_state(state: MemoryState) -> Message:
     """Return a state as the archive keeps it: by graph, as groups with the same settings have the
     same."""
     return replace(encode_state(state), key=state.graph.encode())
@@ -89,14 +89,14 @@ def archived_state(state: State) -> Message:
 
 def decode_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
-) -> State:
+) -> MemoryState:
     """Decode a state, without its value; raises BadMemory and LimitExceeded, see `wire.message`."""
     with refusing(BadMemory, "the message cannot be read"):
         fields = EventHeaders(headers, STATE_TYPE, limits, BadMemory)
         group, graph = read_state_key(key, limits)
         if not value:
             raise BadMemory("the message has no value; an Arrow table of nodes was expected")
-        return State(
+        return MemoryState(
             group=group,
             graph=graph,
             snapshot_id=fields.text("icd_snapshot_id"),

@@ -55,7 +55,7 @@ from stream_icd.wire.events import encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import State, archived_state
+from stream_icd.wire.states import MemoryState, archived_state
 from tests.streaming.workers.tracked import stream, unbroken
 
 MakeSnapshot = Callable[..., Snapshot]
@@ -247,7 +247,7 @@ def test_a_memory_of_no_nodes_is_archived_like_any_other(
     """As `topics detect-anew` makes it."""
     one = snapshot(0)
     some = detect_remembering(one, open_model("default").model).memory
-    state = State(
+    state = MemoryState(
         "group",
         one.graph,
         one.id,

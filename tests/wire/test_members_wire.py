@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadMember, LimitExceeded
-from stream_icd.core.members import Member
+from stream_icd.core.members import MemberRow
 from stream_icd.wire.members import decode_member, encode_member
 from stream_icd.wire.node_keys import node_key
 
 START = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
-ROW = Member("as733", 701, 4, START, START + timedelta(days=1), "as733/1", 0.97, "US")
+ROW = MemberRow("as733", 701, 4, START, START + timedelta(days=1), "as733/1", 0.97, "US")
 ids = st.integers(-(2**63), 2**64 - 1) | st.text(min_size=1, max_size=20)
 
 
@@ -24,14 +24,14 @@ ids = st.integers(-(2**63), 2**64 - 1) | st.text(min_size=1, max_size=20)
 def test_a_row_is_read_as_it_was_written(
     graph: str, node: int | str, probability: float | None, name: str | None
 ) -> None:
-    row = Member(graph, node, 4, START, START, "g/1", probability, name)
+    row = MemberRow(graph, node, 4, START, START, "g/1", probability, name)
     message = encode_member(row, "g/1@m#0")
     assert decode_member(message.key, message.value, message.headers) == row
 
 
 def test_times_are_of_utc() -> None:
     east = timezone(timedelta(hours=2))
-    message = encode_member(Member("g", 1, 0, START.astimezone(east), START, "g/1"), "g/1#0")
+    message = encode_member(MemberRow("g", 1, 0, START.astimezone(east), START, "g/1"), "g/1#0")
     assert json.loads(message.value)["since"] == "2026-01-01T12:30:00Z"
 
 

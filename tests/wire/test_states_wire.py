@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream_icd.core.errors import BadMemory, LimitExceeded
 from stream_icd.core.snapshot import Window
 from stream_icd.wire.states import (
-    State,
+    MemoryState,
     archived_state,
     decode_state,
     encode_state,
@@ -24,8 +24,8 @@ DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
 
 
-def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory") -> State:
-    return State(group, graph, f"{graph}/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", value)
+def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory") -> MemoryState:
+    return MemoryState(group, graph, f"{graph}/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", value)
 
 
 @given(names, names, st.binary(min_size=1), st.booleans())

@@ -25,7 +25,7 @@ from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.members import Member
+from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, Window, snapshot_from_pairs
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
@@ -367,7 +367,7 @@ def test_known_nodes_have_the_headers_that_are_documented_and_a_reader_asks_for_
 
 
 def test_rows_of_members_have_the_headers_and_fields_that_are_documented() -> None:
-    said = Member("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
+    said = MemberRow("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
     message = encode_member(said, "a/b/1@m@1#7")
     headers = texts(message.headers)
     schema = headers_schema("member")

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.lab.packages import PACKAGES
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.limits import MethodRun, Runner
+from stream_icd.interfaces.evaluation.limits import InProcessRunner, MethodRun
 from stream_icd.interfaces.evaluation.method import Method, Task, methods_in
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.quality.agreement import nmi
@@ -24,7 +24,7 @@ PLANTED = generate_gn(np.random.default_rng(7), N_NODES, K, 0.5, 0.02)
 PAST = generate_gn(np.random.default_rng(8), N_NODES, K, 0.5, 0.02)
 
 
-class RunOnce(Runner):
+class RunOnce(InProcessRunner):
     """A method neither runs on a small graph first, nor twice: no time is measured."""
 
     def __init__(self) -> None:

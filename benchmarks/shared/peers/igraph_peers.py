@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
 from stream_icd.interfaces.evaluation.method import CONVERT, Task
-from stream_icd.interfaces.evaluation.methods.others import Partition, search_resolution
+from stream_icd.interfaces.evaluation.methods.others import SearchResult, search_resolution
 
 Labels = NDArray[np.int32]
 
@@ -88,7 +88,7 @@ def louvain_count(graph: igraph.Graph, seed: int) -> int:
     return len(graph.community_multilevel(weights=_weights(graph)))
 
 
-def _search(graph: igraph.Graph, n_communities: int, seed: int) -> Partition:
+def _search(graph: igraph.Graph, n_communities: int, seed: int) -> SearchResult:
     return search_resolution(lambda at: leiden_at(graph, at, 2, seed), n_communities)
 
 

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from stream_icd.kafka.messages.claims import MessageReader
     from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.streaming.dead_letters.box import BadRecord, Choice, DeadLetter, Retried
-    from stream_icd.streaming.dead_letters.retry import Plan
+    from stream_icd.streaming.dead_letters.box import (
+        BadRecord,
+        DeadLetter,
+        DeadLetterChoice,
+        Retried,
+    )
+    from stream_icd.streaming.dead_letters.retry import ResendPlan
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
 
@@ -49,7 +54,7 @@ _SHOWN_ROWS = 5
 
 
 @options
-class Chosen(PartOptions, BrokerOptions):
+class ChosenLetters(PartOptions, BrokerOptions):
     """The options that choose dead letters."""
 
     graph: OnlyGraph = None
@@ -57,15 +62,17 @@ class Chosen(PartOptions, BrokerOptions):
 
     def choice(
         self, settings: KafkaSettings, dead_letters: str, places: frozenset[str] = frozenset()
-    ) -> Choice:
+    ) -> DeadLetterChoice:
         """Return what is chosen of a dead-letter topic: all that fits, or what is at places."""
-        from stream_icd.streaming.dead_letters.box import Choice
+        from stream_icd.streaming.dead_letters.box import DeadLetterChoice
 
-        return Choice(self.part(settings, dead_letters), places, self.graph, self.exception)
+        return DeadLetterChoice(
+            self.part(settings, dead_letters), places, self.graph, self.exception
+        )
 
 
 @command(app, "list")
-class ListLetters(Chosen):
+class ListLetters(ChosenLetters):
     """List dead letters: which records, when, why, and whether they were sent again.
 
     One line per record, even if several workers could not read it or it failed again.
@@ -131,7 +138,7 @@ class ShowLetter(BrokerOptions):
         settings = self.kafka()
         box, reader = read_dead_letters(settings, dead_letters), MessageReader()
         for letter, came in read_again(
-            settings, Chosen().choice(settings, dead_letters, places).of(box)
+            settings, ChosenLetters().choice(settings, dead_letters, places).of(box)
         ):
             say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
             if self.out is None:
@@ -145,7 +152,7 @@ class ShowLetter(BrokerOptions):
 
 
 @command(app, "retry")
-class RetryLetters(Chosen):
+class RetryLetters(ChosenLetters):
     """Send dead letters again, each once, to the topic that they came from.
 
     Key, value and headers are unchanged. The command marks in the dead-letter topic what it has
@@ -178,7 +185,7 @@ class RetryLetters(Chosen):
         settings = self.kafka()
         self.send(settings, self.choice(settings, dead_letters, places))
 
-    def send(self, settings: KafkaSettings, choice: Choice) -> None:
+    def send(self, settings: KafkaSettings, choice: DeadLetterChoice) -> None:
         """Send the chosen dead letters again, and mark them; exit with 1 if some are too large."""
         import structlog
 
@@ -249,7 +256,7 @@ def json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     return (json.dumps(_document(record)) for record in records)
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: ResendPlan) -> Iterator[str]:
     """How many will be sent where, of which kinds, and what is passed over."""
     for target, count in sorted(plan.targets.items()):
         yield f"{count:,} records to {target}"

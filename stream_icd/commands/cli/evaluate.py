@@ -75,7 +75,7 @@ class Evaluate(OneGraph):
         found = evaluate.open_windows(
             open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
         )
-        console, results = wide_console(), list[evaluate.Result]()
+        console, results = wide_console(), list[evaluate.WindowResult]()
         notes = [_learning(found, evaluate.learners(names), self.learn)]
         say(*notes)
 

@@ -25,7 +25,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.core.times import LONGEST
 from stream_icd.history.archive import Selection, nothing_selected, windows
 from stream_icd.history.replay.archived_memory import archived_memory
-from stream_icd.history.replay.compare import Comparison, compare
+from stream_icd.history.replay.compare import ReplayComparison, compare
 from stream_icd.history.replay.redetect import (
     Graph,
     Job,
@@ -36,7 +36,7 @@ from stream_icd.history.replay.redetect import (
     archived_job,
     record_job,
 )
-from stream_icd.history.replay.replay import Plan, Results, make_plan, replay
+from stream_icd.history.replay.replay import ReplayPlan, Results, make_plan, replay
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Refused
@@ -207,7 +207,7 @@ def open_version(text: str, registry: Store | None) -> tuple[str, VersionedModel
     return name, model
 
 
-def _compare(plan: Plan, before: Results, results: Results) -> None:
+def _compare(plan: ReplayPlan, before: Results, results: Results) -> None:
     def replayed(communities: Communities) -> bool:
         revision = plan.newest.get((communities.graph, communities.snapshot_id))
         return communities.model == plan.redetection.version and communities.revision == revision
@@ -222,7 +222,7 @@ def _compare(plan: Plan, before: Results, results: Results) -> None:
         say(f"{before.name} holds no other results of these snapshots to compare with", err=True)
 
 
-def plan_lines(plan: Plan, where: str, tempo: Tempo) -> Iterator[str]:
+def plan_lines(plan: ReplayPlan, where: str, tempo: Tempo) -> Iterator[str]:
     """What will be detected, with what, where it goes, and how long it takes at the least."""
     for graph, count in sorted(plan.graphs.items()):
         yield f"{count:,} snapshots of {graph}"
@@ -239,7 +239,7 @@ def plan_lines(plan: Plan, where: str, tempo: Tempo) -> Iterator[str]:
         yield f"takes {timedelta(seconds=round(seconds))} at the least"
 
 
-def qualities_table(comparison: Comparison) -> Table:
+def qualities_table(comparison: ReplayComparison) -> Table:
     """A line a version."""
     table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
     for name in ("windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"):
@@ -258,7 +258,7 @@ def qualities_table(comparison: Comparison) -> Table:
     return table
 
 
-def agreements_table(comparison: Comparison) -> Table:
+def agreements_table(comparison: ReplayComparison) -> Table:
     """A line a pair of versions."""
     table = Table("before", "replayed", title="agreement of versions", box=None)
     for name in ("windows", "the same", "NMI", "least NMI", "at"):

@@ -61,7 +61,7 @@ class ViewPage(BrokerOptions):
         from stream_icd.core.log import configure_logging
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Selection, partitions
-        from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
+        from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
         from stream_icd.interfaces.view.feeds.archives import Archives, archived
         from stream_icd.interfaces.view.feeds.live import Live, Topics
         from stream_icd.interfaces.view.feeds.sources import Sources
@@ -78,7 +78,7 @@ class ViewPage(BrokerOptions):
         access = access_for(self.host, self.token, no_token=self.no_token)
         naming = naming_by(self.names, self.graph)
         sources: Sources
-        seen = AllSeries(Budget(self.windows, self.memory * 2**20), naming)
+        seen = AllSeries(PageBudget(self.windows, self.memory * 2**20), naming)
         if self.history:
             stores = [open_store(uri) for uri in self.history]
             chosen = Selection("communities", self.graph, start=since)

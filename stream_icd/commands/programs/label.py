@@ -24,7 +24,7 @@ Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
 
 
 @dataclass(slots=True)
-class Counts:
+class LabelCounts:
     """What became of a table of labels."""
 
     windows: int = 0  # sent
@@ -40,13 +40,13 @@ def send_labels(
     send: Callable[[Labels], None],
     graph: str | None,
     source: str,
-) -> Counts:
+) -> LabelCounts:
     """Join labels of `label_groups` with the windows of an archive, and send them.
 
     Raises `BadSettings`, before anything is sent, if a window without a graph may be of several
     graphs (none is chosen by `graph`), or has two names.
     """
-    archived, counts = _archived(store, graph), Counts()
+    archived, counts = _archived(store, graph), LabelCounts()
     named = {name: _named(archived, name) for name in groups}
     _refuse_two_names(named)
     for name, label_of in groups.items():

@@ -22,7 +22,7 @@ from stream_icd.history.archive import (
     read_partition,
     windows,
 )
-from stream_icd.history.files import ArchivedWindow, Identity, Partition
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
 from stream_icd.history.replay.redetect import Redetection, archived_job, chain_name
 from stream_icd.methods.memory.encoding import is_of_this_version
 from stream_icd.methods.memory.memory import BEFORE_ALL
@@ -144,7 +144,7 @@ def _last_memory(
 
 
 def _identities(
-    store: Store, day: Partition, end: datetime, redetection: Redetection
+    store: Store, day: ArchivedDay, end: datetime, redetection: Redetection
 ) -> set[Identity]:
     """Return the identities that the memory after windows with this end has on the stream."""
     forward = replace(redetection, smooth=False)

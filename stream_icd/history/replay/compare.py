@@ -49,12 +49,12 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReplayComparison:
     qualities: tuple[VersionQuality, ...]
     agreements: tuple[Agreement, ...]
 
 
-def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> Comparison:
+def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> ReplayComparison:
     """Compare results on the replayed snapshots; ignore others."""
     new = _by_version(replayed, "replayed")
     names = set(chain.from_iterable(new.values()))
@@ -66,7 +66,7 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> C
         for a, b in product(sorted(old), sorted(new))
         if old[a].keys() & new[b].keys()
     )
-    return Comparison(tuple(qualities), tuple(agreements))
+    return ReplayComparison(tuple(qualities), tuple(agreements))
 
 
 def _by_version(

@@ -142,7 +142,7 @@ def check_results_topic(topic: str, *, into_live: bool) -> None:
 
 
 @dataclass(slots=True)
-class Plan:
+class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
     kept: set[Kept]  # the results that already exist
@@ -190,9 +190,9 @@ class Plan:
         return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
 
 
-def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> Plan:
+def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> ReplayPlan:
     """Compare all jobs with the existing results; of a snapshot's jobs, the last is the newest."""
-    plan, ends = Plan(results.kept(redetection.version), redetection), {}
+    plan, ends = ReplayPlan(results.kept(redetection.version), redetection), {}
     for job in jobs:
         name = job.graph, job.snapshot_id
         if job.for_memory:
@@ -218,7 +218,7 @@ class Replayed:
 
 def replay(
     jobs: Iterable[Job],
-    plan: Plan,
+    plan: ReplayPlan,
     engine: Engine[Job, Outcome],
     results: Results,
     tempo: Tempo,

@@ -22,7 +22,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.interfaces.demo.layout import community_layout
 from stream_icd.interfaces.demo.results import (
-    Found,
+    FoundSeries,
     Results,
     evidence_in_words,
     model_changes,
@@ -147,7 +147,7 @@ def _draw_communities(
 
 
 def _draw_quality(
-    axes: Axes, run: DemoRun, places: Sequence[int], lines: Mapping[str, Found]
+    axes: Axes, run: DemoRun, places: Sequence[int], lines: Mapping[str, FoundSeries]
 ) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
     incomplete = sorted(set(range(len(run.arrivals))) - set(places))

@@ -48,7 +48,7 @@ Known = Mapping[str, NDArray[np.int32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSeries:
     """The communities of all snapshots, detected in one way."""
 
     windows: Sequence[CommunityEvents]  # of the complete snapshots, with stable ids
@@ -60,8 +60,8 @@ class Results:
     """All that was found."""
 
     incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
-    found: Found
-    others: Mapping[str, Found] = field(default_factory=dict)
+    found: FoundSeries
+    others: Mapping[str, FoundSeries] = field(default_factory=dict)
     """What is compared, by how it was found."""
 
 
@@ -85,8 +85,10 @@ def results_of(
     results = [communities_of(arrival) for arrival in run.arrivals]
     complete = complete_places([len(result.nodes) for result in results])
 
-    def followed(detected: Sequence[Communities]) -> Found:
-        return Found(tracked(detected[place] for place in complete), agreement(known, detected))
+    def followed(detected: Sequence[Communities]) -> FoundSeries:
+        return FoundSeries(
+            tracked(detected[place] for place in complete), agreement(known, detected)
+        )
 
     others = {}
     if story is not None:

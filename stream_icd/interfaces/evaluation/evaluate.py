@@ -27,7 +27,7 @@ from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, St
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
 from stream_icd.learning.retraining.jobs import run_job
 from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, accumulated, read_lesson
-from stream_icd.learning.training.yardstick import Comparison, compared_with_default
+from stream_icd.learning.training.yardstick import ModelComparison, compared_with_default
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
@@ -124,7 +124,7 @@ def that_learned(learned: Learned) -> list[str]:
 
 def worth(
     windows: Windows, learned: Learned, limits: Allowance, seed: int = 0
-) -> list[Comparison] | None:
+) -> list[ModelComparison] | None:
     """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
 
     Empty if bp learned nothing, or nothing can be compared; None if that exceeds the limits.
@@ -134,13 +134,13 @@ def worth(
     if bp is None:
         return []
     try:
-        compared: list[Comparison] = run_job(partial(_compared, windows, bp, seed), limits)
+        compared: list[ModelComparison] = run_job(partial(_compared, windows, bp, seed), limits)
     except (OverBudget, Overloaded):
         return None
     return compared
 
 
-def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[Comparison]:
+def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[ModelComparison]:
     newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
     model = Model(Recipe(name="learned"), bp)
     return compared_with_default(model, windows.past(), newest, seed, memory=True)
@@ -193,7 +193,7 @@ _CONTRADICTED = "the labels contradict the edges, so they are not used"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WindowResult:
     """How one method did on one window; numbers that it lacks are None."""
 
     method: str
@@ -212,7 +212,7 @@ def evaluate(
     limits: Allowance,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
-) -> Iterator[Result]:
+) -> Iterator[WindowResult]:
     """Run every method of `learned` on every window; yield each result as soon as it is there.
 
     K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
@@ -239,7 +239,7 @@ class _Run:
     before: Assignment | None = None
     memory: Any = None
 
-    def result(self, lesson: Lesson) -> Result:
+    def result(self, lesson: Lesson) -> WindowResult:
         snapshot, adjacency = lesson.snapshot, lesson.snapshot.adjacency()
         task = Task(
             adjacency,
@@ -252,7 +252,7 @@ class _Run:
         outcome = self._find(task)
         before, self.before = self.before, None
         if outcome.labels is None:
-            return Result(self.name, snapshot.id, outcome.status, outcome.detail)
+            return WindowResult(self.name, snapshot.id, outcome.status, outcome.detail)
         self.memory = outcome.memory
         found = self.before = Assignment(snapshot.nodes, outcome.labels)
         changed = None if before is None else churn(before, found)
@@ -261,7 +261,7 @@ class _Run:
             lambda visible: self._find(replace(task, adjacency=visible)).labels,
             self.seed,
         )
-        return Result(
+        return WindowResult(
             self.name,
             snapshot.id,
             outcome.status,
@@ -278,11 +278,11 @@ class _Run:
         return self.process.find(self.name, task)
 
 
-def value_of(result: Result, name: str) -> float | None:
+def value_of(result: WindowResult, name: str) -> float | None:
     """One of `NUMBERS` of a result; None where it has none."""
     if result.measures is None:
         return None
-    holder: Result | Measures = result if hasattr(result, name) else result.measures
+    holder: WindowResult | Measures = result if hasattr(result, name) else result.measures
     value: float | None = getattr(holder, name)
     return value
 
@@ -292,7 +292,7 @@ NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fie
 """Columns; the numbers of a window without a result are empty fields."""
 
 
-def write_rows(path: Path, results: Sequence[Result]) -> None:
+def write_rows(path: Path, results: Sequence[WindowResult]) -> None:
     """Write the file as a whole."""
     columns = {
         name: pa.array([getattr(result, name) for result in results], pa.string()) for name in TEXTS

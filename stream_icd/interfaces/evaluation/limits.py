@@ -18,8 +18,8 @@ from stream_icd.core.arrays import Labels, compact
 from stream_icd.core.errors import BadSettings, OverBudget
 from stream_icd.interfaces.evaluation.method import (
     CONVERT,
+    FollowedWindow,
     Method,
-    Remembering,
     Task,
     cpu_clock,
     methods_in,
@@ -69,7 +69,7 @@ class MethodProcess:
 
     def __init__(self, packages: Sequence[str], limits: Allowance) -> None:
         self._methods = methods_in(*packages)
-        self._open = partial(Runner, tuple(packages))
+        self._open = partial(InProcessRunner, tuple(packages))
         self._limits = limits
         self._process: WorkerProcess | None = None
 
@@ -107,7 +107,7 @@ class MethodProcess:
         return outcome
 
 
-class Runner:
+class InProcessRunner:
     """Runs methods in this process, without limits; a job is a method's name and its work."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
@@ -148,7 +148,7 @@ def _find(method: Method, task: Task) -> MethodRun:
 
     def found() -> MethodRun:
         communities = method.find(task)
-        if isinstance(communities, Remembering):
+        if isinstance(communities, FollowedWindow):
             return MethodRun("ok", labels=communities.labels, memory=communities.memory)
         return MethodRun("ok", labels=communities)
 

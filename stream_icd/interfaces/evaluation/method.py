@@ -61,7 +61,7 @@ class Task:
         return self.n_communities
 
 
-class Remembering(NamedTuple):
+class FollowedWindow(NamedTuple):
     """What a method with memory returns; its memory for the next window can be pickled."""
 
     labels: Labels
@@ -95,14 +95,14 @@ class Method:
 
     Attributes:
         find: communities of a task's graph, `(n,)` integers; the runner numbers them 0..K-1.
-            A method with memory returns `Remembering` for a task that has a moment.
+            A method with memory returns `FollowedWindow` for a task that has a moment.
         learn: learns from past graphs with a seed, or None for a method without learning. The
             result can be pickled. Communities of the past are used if they are there.
         sees_communities: False for a baseline that cannot tell communities apart, whatever it
             learns; it is kept because a paper reports it.
     """
 
-    find: Callable[[Task], Labels | Remembering]
+    find: Callable[[Task], Labels | FollowedWindow]
     source: str  # the paper with its equations, or the library that does the work
     k: UseOfK
     weighted: bool  # whether it uses edge weights

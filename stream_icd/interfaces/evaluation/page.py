@@ -20,7 +20,7 @@ from rich.table import Table
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import printable
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.interfaces.evaluation.evaluate import Result, value_of
+from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
 
 COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -39,7 +39,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MethodSummary:
     """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
 
     `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
@@ -51,15 +51,15 @@ class Summary:
     means: dict[str, float | None]
 
 
-def summarised(results: Iterable[Result]) -> list[Summary]:
+def summarised(results: Iterable[WindowResult]) -> list[MethodSummary]:
     """A summary for each method, in the order in which they appear."""
-    of_method = defaultdict[str, list[Result]](list)
+    of_method = defaultdict[str, list[WindowResult]](list)
     for result in results:
         of_method[result.method].append(result)
     return [_summary(name, found) for name, found in of_method.items()]
 
 
-def _summary(method: str, results: Sequence[Result]) -> Summary:
+def _summary(method: str, results: Sequence[WindowResult]) -> MethodSummary:
     means: dict[str, float | None] = {}
     for name, _, _ in COLUMNS:
         values = [value for result in results if (value := value_of(result, name)) is not None]
@@ -67,7 +67,7 @@ def _summary(method: str, results: Sequence[Result]) -> Summary:
     windows = sum(result.measures is not None for result in results)
     failed_first = sorted(results, key=lambda result: result.measures is not None)
     detail = next((result.detail for result in failed_first if result.detail), "")
-    return Summary(method, windows, detail, means)
+    return MethodSummary(method, windows, detail, means)
 
 
 PANELS = ("hidden_edges", "modularity", "stability", "seconds")
@@ -86,14 +86,14 @@ def check_format(path: Path) -> None:
         raise BadSettings(f"a picture ends in {', '.join(_FORMATS)}, not {path.name!r}")
 
 
-def write_picture(path: Path, results: Sequence[Result]) -> None:
+def write_picture(path: Path, results: Sequence[WindowResult]) -> None:
     """Write the picture, in the format that the file's name tells."""
     check_format(path)
     with writing(path), whole_file(path) as aside:
         _figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
 
 
-def _figure_of(results: Sequence[Result]) -> Figure:
+def _figure_of(results: Sequence[WindowResult]) -> Figure:
     """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
@@ -108,7 +108,7 @@ def _figure_of(results: Sequence[Result]) -> Figure:
     return figure
 
 
-def _draw(panel: Axes, name: str, results: Sequence[Result], methods: Sequence[str]) -> None:
+def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
     places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
     for method, colour in zip(methods, cycle(COLOURS), strict=False):
         values = [
@@ -138,7 +138,7 @@ dt { font-weight: 600; }
 """
 
 
-def table_of(results: Sequence[Result]) -> Table:
+def table_of(results: Sequence[WindowResult]) -> Table:
     """Return a row for each method, for a terminal."""
     table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
     for summary in summarised(results):
@@ -149,7 +149,11 @@ def table_of(results: Sequence[Result]) -> Table:
 
 
 def write_page(
-    path: Path, graph: str, results: Sequence[Result], n_windows: int, notes: Sequence[str] = ()
+    path: Path,
+    graph: str,
+    results: Sequence[WindowResult],
+    n_windows: int,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the page as it is now; it loads itself anew until all windows are there.
 
@@ -172,20 +176,20 @@ def write_page(
         aside.write_text(text, encoding="utf-8")
 
 
-def cells(summary: Summary) -> list[str]:
+def cells(summary: MethodSummary) -> list[str]:
     """The values of a summary as text, in the order of `COLUMNS`; "" where there is none."""
     values = [(summary.means[name], form) for name, form, _ in COLUMNS]
     return ["" if value is None else f"{value:{form}}" for value, form in values]
 
 
-def _svg(results: Sequence[Result]) -> str:
+def _svg(results: Sequence[WindowResult]) -> str:
     sink = StringIO()
     _figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
     svg = sink.getvalue()
     return svg[svg.index("<svg") :]
 
 
-def _table(summaries: Sequence[Summary]) -> str:
+def _table(summaries: Sequence[MethodSummary]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
     rows = "".join(
         f"<tr><td>{escape(summary.method)}</td>"

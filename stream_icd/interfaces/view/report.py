@@ -21,7 +21,7 @@ from stream_icd.core.printable import listed, printable, shortened
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected
-from stream_icd.interfaces.view.data.all_series import AllSeries, Budget
+from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.archives import Archives, archived
@@ -68,7 +68,7 @@ def read_archive(
         BadSettings: nothing was selected, or several graphs are there and none is chosen.
         HistoryDamaged, StoreUnreachable: the archive cannot be read.
     """
-    seen = AllSeries(Budget(windows=MOST_WINDOWS), naming)
+    seen = AllSeries(PageBudget(windows=MOST_WINDOWS), naming)
     archives = Archives(archived([store], chosen, model), seen)
     (archive,) = archives.archives.values()
     archive.read(seen, lambda _: None, lambda: False)
@@ -93,8 +93,8 @@ def left_out(queries: Queries, name: SeriesName) -> list[str]:
             if summary.dropped:
                 said.append(
                     f"Windows left out at the beginning: {summary.dropped:,}. A report has room "
-                    f"for {MOST_WINDOWS:,} windows of {Budget().bytes // 2**20} MiB: choose others "
-                    "with --from and --to."
+                    f"for {MOST_WINDOWS:,} windows of {PageBudget().bytes // 2**20} MiB: choose "
+                    "others with --from and --to."
                 )
             if summary.late:
                 said.append(

@@ -17,7 +17,7 @@ from stream_icd.core.errors import (
     MessageTooLarge,
 )
 from stream_icd.kafka.in_process.reader import MemoryMember, MemoryReader
-from stream_icd.kafka.in_process.state import State, Transaction, Transactions
+from stream_icd.kafka.in_process.state import BrokerState, Transaction, Transactions
 from stream_icd.kafka.port import (
     MEMORY,
     Capabilities,
@@ -39,7 +39,7 @@ from stream_icd.kafka.waiting import Clock, Stop
 class MemoryProducer:
     """Implements the port's Producer; each record is settled before `send` returns."""
 
-    _state: State
+    _state: BrokerState
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         refused: BrokerError | None = None
@@ -97,14 +97,14 @@ class MemoryTransactionalProducer(MemoryProducer):
             yield self._state.transactions(self._name, self._epoch)
 
 
-_running: dict[str, State] = {}
+_running: dict[str, BrokerState] = {}
 _lock = threading.Lock()
 
 
 class MemoryBroker:
     """A running in-memory broker; code in this process reaches it by `bootstrap_servers`."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: BrokerState) -> None:
         self._state = state
 
     @property
@@ -143,7 +143,7 @@ def memory_broker(
     >>> settings.bootstrap_servers
     'memory://trial'
     """
-    state = State(uuid.uuid4().hex if name is None else name, clock, wall_clock)
+    state = BrokerState(uuid.uuid4().hex if name is None else name, clock, wall_clock)
     with _lock:
         if state.name in _running:
             raise BadSettings(f"an in-memory broker named {state.name} is running already")

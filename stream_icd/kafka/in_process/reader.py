@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from stream_icd.core.errors import BrokerError, BrokerUnavailable, OffsetGone
-from stream_icd.kafka.in_process.state import Membership, State
+from stream_icd.kafka.in_process.state import BrokerState, GroupMember
 from stream_icd.kafka.port import (
     GroupMetadata,
     Listener,
@@ -22,7 +22,7 @@ _MAX_RECORDS = 500
 class MemoryReader:
     """Implements the port's Reader. Polls serve partitions with records in turn (round robin)."""
 
-    def __init__(self, state: State, max_records: int = _MAX_RECORDS) -> None:
+    def __init__(self, state: BrokerState, max_records: int = _MAX_RECORDS) -> None:
         self._state = state
         self._max_records = max_records
         self._partitions: list[TopicPartition] = []
@@ -118,12 +118,12 @@ class MemoryMember(MemoryReader):
     """Implements the port's Member. It takes part in its group only while it polls."""
 
     def __init__(
-        self, state: State, group: str, name: str, max_records: int, patience_s: float
+        self, state: BrokerState, group: str, name: str, max_records: int, patience_s: float
     ) -> None:
         super().__init__(state, max_records)
         with state.changed:
             self._group = state.group(group)
-        self._member = Membership(name, patience_s)
+        self._member = GroupMember(name, patience_s)
         self._listener: Listener | None = None
 
     def subscribe(self, topic: str, listener: Listener) -> None:

@@ -51,7 +51,7 @@ _Owned = frozenset[TopicPartition]
 
 
 @dataclass(eq=False, slots=True)
-class Membership:
+class GroupMember:
     """One member, from its group's view."""
 
     name: str
@@ -73,19 +73,19 @@ class Group:
 
     name: str
     generation: int = 0
-    members: dict[str, Membership] = field(default_factory=dict)
+    members: dict[str, GroupMember] = field(default_factory=dict)
     committed: Offsets = field(default_factory=dict)
     _wanted: dict[str, _Owned] = field(default_factory=dict)
     _joined: int = 0
 
-    def join(self, member: Membership, there: Sequence[TopicPartition]) -> None:
+    def join(self, member: GroupMember, there: Sequence[TopicPartition]) -> None:
         """Add a member, and share the partitions that are `there` among all members."""
         self._joined += 1
         member.id, member.generation = f"{member.name}-{self._joined}", -1
         self.members[member.id] = member
         self.share(member.topic, there)
 
-    def leave(self, member: Membership, there: Sequence[TopicPartition]) -> None:
+    def leave(self, member: GroupMember, there: Sequence[TopicPartition]) -> None:
         if self.members.pop(member.id, None) is not None:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
@@ -97,7 +97,7 @@ class Group:
         n = len(readers)
         self._wanted |= {reader: frozenset(there[at::n]) for at, reader in enumerate(readers)}
 
-    def change(self, member: Membership) -> tuple[_Owned, _Owned]:
+    def change(self, member: GroupMember) -> tuple[_Owned, _Owned]:
         """The partitions that a member must give back, and those that it may take now."""
         wanted = self._wanted[member.id]
         others = (other for other in self.members.values() if other is not member)
@@ -202,7 +202,7 @@ class Transactions:
     open: Transaction | None = None
 
 
-class State:
+class BrokerState:
     """The broker's state. Hold `changed` to call any method; each change notifies it.
 
     Methods raise the errors of the port's contracts.

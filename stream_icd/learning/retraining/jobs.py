@@ -15,9 +15,9 @@ from stream_icd.core.errors import BadInput, HistoryDamaged, NoGoodRows, OverBud
 from stream_icd.core.store.store import open_store
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.learning.retraining.gate import Measured, Paired
-from stream_icd.learning.retraining.learn import LearnedFrom, Time, learn
+from stream_icd.learning.retraining.learn import LearnedFrom, LearningTime, learn
 from stream_icd.learning.retraining.settings import Retraining
-from stream_icd.learning.retraining.state import Scored
+from stream_icd.learning.retraining.state import ScoredWindow
 from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, read_lesson
 from stream_icd.learning.training.icd.proved_encoder import EncoderProof
 from stream_icd.learning.training.yardstick import judge
@@ -121,7 +121,7 @@ def learn_job(
     Raises:
         NoGoodRows: no window can be read.
     """
-    limit = Time(time.process_time() + _LEARNING_SHARE * settings.budget.seconds)
+    limit = LearningTime(time.process_time() + _LEARNING_SHARE * settings.budget.seconds)
     folder = open_store(checkpoints) if recipe.trains_encoder else None
     readable = list(_read_lessons(settings.archive, lessons))
     if not readable:
@@ -161,7 +161,7 @@ def score_job(
     lessons: Sequence[ArchivedLesson],
     warm_up: Sequence[ArchivedLesson],
     model_name: str,
-) -> list[Scored]:
+) -> list[ScoredWindow]:
     """Measure a model on hidden edges, and NMI, as of a detector, where windows are labelled.
 
     `warm_up`: the windows before, which a detector had seen.
@@ -179,7 +179,7 @@ def score_job(
         if name in to_score:
             predicted = hidden_edges(lesson, model, seed, method)
             agreement = _nmi(lesson, found[0].communities) if found else None
-            scored.append(Scored(*name, predicted, name in labelled, agreement))
+            scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
     return scored
 
 

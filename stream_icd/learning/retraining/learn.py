@@ -49,7 +49,7 @@ class Learned(NamedTuple):
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
-class Time(NamedTuple):
+class LearningTime(NamedTuple):
     """How long the encoder may learn: until the clock shows so many seconds."""
 
     until: float = inf
@@ -67,7 +67,7 @@ def learn(
     checkpoints: Store | None = None,
     *,
     parent: Model | None = None,
-    limit: Time = Time(),
+    limit: LearningTime = LearningTime(),
 ) -> Learned:
     """Learn bp's parameters, and the encoder if the recipe has one that learns.
 
@@ -148,7 +148,7 @@ def _trained(
     taught: Sequence[Taught | None],
     threads: int,
     checkpoints: Store | None,
-    limit: Time,
+    limit: LearningTime,
 ) -> tuple[Model, EncoderProof]:
     """Train the recipe's encoder by the paper's losses."""
     linked, recipe = [graph for graph in graphs if graph.adjacency.nnz], model.recipe

@@ -36,10 +36,10 @@ from stream_icd.learning.retraining.jobs import (
 from stream_icd.learning.retraining.learn import described
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import (
-    Begun,
-    Compared,
-    Scored,
-    State,
+    BegunTraining,
+    ComparedWindows,
+    RetrainerState,
+    ScoredWindow,
     read_state,
     write_state,
 )
@@ -47,7 +47,7 @@ from stream_icd.learning.retraining.triggers import Due, any_due, drift, every_p
 from stream_icd.learning.retraining.windows import (
     Accumulated,
     ArchivedLesson,
-    Chosen,
+    ChosenWindows,
     accumulated,
     choose_windows,
     data_range,
@@ -148,7 +148,7 @@ class _Round:
     past: Accumulated
     aliases: Aliases  # that the round began with
     now: datetime
-    state: State
+    state: RetrainerState
     on_step: OnStep
     run: RunJob
 
@@ -201,7 +201,7 @@ class _Round:
             return self._rolled_back(found.reason)
         if found.state == "watching":
             reason = f"watching the new champion: {found.reason}"
-            self._remember(compared=Compared(len(windows), reason))
+            self._remember(compared=ComparedWindows(len(windows), reason))
             return self.said("not now", reason)
         if (now := champion(self.registry)).id != self.aliases.id:
             return self.said("not now", f"{now.champion} became the champion meanwhile")
@@ -219,7 +219,7 @@ class _Round:
             self._remember()
             return self.said("not now", due.reason)
         now, waiting = self.past.marks(), self.state.begun
-        begun = waiting or Begun(now, due.reason, due.since, self.state.attempted)
+        begun = waiting or BegunTraining(now, due.reason, due.since, self.state.attempted)
         self.past = self.past.until(begun.marks)
         chosen = self._chosen(begun)
         if isinstance(chosen, str):
@@ -249,7 +249,7 @@ class _Round:
         )
         return decided
 
-    def _chosen(self, begun: Begun) -> Chosen | str:
+    def _chosen(self, begun: BegunTraining) -> ChosenWindows | str:
         attempted = self.past.after(begun.attempted)
         chosen = choose_windows(
             self.past.windows,
@@ -300,20 +300,20 @@ class _Round:
             scored = (known[window.name] for window in windows if window.name in known)
             self._remember(scored=tuple(scored))
 
-    def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[Scored]:
+    def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[ScoredWindow]:
         """Score windows; those that cannot be read, or all if they take too long, have no score."""
         place = self._place(self.aliases.champion)
         lessons, warm_up = self.past.lessons(windows), self._warm_up(windows)
         job = partial(score_job, self.settings, lessons, warm_up, place)
         try:
-            scored: list[Scored] = self.run(job, self.settings.budget)
+            scored: list[ScoredWindow] = self.run(job, self.settings.budget)
         except OverBudget:
             scored = []
         names = {window.name for window in scored}
         missing = [window for window in windows if window.name not in names]
-        return scored + [Scored(*window.name, None, True) for window in missing]
+        return scored + [ScoredWindow(*window.name, None, True) for window in missing]
 
-    def _proved(self, chosen: Chosen, why: str) -> tuple[Decision, bool]:
+    def _proved(self, chosen: ChosenWindows, why: str) -> tuple[Decision, bool]:
         """The decision about a challenger, and whether its encoder has not learned all it could."""
         settings, parent = self.settings, self.aliases.champion
         data, lessons = data_range(chosen.learn), self.past.lessons(chosen.learn)

@@ -23,7 +23,7 @@ FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredWindow:
     """How good the champion is in a window."""
 
     graph: str
@@ -42,7 +42,7 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunTraining:
     """A training that has not ended, and goes on with the same windows: those up to the marks.
 
     `reason` and `since` are those of the trigger (`Due`), which counts the windows that begin after
@@ -57,7 +57,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedWindows:
     """What a watch said of so many windows since the promotion: it compares them once."""
 
     windows: int
@@ -65,7 +65,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RetrainerState:
     """The memory of a retrainer.
 
     Attributes:
@@ -87,24 +87,24 @@ class State:
     attempted: Marks = field(default_factory=dict)
     watched: Marks | None = None
     rolled_back: Marks | None = None
-    scored: tuple[Scored, ...] = ()  # the windows since the last attempt
-    begun: Begun | None = None  # a training of the encoder that was interrupted
-    compared: Compared | None = None  # by the watch so far
+    scored: tuple[ScoredWindow, ...] = ()  # the windows since the last attempt
+    begun: BegunTraining | None = None  # a training of the encoder that was interrupted
+    compared: ComparedWindows | None = None  # by the watch so far
     announced: int | None = None
 
 
-def read_state(registry: Store, name: str) -> State:
+def read_state(registry: Store, name: str) -> RetrainerState:
     """The state; that of a new retrainer if there is none, or, with a warning, if it is damaged."""
     try:
-        return read_json(registry, _path(name), State, FORMAT)
+        return read_json(registry, _path(name), RetrainerState, FORMAT)
     except FileNotFoundError:
-        return State()
+        return RetrainerState()
     except RegistryDamaged as error:
         structlog.get_logger().warning("the retrainer begins anew", reason=str(error))
-        return State()
+        return RetrainerState()
 
 
-def write_state(registry: Store, name: str, state: State) -> None:
+def write_state(registry: Store, name: str, state: RetrainerState) -> None:
     """Replace the state."""
     registry.put(_path(name), to_json(state, FORMAT))
 

@@ -29,7 +29,7 @@ from stream_icd.history.archive import (
     read_partition,
     read_snapshot,
 )
-from stream_icd.history.files import ArchivedWindow, Partition
+from stream_icd.history.files import ArchivedDay, ArchivedWindow
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
@@ -151,7 +151,7 @@ def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWind
 
 
 def _newest_first(
-    store: Store, selection: Selection, found: Iterable[Partition]
+    store: Store, selection: Selection, found: Iterable[ArchivedDay]
 ) -> Iterator[ArchivedWindow]:
     """Yield windows from the newest to the oldest, and read only the days that are asked for."""
     for _, of_day in groupby(sorted(found, reverse=True), key=attrgetter("day")):
@@ -240,7 +240,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenWindows:
     """The chosen windows; those of a graph in time order."""
 
     learn: list[ArchivedWindow]
@@ -254,7 +254,7 @@ def choose_windows(
     *,
     unseen: Sequence[ArchivedWindow],
     since: Sequence[ArchivedWindow] | None = None,
-) -> Chosen | str:
+) -> ChosenWindows | str:
     """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
     If there are too few, the text says how many there are, and how many are needed.
@@ -296,4 +296,4 @@ def choose_windows(
     earlier = rest[: -sizes.newest] if since is None else []
     drawn = heapq.nsmallest(sizes.older, earlier, rank)
     older = [window for window in earlier if window in drawn]
-    return Chosen([*older, *rest[-sizes.newest :]], proving)
+    return ChosenWindows([*older, *rest[-sizes.newest :]], proving)

@@ -23,8 +23,8 @@ from stream_icd.learning.training.icd.proved_encoder import (
 )
 from stream_icd.learning.training.yardstick import (
     DEFAULT,
-    Comparison,
     Measure,
+    ModelComparison,
     compared_with_default,
     comparison,
     nmi_or_modularity,
@@ -50,7 +50,9 @@ class TrainedModel:
     fit: Fit
     history: History  # of the encoder's training by the paper's losses; empty without one
     graphs: Sequence[LabelledGraph]  # from all of which the model was made
-    test: tuple[Comparison, ...]  # the first compares it with `default`; empty without test graphs
+    test: tuple[
+        ModelComparison, ...
+    ]  # the first compares it with `default`; empty without test graphs
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
@@ -161,7 +163,7 @@ def _tested(
     graphs: Sequence[LabelledGraph],
     threads: int,
     on_step: OnStep,
-) -> Iterator[Comparison]:
+) -> Iterator[ModelComparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
     known = all(graph.labels is not None for graph in graphs)
     tests = list(_controls(model, last, "K given" if known else "each graph alone"))

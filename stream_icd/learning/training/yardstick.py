@@ -19,7 +19,11 @@ from numpy.typing import ArrayLike
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.learning.training.bp.consecutive import Prepared, nats_saved_by_labels, prepare
+from stream_icd.learning.training.bp.consecutive import (
+    PreparedWindow,
+    nats_saved_by_labels,
+    prepare,
+)
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_remembering
@@ -66,7 +70,7 @@ def judge(
     windows before, if detectors `remember` and the candidate has one (`Model.remembers`). Graphs of
     no stream (without a moment) are found alone.
     """
-    before: dict[str, Prepared] = {}
+    before: dict[str, PreparedWindow] = {}
     followers = [_Follower(model, method, remember, seed, clock) for model in candidates]
     for graph in graphs:
         moment = graph.moment
@@ -96,7 +100,7 @@ class _Follower:
         bits = -description_length(comparable(graph.adjacency), found)
         return _judged(graph, found, seconds, bits)
 
-    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: Prepared) -> Judged:
+    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> Judged:
         """Judge the communities of the next window of its graph."""
         name, known = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
@@ -162,7 +166,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """Scores of a model and its control on the same graphs, found by the method `name`.
 
     The control is the shipped model `default`, or the same encoder untrained. Higher is better;
@@ -185,11 +189,11 @@ class Comparison:
 
 def comparison(
     name: str, measure: Measure, control_name: str, trained: ArrayLike, control: ArrayLike
-) -> Comparison:
+) -> ModelComparison:
     """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
     of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
     parts = map(_score, (of_model, of_control, of_model - of_control))
-    return Comparison(name, measure, control_name, len(of_model), *parts)
+    return ModelComparison(name, measure, control_name, len(of_model), *parts)
 
 
 def _score(values: Floats) -> Score:
@@ -205,7 +209,7 @@ def compared_with_default(
     *,
     memory: bool,
     on_graph: Callable[[], None] = lambda: None,
-) -> list[Comparison]:
+) -> list[ModelComparison]:
     """Compare a model with the shipped `default`; see `against_default`.
 
     The last windows of `learned` come first, so that both start with memory.
@@ -222,7 +226,7 @@ def compared_with_default(
 
 def against_default(
     judged: Sequence[tuple[Judged, Judged]], method: Method = "bp", *, memory: bool
-) -> list[Comparison]:
+) -> list[ModelComparison]:
     """Compare a model, of this method, with the shipped `default`; the first comparison decides.
 
     `judged`: both on each graph, which the model did not learn from.
@@ -242,7 +246,7 @@ def against_default(
     return found
 
 
-def verdict(compared: Sequence[Comparison]) -> str:
+def verdict(compared: Sequence[ModelComparison]) -> str:
     """Say in one sentence whether to use the model or `default`."""
     if not compared:
         return "not compared: there are no new edges between nodes of earlier windows"

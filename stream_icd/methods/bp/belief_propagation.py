@@ -29,7 +29,7 @@ from stream_icd.methods.bp.sweep import (
     N_KEPT,
     TOLERANCE,
     Beliefs,
-    Field,
+    CommunityField,
     Prior,
     Visits,
     sweep,
@@ -42,7 +42,7 @@ OVERCONFIDENCE = 3.0
 """Exponent of η in `trusted`; chosen on streams in which 2 to 40 % of the nodes move."""
 
 
-class Model(NamedTuple):
+class PlantedModel(NamedTuple):
     """The planted model."""
 
     mixing: float  # μ in (0, 1) at first; the sweeps learn the final one from the graph
@@ -84,7 +84,7 @@ def believe(
     graph: LevelGraph,
     start: Labels,
     n_communities: int,
-    model: Model,
+    model: PlantedModel,
     max_sweeps: int,
     recalled: Prior | None = None,
     stay: float = 0.0,
@@ -199,8 +199,8 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 
 @compiled(error_model="numpy")
 def _expected(
-    beliefs: Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: Model
-) -> Field:
+    beliefs: Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: PlantedModel
+) -> CommunityField:
     """All that sweeps need of each community, from the current beliefs."""
     sizes, volumes = expected_sizes(
         beliefs.communities, beliefs.shares, graph.strengths, n_communities
@@ -211,7 +211,7 @@ def _expected(
     excess = (1 - mixing) / mixing * graph.total / expected
     prior = np.maximum(sizes, LEAST_SHARE) ** model.size_spread
     pull = (1 - mixing) * (1 - volumes / expected)
-    return Field(prior / prior.sum(), excess, np.log1p(excess), pull)
+    return CommunityField(prior / prior.sum(), excess, np.log1p(excess), pull)
 
 
 @compiled()

@@ -17,7 +17,12 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
-from stream_icd.methods.bp.belief_propagation import Marginals, Model, believe, expected_sizes
+from stream_icd.methods.bp.belief_propagation import (
+    Marginals,
+    PlantedModel,
+    believe,
+    expected_sizes,
+)
 from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
@@ -142,7 +147,7 @@ def _found(
     beliefs = None
     if parameters.mixing is not None:
         k = int(labels.max()) + 1
-        model = Model(parameters.mixing, parameters.size_spread, n_communities or k)
+        model = PlantedModel(parameters.mixing, parameters.size_spread, n_communities or k)
         marginals = believe(graph, labels, k, model, parameters.sweeps)
         labels, beliefs = marginals.likeliest, marginals.beliefs
     if n_communities is not None:
@@ -280,7 +285,7 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     keep_all: nodes whose community lost all its nodes return to it, which costs bits.
     """
     graph, k = how.graph, int(start.labels.max()) + 1
-    model = Model(bounded_mixing(start.mixing), 1.0, k)
+    model = PlantedModel(bounded_mixing(start.mixing), 1.0, k)
     found = believe(graph, start.labels, k, model, how.sweeps)
     labels, n_left = compact(found.likeliest)
     described = 2 * found.unsettled < 1 and n_left > 1

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.core.node_ids import is_text, places, widened
-from stream_icd.methods.bp.belief_propagation import Model, believe, uninformed_prior
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe, uninformed_prior
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
@@ -144,7 +144,7 @@ def believed_with(
     prior.shares[is_known, 0] = 1.0 if fixed else MOST_TRUST
     k = max(int(found.max()), int(certain.max()), int(prior.communities.max())) + 1
     mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
-    model = Model(mixing, parameters.size_spread, k)
+    model = PlantedModel(mixing, parameters.size_spread, k)
     marginals = believe(
         graph, start, k, model, parameters.sweeps, prior, 1.0, learn_stay=False, exact=False
     )

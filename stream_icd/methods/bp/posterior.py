@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import compiled
 from stream_icd.methods.bp.agglomeration import merged_communities
-from stream_icd.methods.bp.belief_propagation import Model, believe, uninformed_prior
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe, uninformed_prior
 from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, induced, links
@@ -83,7 +83,7 @@ def initial_posterior(
     mixing = mixing_beyond_chance(graph, labels, k)
     if not partition.believed:
         return certain_posterior(labels, mixing, partition.resolution)
-    model = Model(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
+    model = PlantedModel(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
     believed = believe(graph, labels, k, model, parameters.sweeps)
     believed.communities[:, 0] = labels
     beliefs = believed.communities, believed.shares, believed.mixing
@@ -133,7 +133,7 @@ def _by_beliefs(
     mixing = bounded_mixing(known.mixing)
     start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
-    model = Model(mixing, parameters.size_spread, compact(start)[1])
+    model = PlantedModel(mixing, parameters.size_spread, compact(start)[1])
     beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
     marginals = believe(graph, *beliefs, exact=False)
     n_found = max(n_start, k)

@@ -71,7 +71,7 @@ class Beliefs(NamedTuple):
     certain: NDArray[np.bool_]
 
 
-class Field(NamedTuple):
+class CommunityField(NamedTuple):
     """State of each community during a sweep, all (K,)."""
 
     prior: Floats
@@ -98,7 +98,7 @@ def sweep(
     graph: LevelGraph,
     opposite: NDArray[np.int32],
     beliefs: Beliefs,
-    field: Field,
+    field: CommunityField,
     visits: Visits,
     recalled: Prior,
     trust: float,

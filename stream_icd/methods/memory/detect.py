@@ -33,7 +33,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
 from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
-from stream_icd.methods.memory.follow import Step, begun, gone_on
+from stream_icd.methods.memory.follow import WindowStep, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
 from stream_icd.methods.memory.known import Informed, ids_with_known, informed, memberships_with
 from stream_icd.methods.memory.memberships import by_beliefs, evidence_of, memberships_in
@@ -170,7 +170,7 @@ def detect_window(
     memory = forgotten(0) if memory is None else memory
     kinds = kinds_of(horizon, by_method=find is not None, weighted=weigh is not None)
     given = rows_of(adjacency), widened(nodes), window, parameters, n_communities
-    step = Step(*given, kinds, find, weigh, seed, memory.n_nodes)
+    step = WindowStep(*given, kinds, find, weigh, seed, memory.n_nodes)
     at = places(step.nodes, memory.nodes)
     step, before, n_known, damaged = _start(step, memory, at)
     if known is not None:
@@ -224,13 +224,13 @@ class _Start(NamedTuple):
     damaged: whether the window lacks most nodes, right after a whole one.
     """
 
-    step: Step
+    step: WindowStep
     before: Aligned
     n_known: int
     damaged: bool = False
 
 
-def _start(step: Step, memory: Memory, at: Ids) -> _Start:
+def _start(step: WindowStep, memory: Memory, at: Ids) -> _Start:
     """Lay the window beside what is known of its past.
 
     at: the place of each of its nodes in the memory, -1 for new ones.
@@ -269,7 +269,7 @@ def _named(after: Memory, rows: Ids, memory: Memory, at: Ids) -> _Named:
     return _Named(labels, ids, replaced, np.append(memory.community_ids, NOBODY)[last])
 
 
-def _remembered(step: Step, memory: Memory, after: Memory, damaged: bool) -> Memory:
+def _remembered(step: WindowStep, memory: Memory, after: Memory, damaged: bool) -> Memory:
     """Return what is remembered: all, nothing of a late window, little of a damaged one."""
     if step.window.end <= memory.window.end:
         return memory
@@ -279,7 +279,7 @@ def _remembered(step: Step, memory: Memory, after: Memory, damaged: bool) -> Mem
     return after
 
 
-def _after(step: Step, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:
+def _after(step: WindowStep, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:
     """Return the memory after a window, which of its nodes are those of the window, whether what
     was known has been corrected, and what known communities of nodes have made of it."""
     memory = before.memory
@@ -327,7 +327,7 @@ def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:
     return float((ids[labels[both]] == memory.community_ids[before[both]]).mean())
 
 
-def _exactly(step: Step, before: Aligned, known: Posterior) -> Posterior:
+def _exactly(step: WindowStep, before: Aligned, known: Posterior) -> Posterior:
     """Return the communities with exactly K of them in the window if K is given."""
     k, rows = step.n_communities, before.rows
     if k is None or n_distinct(known.likeliest[rows]) == k:

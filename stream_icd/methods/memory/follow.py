@@ -60,7 +60,7 @@ which it is searched, since this costs as much as the window itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WindowStep:
     """A window, and how it is detected; see `detect.detect_remembering`."""
 
     edges: Rows
@@ -78,7 +78,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundByHypotheses:
     """What the hypotheses have found after a window.
 
     corrected: whether a search changed the communities, though the graph need not have changed.
@@ -92,7 +92,7 @@ class Found:
     anew: bool = False
 
 
-def begun(step: Step, before: Aligned) -> Found:
+def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
     """Find the communities of a window by itself: all hypotheses begin with them."""
     window, known = before.window, before.memory.known
     n_nodes = len(window.indptr) - 1
@@ -110,10 +110,10 @@ def begun(step: Step, before: Aligned) -> Found:
         evidence = grown(nothing, kind.decay, window.comparable(kind.within)) if is_sum else nothing
         hypotheses.append(Hypothesis(kind, evidence, known.likeliest))
     leader = leader_of(hypotheses)
-    return Found(tuple(hypotheses), leader, known)
+    return FoundByHypotheses(tuple(hypotheses), leader, known)
 
 
-def gone_on(step: Step, before: Aligned) -> Found:
+def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
     """Judge the hypotheses by a window, and follow the one that leads, and others in their turn."""
     asked, led = _as_asked(step, before)
     if step.lacking:
@@ -121,7 +121,7 @@ def gone_on(step: Step, before: Aligned) -> Found:
             known, corrected = _believed(step, before), False
         else:
             known, corrected = _led(step, before, list(asked), led)
-        return Found(before.memory.hypotheses, before.memory.leader, known, corrected)
+        return FoundByHypotheses(before.memory.hypotheses, before.memory.leader, known, corrected)
     hypotheses = list(judged(asked, led, before.level))
     fresh = None if step.find else _fresh(step, before, hypotheses)
     if fresh is not None:
@@ -144,14 +144,14 @@ def gone_on(step: Step, before: Aligned) -> Found:
             hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
     if fresh is not None:
         hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
-        return Found(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
+        return FoundByHypotheses(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
     known, corrected = _led(step, before, hypotheses, leader)
     known = known if hypotheses[leader].kind.by == "filter" else known._replace(stay=learned)
-    return Found(tuple(hypotheses), leader, known, corrected or leader != led)
+    return FoundByHypotheses(tuple(hypotheses), leader, known, corrected or leader != led)
 
 
 def _led(
-    step: Step, before: Aligned, hypotheses: list[Hypothesis], leader: int
+    step: WindowStep, before: Aligned, hypotheses: list[Hypothesis], leader: int
 ) -> tuple[Posterior, bool]:
     """Follow the leader, in place; return its communities, and whether a search corrected them."""
     one = hypotheses[leader]
@@ -169,13 +169,13 @@ def _led(
     return _published(step, before, found.labels, mixing), better
 
 
-def _believed(step: Step, before: Aligned) -> Posterior:
+def _believed(step: WindowStep, before: Aligned) -> Posterior:
     """Return the communities of the window alone, by what was believed before it."""
     return next_posterior(before.level, step.parameters, before.memory.known, step.seed)
 
 
 def _filtered(
-    step: Step, before: Aligned, one: Hypothesis, is_due: bool
+    step: WindowStep, before: Aligned, one: Hypothesis, is_due: bool
 ) -> tuple[Hypothesis, float]:
     """Return the filter, which does not lead, after a window, and the η that is known."""
     known = before.memory.known
@@ -187,7 +187,7 @@ def _filtered(
     return tried, found.stay
 
 
-def _tried(step: Step, before: Aligned, one: Hypothesis, first: Rows) -> Hypothesis:
+def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> Hypothesis:
     """Return a sum that does not lead after it was searched."""
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     found, *_ = _searched(step, before, one, first, True)
@@ -204,7 +204,7 @@ FEW = 8000
 costs."""
 
 
-def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
+def _as_asked(step: WindowStep, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
     """Return the hypotheses that are asked for, and which of them leads; new ones begin with it."""
     memory = before.memory
     have = {one.kind: one for one in memory.hypotheses}
@@ -218,7 +218,7 @@ def _as_asked(step: Step, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]
     return tuple(hypotheses), wanted.index(lead.kind) if lead.kind in wanted else 0
 
 
-def _alone(step: Step, before: Aligned) -> Posterior:
+def _alone(step: WindowStep, before: Aligned) -> Posterior:
     """Return the communities of the window by itself, as the encoder weights it if there is one."""
     k, parameters = step.n_communities, step.parameters
     if step.weigh is not None and len(before.window.indices):
@@ -244,7 +244,7 @@ class _Fresh(NamedTuple):
     hypotheses: list[Hypothesis]
 
 
-def _fresh(step: Step, before: Aligned, hypotheses: list[Hypothesis]) -> _Fresh | None:
+def _fresh(step: WindowStep, before: Aligned, hypotheses: list[Hypothesis]) -> _Fresh | None:
     """Return what a window shows by itself if that explains it better than all that is known.
 
     It is a filter that knows nothing: what it saves, less what its communities cost to describe,
@@ -281,7 +281,7 @@ def _matrix(graph: Rows) -> csr_array:
 
 
 def _searched(
-    step: Step, before: Aligned, one: Hypothesis, first: Rows, anew: bool
+    step: WindowStep, before: Aligned, one: Hypothesis, first: Rows, anew: bool
 ) -> tuple[Hypothesis, float, bool]:
     """Return a sum with one more window and its communities, its mixing, and whether a search has
     corrected them.
@@ -313,7 +313,7 @@ def _searched(
     return replace(one, labels=labels), mixing_beyond_chance(graph, labels[nodes], k), better
 
 
-def _published(step: Step, before: Aligned, labels: Labels, mixing: float) -> Posterior:
+def _published(step: WindowStep, before: Aligned, labels: Labels, mixing: float) -> Posterior:
     """Return the communities of a sum as what is known, which the filter goes on from."""
     known, parameters = before.memory.known, step.parameters
     labels, idle = followed(known, labels, before.rows)

@@ -19,7 +19,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
 from stream_icd.methods.bp.posterior import Posterior, tidied, tidy
 from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
-from stream_icd.methods.memory.follow import Found, Step, weighted
+from stream_icd.methods.memory.follow import FoundByHypotheses, WindowStep, weighted
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.nodes import Aligned
 
@@ -35,7 +35,9 @@ class Informed(NamedTuple):
     ids: Ids  # the stable ids of these communities, (l,)
 
 
-def informed(step: Step, before: Aligned, found: Found, given: KnownHere) -> Informed:
+def informed(
+    step: WindowStep, before: Aligned, found: FoundByHypotheses, given: KnownHere
+) -> Informed:
     """Return the communities that are published if those of some nodes are known."""
     known, labels, present = found.known, given.labels, given.present
     if not len(present):
@@ -69,7 +71,9 @@ def informed(step: Step, before: Aligned, found: Found, given: KnownHere) -> Inf
     return Informed(after, labels, present, numbers[of_label], given.fixed, none)
 
 
-def _evidence(step: Step, before: Aligned, found: Found) -> tuple[Ids, LevelGraph, BpParameters]:
+def _evidence(
+    step: WindowStep, before: Aligned, found: FoundByHypotheses
+) -> tuple[Ids, LevelGraph, BpParameters]:
     """Return the graph in which the leader found its communities, and which nodes have edges."""
     lead, parameters = found.hypotheses[found.leader].kind, step.parameters
     edges, exponent = before.window, parameters.weight_exponent
@@ -83,7 +87,9 @@ def _evidence(step: Step, before: Aligned, found: Found) -> tuple[Ids, LevelGrap
     return nodes, level_of(inner.comparable(exponent)), parameters
 
 
-def _recalled(step: Step, before: Aligned, found: Found, nodes: Ids) -> Prior | None:
+def _recalled(
+    step: WindowStep, before: Aligned, found: FoundByHypotheses, nodes: Ids
+) -> Prior | None:
     """Return what was believed of these nodes before the window, as communities found in it."""
     last, labels = before.memory.known, found.known.likeliest
     if found.anew:

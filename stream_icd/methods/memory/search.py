@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_icd.core.arrays import Labels
 from stream_icd.methods.bp.agglomeration import agglomerate
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact
@@ -65,5 +65,5 @@ def _gone_on(
     if not parameters.search and parameters.mixing is None:
         return maximise_modularity(graph, parameters.resolution, rng, start)
     k = int(start.max()) + 1
-    model = Model(bounded_mixing(mixing_beyond_chance(graph, start, k)), 1.0, k)
+    model = PlantedModel(bounded_mixing(mixing_beyond_chance(graph, start, k)), 1.0, k)
     return compact(believe(graph, start, k, model, parameters.sweeps, exact=False).likeliest)[0]

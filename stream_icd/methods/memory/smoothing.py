@@ -25,7 +25,7 @@ from stream_icd.core.compiled import uninterrupted
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import common_type, places
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.methods.bp.belief_propagation import Model as Planted
+from stream_icd.methods.bp.belief_propagation import PlantedModel as Planted
 from stream_icd.methods.bp.belief_propagation import believe, trusted
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, level_of, rows_of
 from stream_icd.methods.bp.likelihood import bounded_mixing
@@ -276,7 +276,7 @@ def _successors(labels: Labels, remembered: Labels, n_remembered: int) -> Labels
     return np.where(stays, own, majority(remembered, labels, n_remembered))
 
 
-class Message(NamedTuple):
+class BackwardMessage(NamedTuple):
     """β of the named communities, and of all others."""
 
     communities: Labels  # (n, N_KEPT), unused places last and -1
@@ -284,7 +284,7 @@ class Message(NamedTuple):
     others: Floats  # (n, 1)
 
 
-def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> Message:
+def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> BackwardMessage:
     """Return β_t.
 
     sizes: n_c, (K,), add up to 1.
@@ -297,10 +297,10 @@ def backward_message(sizes: Floats, now: Prior, then: Prior, stay: float) -> Mes
     ratio = np.where(communities >= 0, shares / expected, 0.0)
     unnamed = (1 - shares.sum(axis=1, keepdims=True, dtype=np.float64)).clip(0)
     others = unnamed + (1 - stay) * (ratio * sizes[communities]).sum(axis=1, keepdims=True)
-    return Message(communities, others + stay * ratio, others)
+    return BackwardMessage(communities, others + stay * ratio, others)
 
 
-def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: Message) -> Prior:
+def two_sided_prior(sizes: Floats, past: Prior, stay: float, message: BackwardMessage) -> Prior:
     """Return the prior p_t β_t, as shares beyond what the size n_c alone would give each community.
 
     past: filtered beliefs of the window before; stay: η between it and this one, below 1.

@@ -37,7 +37,7 @@ _PRIOR_NODES = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counts:
+class ValueCounts:
     """How many members of each community have each value of one attribute: pairs that occur."""
 
     community: NDArray[np.int64]  # (n_pairs,) number of the community of each pair, ascending
@@ -47,7 +47,7 @@ class Counts:
     totals: NDArray[np.int64]  # (V,) nodes that have each value
 
 
-def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
+def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> ValueCounts:
     """Count the values of an attribute in each of `k` communities; labels: `(n,)` in 0..k-1."""
     has = attribute.codes >= 0
     of, codes = labels[has].astype(np.int64), attribute.codes[has].astype(np.int64)
@@ -60,10 +60,10 @@ def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> Counts:
         pairs, members = np.unique(of * n_values + codes, return_counts=True)
     community, value = np.divmod(pairs, max(n_values, 1))
     known, totals = np.bincount(of, minlength=k), np.bincount(codes, minlength=n_values)
-    return Counts(community, value, members, known, totals)
+    return ValueCounts(community, value, members, known, totals)
 
 
-def log_odds(table: Counts) -> NDArray[np.float64]:
+def log_odds(table: ValueCounts) -> NDArray[np.float64]:
     """Return z of each pair, `(n_pairs,)`: log-odds in the community against all others.
 
     With y nodes of n in the community and y' of n' in the others, and a Dirichlet prior in
@@ -90,7 +90,7 @@ def log_odds(table: Counts) -> NDArray[np.float64]:
     return z
 
 
-def chance(table: Counts) -> NDArray[np.float64]:
+def chance(table: ValueCounts) -> NDArray[np.float64]:
     """Return the probability of as many members with the value, or more, by chance, `(n_pairs,)`.
 
     The tail of the binomial distribution, for n members drawn from the whole graph: an upper bound
@@ -171,11 +171,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class ComparedAttribute:
     """The values of one attribute, compared between communities; pairs are those of `counts`."""
 
     attribute: Attribute
-    counts: Counts
+    counts: ValueCounts
     z: NDArray[np.float64]  # (n_pairs,) log-odds
     chosen: NDArray[np.bool_]  # (n_pairs,) over-represented beyond chance
 
@@ -203,7 +203,7 @@ class NamedWindow:
 
     ids: NDArray[np.int64]
     labels: NDArray[np.int64]
-    compared: tuple[Compared, ...]
+    compared: tuple[ComparedAttribute, ...]
 
     def names(self) -> dict[int, Name]:
         """Return the names of the communities that have one, by id.
@@ -277,11 +277,11 @@ def named(
     z = [log_odds(table) for table in tables]
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
     chosen = significant([chance(table) for table in tables], n_tests)
-    compared = tuple(map(Compared, of_nodes, tables, z, chosen))
+    compared = tuple(map(ComparedAttribute, of_nodes, tables, z, chosen))
     return NamedWindow(ids.astype(np.int64), labels, compared)
 
 
-def _name(compared: Compared, pairs: list[int], community: int, size: int) -> Name:
+def _name(compared: ComparedAttribute, pairs: list[int], community: int, size: int) -> Name:
     """Return the name by the most frequent of these values, as many as cover half of the known."""
     attribute, table = compared.attribute, compared.counts
     known, covered = int(table.known[community]), 0
@@ -295,7 +295,7 @@ def _name(compared: Compared, pairs: list[int], community: int, size: int) -> Na
     return Name(attribute.name, tuple(values), known, size)
 
 
-def _parts(compared: Compared, community: int, size: int, most: int) -> Iterator[Part]:
+def _parts(compared: ComparedAttribute, community: int, size: int, most: int) -> Iterator[Part]:
     attribute, table = compared.attribute, compared.counts
     for pair in compared.of(community)[:most]:
         value = int(table.value[pair])

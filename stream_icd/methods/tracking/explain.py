@@ -28,7 +28,7 @@ _FAINTEST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CommunityChoice:
     """A community in which the node might be."""
 
     community: int
@@ -42,7 +42,7 @@ class Edge:
 
     to: str
     community: int
-    weight: float  # as in `Choice.edges`
+    weight: float  # as in `CommunityChoice.edges`
     bits: float
 
 
@@ -68,7 +68,7 @@ class Explanation:
     now: int | None
     before: int | None
     left: datetime | None
-    choices: tuple[Choice, ...]
+    choices: tuple[CommunityChoice, ...]
     edges: tuple[Edge, ...]
     companions: tuple[str, ...]
     n_companions: int
@@ -227,7 +227,7 @@ def checked_newest(
 
 def _choices_and_edges(
     me: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[tuple[Choice, ...], tuple[Edge, ...]]:
+) -> tuple[tuple[CommunityChoice, ...], tuple[Edge, ...]]:
     """Return both for the node at this position; none if it is below 0."""
     ids, labels = np.unique(newest.communities, return_inverse=True)
     volume, within = np.zeros(len(ids)), 0.0
@@ -247,7 +247,7 @@ def _choices_and_edges(
     shares = np.exp2(bits - bits.max())
     shares /= shares.sum()
     best = np.lexsort((-to, -shares))[:MOST_CHOICES].tolist()
-    choices = tuple(Choice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
+    choices = tuple(CommunityChoice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
     gains = mine * rates[labels]
     order = np.argsort(-gains, kind="stable")[: int((mine > 0).sum())]
     own = labels[order] == labels[me]

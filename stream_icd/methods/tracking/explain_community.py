@@ -34,7 +34,7 @@ NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MembersPlace:
     """Where members were in the window before, or are in the one after."""
 
     community: int | None  # stable id; None: in no community, since they are not in that window
@@ -42,7 +42,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ExplainedMember:
     """A member, and its edges; those of the newest window have weight 1, older ones less."""
 
     node: str
@@ -99,13 +99,13 @@ class CommunityExplanation:
     community: int
     at: datetime
     size: int
-    members: tuple[Member, ...]
+    members: tuple[ExplainedMember, ...]
     since: datetime | None
     size_then: int
     still: int
     last_seen: datetime | None
-    before: tuple[Place, ...] | None
-    after: tuple[Place, ...] | None
+    before: tuple[MembersPlace, ...] | None
+    after: tuple[MembersPlace, ...] | None
     apart: Apart | None
     links: tuple[Link, ...]
     reach: datetime
@@ -141,7 +141,9 @@ class CommunityExplanation:
         yield from self._about(self.apart, called(self.apart.nearest))
         yield how_far_back(self.reach, self.horizon, self.horizon_for)
 
-    def _where(self, whereabouts: Sequence[Place], called: Callable[[int], str], verb: str) -> str:
+    def _where(
+        self, whereabouts: Sequence[MembersPlace], called: Callable[[int], str], verb: str
+    ) -> str:
         total = sum(place.members for place in whereabouts)
         parts: list[str] = []
         for place in whereabouts[:MOST_CHOICES]:
@@ -204,7 +206,7 @@ def explain_community(
     members, then = newest.members_of(community), seen[0].members_of(community)
     apart: Apart | None = None
     links: tuple[Link, ...] = ()
-    most: tuple[Member, ...] = ()
+    most: tuple[ExplainedMember, ...] = ()
     if len(members):
         apart, links, most = _held(community, newest, snapshots, horizon)
         before = _whereabouts(members, windows[-2]) if len(windows) > 1 else None
@@ -229,18 +231,18 @@ def explain_community(
     )
 
 
-def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[Place, ...]:
+def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[MembersPlace, ...]:
     at = places(members, window.nodes)
     ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
-    whereabouts = [Place(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
+    whereabouts = [MembersPlace(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
     if absent := int((at < 0).sum()):
-        whereabouts.append(Place(None, absent))
+        whereabouts.append(MembersPlace(None, absent))
     return tuple(sorted(whereabouts, key=lambda place: -place.members))
 
 
 def _held(
     community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[Apart | None, tuple[Link, ...], tuple[Member, ...]]:
+) -> tuple[Apart | None, tuple[Link, ...], tuple[ExplainedMember, ...]]:
     ids, labels = np.unique(newest.communities, return_inverse=True)
     me = int(np.searchsorted(ids, community))
     k, n = len(ids), len(labels)
@@ -314,12 +316,14 @@ def _links(
     return tuple(Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
 
 
-def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[Member, ...]:
+def _members_by(
+    inside: Floats, across: Floats, newest: CommunityEvents
+) -> tuple[ExplainedMember, ...]:
     most = np.argsort(-inside, kind="stable")[:MOST_COMPANIONS]
     most = most[inside[most] > 0]
     names = newest.nodes.take(most).to_pylist()
     rows = zip(names, inside[most].tolist(), across[most].tolist(), strict=True)
-    return tuple(Member(str(name), *numbers) for name, *numbers in rows)
+    return tuple(ExplainedMember(str(name), *numbers) for name, *numbers in rows)
 
 
 def _members(n: int) -> str:

@@ -60,7 +60,7 @@ class Identities:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class TrackedHistory:
     """Tracked windows, newest first, each compared with a new one when it is first needed.
 
     `absence`: windows further away share nothing with it. None: its communities claim ids that
@@ -96,7 +96,7 @@ class History:
         return self.recent if self.absence is None else ()
 
 
-def claims(communities: Communities, history: History) -> Ids | None:
+def claims(communities: Communities, history: TrackedHistory) -> Ids | None:
     """Return the id that each community claims, `(K,)`; None if they do not continue the windows.
 
     They do if at least half of the nodes that can have kept an id did so: of each community that
@@ -136,7 +136,7 @@ def _detector_ids(communities: Communities, partition: Partition) -> Ids | None:
 
 
 def identify(
-    history: History, next_id: int, settings: TrackSettings, claimed: Ids | None = None
+    history: TrackedHistory, next_id: int, settings: TrackSettings, claimed: Ids | None = None
 ) -> Identities:
     """Identify the communities: compare them with the last window, then with earlier ones.
 
@@ -172,7 +172,7 @@ def identify(
 
 
 def _recognise_claimed(
-    known: Identities, history: History, claimed: Ids, next_id: int
+    known: Identities, history: TrackedHistory, claimed: Ids, next_id: int
 ) -> NDArray[np.bool_]:
     """Give communities the identities they claim; return which claims are refused, `(K,)`."""
     refused = np.zeros(len(claimed), np.bool_)
@@ -201,7 +201,7 @@ def _holders(claimed: Ids, front: Front) -> Ids:
 
 
 def _recognise_alike(
-    known: Identities, history: History, wanted: NDArray[np.bool_], threshold: float
+    known: Identities, history: TrackedHistory, wanted: NDArray[np.bool_], threshold: float
 ) -> None:
     """Give the `wanted` communities the identities that match them best and are not taken."""
     taken = set(known.ids.tolist())

@@ -17,7 +17,7 @@ import numpy as np
 from stream_icd.core.arrays import Ids
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents, Kind
-from stream_icd.methods.tracking.identities import Front, History, Identities
+from stream_icd.methods.tracking.identities import Front, Identities, TrackedHistory
 from stream_icd.methods.tracking.settings import TrackSettings
 
 _Relatives = Mapping[int, tuple[int, ...]]
@@ -35,7 +35,7 @@ def first_events(known: Identities) -> tuple[CommunityEvent, ...]:
 
 
 def events_between(
-    history: History, known: Identities, settings: TrackSettings
+    history: TrackedHistory, known: Identities, settings: TrackSettings
 ) -> tuple[CommunityEvent, ...]:
     """Return the events of present communities, in order, then of those that ended.
 
@@ -161,7 +161,7 @@ def _total(parts: Iterable[float | None]) -> float | None:
     return round(sum(known), 3) if known else None
 
 
-def _parents_of(history: History, ids: Ids, settings: TrackSettings) -> _Relatives:
+def _parents_of(history: TrackedHistory, ids: Ids, settings: TrackSettings) -> _Relatives:
     """Return the communities that went into each present one, by stable id.
 
     A community went into another if more than `part` of the members that it had in one of the last
@@ -185,7 +185,7 @@ def _parents_of(history: History, ids: Ids, settings: TrackSettings) -> _Relativ
 
 
 def _children_of(
-    history: History, known: Identities, parents: _Relatives, settings: TrackSettings
+    history: TrackedHistory, known: Identities, parents: _Relatives, settings: TrackSettings
 ) -> _Relatives:
     """Return the present communities that came out of each former one, by stable id.
 

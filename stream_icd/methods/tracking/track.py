@@ -13,7 +13,7 @@ from stream_icd.core.communities import MOST_IDS, Communities
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.times import missed_windows
-from stream_icd.methods.tracking.identities import History, claims, first_claims, identify
+from stream_icd.methods.tracking.identities import TrackedHistory, claims, first_claims, identify
 from stream_icd.methods.tracking.lifecycle import events_between, first_events, with_strength
 from stream_icd.methods.tracking.packed import PackedWindow
 from stream_icd.methods.tracking.partition import by_first_node
@@ -62,11 +62,13 @@ def track(
     if last is None:
         start = first_id if revised is None else _first_id(revised)
         claimed = first_claims(communities, partition, start, revised)
-        known = identify(History((), communities.window, partition), start, settings, claimed)
+        known = identify(
+            TrackedHistory((), communities.window, partition), start, settings, claimed
+        )
         events = first_events(known)
     else:
         recent = recent[-(settings.absence + 1) :]  # as many, whether or not the last was revised
-        history = History(recent, communities.window, partition)
+        history = TrackedHistory(recent, communities.window, partition)
         claimed = claims(communities, history)
         if claimed is None:
             history = replace(history, absence=settings.absence)

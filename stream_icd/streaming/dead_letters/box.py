@@ -241,7 +241,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeadLetterChoice:
     """A selection of dead letters: those in a range of the topic that match all criteria."""
 
     part: TopicRange

@@ -26,9 +26,9 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.streaming.dead_letters.box import (
     BadRecord,
-    Choice,
     DeadLetter,
     DeadLetterBox,
+    DeadLetterChoice,
     read_again,
     retried_marker,
 )
@@ -43,7 +43,7 @@ _TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResendPlan:
     """The records to send, each with its target topic; and how many have been resent before."""
 
     records: Sequence[tuple[BadRecord, str]]
@@ -55,8 +55,8 @@ class Plan:
 
 
 def plan_retry(
-    box: DeadLetterBox, choice: Choice, *, to: str | None = None, again: bool = False
-) -> Plan:
+    box: DeadLetterBox, choice: DeadLetterChoice, *, to: str | None = None, again: bool = False
+) -> ResendPlan:
     """Return which records to send, and where; each once, however many dead letters it has.
 
     Args:
@@ -80,7 +80,7 @@ def plan_retry(
             "matches all of --graph, --exception, --from and --to"
         )
     fresh = [record for record in chosen if again or not record.was_sent_again]
-    plan = Plan(
+    plan = ResendPlan(
         [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
     )
     if MEMORY in plan.targets:
@@ -92,7 +92,7 @@ def plan_retry(
     return plan
 
 
-def check_targets(settings: KafkaSettings, plan: Plan) -> None:
+def check_targets(settings: KafkaSettings, plan: ResendPlan) -> None:
     """Raise TopicMissing, with the number of its records, if a target topic does not exist."""
     for target, count in plan.targets.items():
         try:
@@ -125,7 +125,7 @@ class Retry:
 
 def retry(
     settings: KafkaSettings,
-    plan: Plan,
+    plan: ResendPlan,
     sink: Sink,
     tempo: Tempo,
     clock: Callable[[], datetime],
@@ -159,7 +159,7 @@ def retry(
 
 
 def _sendable(
-    settings: KafkaSettings, plan: Plan, sink: Sink, done: Retry, stop: Event
+    settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: Retry, stop: Event
 ) -> Iterator[_Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
     claim_check = ClaimCheck(settings)

@@ -88,10 +88,10 @@ class Detection:
             BadSettings: the topic of memory has no room for any.
         """
         # A quarter of the start of a detector's main process, which only distributes records.
-        from stream_icd.streaming.detection.snapshot import Remembering, detect_snapshot
+        from stream_icd.streaming.detection.snapshot import SnapshotMemory, detect_snapshot
 
         model, settings = self.model, self.settings
-        memory = None if relay is None else Remembering(relay, settings, self.recent)
+        memory = None if relay is None else SnapshotMemory(relay, settings, self.recent)
         stage: Stage = "decode"
         try:
             started = perf_counter()

@@ -44,7 +44,7 @@ from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.detect import detect, finding, stage_ms
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
-from stream_icd.wire.states import State, encode_state
+from stream_icd.wire.states import MemoryState, encode_state
 
 _BITS_WORSE = 0.1
 """A model does not fit if its description of a graph is longer by this, in bits per edge."""
@@ -64,7 +64,7 @@ def detect_snapshot(
     model: VersionedModel,
     settings: DetectSettings,
     checked: set[tuple[str, str]] | None = None,
-    memory: Remembering | None = None,
+    memory: SnapshotMemory | None = None,
     decode_ms: float = 0.0,
     place: str = "",
 ) -> Communities:
@@ -261,7 +261,7 @@ def _as_published(shares: Shares) -> Shares:
 
 
 @dataclass(slots=True)
-class Remembering:
+class SnapshotMemory:
     """The memory for one snapshot: before it, and after it (None: the snapshot changes nothing)."""
 
     relay: Relay
@@ -364,7 +364,7 @@ class Remembering:
         return memory
 
     def _message(self, communities: Communities, memory: Memory) -> OutgoingRecord:
-        state = State(
+        state = MemoryState(
             group=self.settings.group,
             graph=communities.graph,
             snapshot_id=communities.snapshot_id,

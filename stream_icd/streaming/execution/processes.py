@@ -33,8 +33,8 @@ from stream_icd.streaming.execution.work import (
     IN_HAND_OF_CHAINS,
     Chain,
     Engine,
+    EngineSettings,
     First,
-    Settings,
     Waiting,
     Work,
     in_order,
@@ -344,7 +344,10 @@ def in_processes(
 
 
 def open_work(
-    kind: Callable[[VersionedModel, Any], Any], model_name: str, version: str, settings: Settings
+    kind: Callable[[VersionedModel, Any], Any],
+    model_name: str,
+    version: str,
+    settings: EngineSettings,
 ) -> Any:
     """Create the work in a worker process; raise ModelDamaged if the model has changed."""
     without_pandas()

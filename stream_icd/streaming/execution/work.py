@@ -32,7 +32,7 @@ JobIn = TypeVar("JobIn", contravariant=True)
 OutcomeOut = TypeVar("OutcomeOut", covariant=True)
 
 
-class Settings(Protocol):
+class EngineSettings(Protocol):
     """The settings that an engine uses."""
 
     @property
@@ -47,7 +47,7 @@ class Work(Protocol[JobIn, OutcomeOut]):
     def model(self) -> VersionedModel: ...
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> EngineSettings: ...
 
     def __call__(self, job: JobIn, relay: Relay = ..., /) -> OutcomeOut:
         """Return the outcome of a job; the relay is given if it belongs to a chain."""

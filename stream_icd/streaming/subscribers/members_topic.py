@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from stream_icd.core.errors import BadInput
-from stream_icd.core.members import Member, Members
+from stream_icd.core.members import MemberRow, Members
 from stream_icd.core.node_ids import id_array, values_of, widened
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds
@@ -86,7 +86,7 @@ def read_members(
 
 
 def _members(records: Iterable[Record], limits: Limits) -> Members | None:
-    rows: list[Member] = []
+    rows: list[MemberRow] = []
     for record in records:
         try:
             rows.append(decode_member(record.key, record.value or b"", record.headers, limits))

@@ -35,7 +35,7 @@ _Revision = tuple[bytes, bytes]
 """The revision, and what it was made from."""
 
 
-class Result(NamedTuple):
+class ResultIdentity(NamedTuple):
     """Identifies a result, by the headers of its record; empty where these do not say it."""
 
     name: Name
@@ -43,11 +43,11 @@ class Result(NamedTuple):
     made_from: bytes  # position of its snapshot in the snapshots topic
 
 
-def result_of(record: Record) -> Result:
+def result_of(record: Record) -> ResultIdentity:
     """Return the result in a record of communities or events."""
     headers = dict(record.headers)
     named = headers.get("icd_snapshot_id", b""), headers.get("icd_model", b"")
-    return Result(
+    return ResultIdentity(
         name=(record.key or b"", *named),
         revision=headers.get("icd_revision", b""),
         made_from=headers.get("icd_snapshot_place", b""),
@@ -64,7 +64,7 @@ class SeenResults:
         self._of_graph: defaultdict[bytes, set[Name]] = defaultdict(set)
         self._n_revisions = 0
 
-    def __contains__(self, result: Result) -> bool:
+    def __contains__(self, result: ResultIdentity) -> bool:
         """Return whether the result is a repetition."""
         name, revision = _in_few_bytes(result)
         layers = [self] if self._before is None else [self, self._before]
@@ -72,7 +72,7 @@ class SeenResults:
         is_newest = bool(seen) and next(reversed(seen[0]))[0] == revision[0]
         return is_newest or any(revision in revisions for revisions in seen)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: ResultIdentity) -> None:
         """Add a result: its revision is now the newest."""
         self._add(*_in_few_bytes(result))
 
@@ -87,7 +87,7 @@ class SeenResults:
             oldest, revisions = next(iter(self._seen.items()))
             self._remove(oldest, next(iter(revisions)))
 
-    def take_back(self, result: Result) -> None:
+    def take_back(self, result: ResultIdentity) -> None:
         """Remove a result that was added here, as if it had not been seen."""
         self._remove(*_in_few_bytes(result))
 
@@ -100,7 +100,7 @@ class SeenResults:
             if not self._of_graph[name[0]]:
                 del self._of_graph[name[0]]
 
-    def is_new(self, result: Result) -> bool:
+    def is_new(self, result: ResultIdentity) -> bool:
         """Add a result; return False if it is a repetition."""
         if result in self:
             return False
@@ -170,7 +170,7 @@ class MixedModels:
         )
 
 
-def _in_few_bytes(result: Result) -> tuple[Name, _Revision]:
+def _in_few_bytes(result: ResultIdentity) -> tuple[Name, _Revision]:
     graph, snapshot, model = map(_short, result.name)
     return (graph, snapshot, model), (_short(result.revision), _short(result.made_from))
 

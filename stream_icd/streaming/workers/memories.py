@@ -33,7 +33,7 @@ from stream_icd.streaming.execution.budget import MemorySettings, sent_bytes
 from stream_icd.wire.message import Message, place_in_topic
 from stream_icd.wire.states import (
     FIRST,
-    State,
+    MemoryState,
     decode_state,
     encode_state,
     next_id_in,
@@ -43,7 +43,7 @@ from stream_icd.wire.states import (
 Result = TypeVar("Result")
 
 
-class Place(NamedTuple):
+class SnapshotPlace(NamedTuple):
     """Where a snapshot is in the snapshots topic."""
 
     partition: int
@@ -169,7 +169,7 @@ class MemoryTopic:
         try:
             state = decode_state(record.key, value, without_claim(record.headers))
         except BadInput:  # the value says which ids are used up, whatever the headers say
-            state = State(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
+            state = MemoryState(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
         value = anew(value)
         next_id = next_id_of(value)
         return encode_state(
@@ -199,10 +199,10 @@ def _is_later(state: Record, before: Record) -> bool:
     return partition != other.partition or offset >= other.offset
 
 
-def place_in(headers: Headers) -> Place:
+def place_in(headers: Headers) -> SnapshotPlace:
     """Return the place of a state's snapshot; -1 and -1 if the headers do not say it."""
     text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
-    return Place(*(place_in_topic(text) or (-1, -1)))
+    return SnapshotPlace(*(place_in_topic(text) or (-1, -1)))
 
 
 def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:

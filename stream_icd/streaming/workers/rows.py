@@ -10,7 +10,7 @@ import structlog
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
-from stream_icd.core.members import NOTHING, Changes, Member, Members, changes_by
+from stream_icd.core.members import NOTHING, Changes, MemberRow, Members, changes_by
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -35,7 +35,7 @@ _NOT_FOLLOWED = ("damaged", "late")
 
 
 @dataclass(eq=False)
-class Rows(Step):
+class RowWriter(Step):
     """Publishes a row for each node whose community changed, and a deletion for each that left.
 
     It reads the members topic whenever partitions are assigned: another worker may have written
@@ -163,7 +163,7 @@ def rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[Outgo
     columns = (after.community_ids, after.since, after.probabilities)
     values = zip(nodes, changed.tolist(), *(one[changed].tolist() for one in columns), strict=True)
     for node, at, community, since, own in values:
-        member = Member(
+        member = MemberRow(
             graph=window.graph,
             node=node,
             community_id=community,

@@ -34,7 +34,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.streaming.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
+from stream_icd.streaming.dead_letters.box import DeadLetterBox, DeadLetterChoice, read_dead_letters
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.wire.states import encode_state
@@ -387,7 +387,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     make_topics(kafka, topic_name)
     dead_lettered(kafka, numbered(topic_name, 4))
     settings, dead_letters = kafka.settings(transaction_timeout_s=60), f"{topic_name}.dlq"
-    choice = Choice(TopicRange(dead_letters))
+    choice = DeadLetterChoice(TopicRange(dead_letters))
     plan = plan_retry(read_dead_letters(settings, dead_letters), choice)
     detector = open_producer(settings, transactional_id=f"{topic_name}-detector")
     detector.init_transactions()

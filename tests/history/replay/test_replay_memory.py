@@ -25,7 +25,7 @@ from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.replay.ray_engine import RayActors
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
-from stream_icd.history.replay.replay import HistoryResults, Plan, Replayed, make_plan, replay
+from stream_icd.history.replay.replay import HistoryResults, Replayed, ReplayPlan, make_plan, replay
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Processed
@@ -45,7 +45,7 @@ from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import State, archived_state, encode_state
+from stream_icd.wire.states import MemoryState, archived_state, encode_state
 from tests.streaming.workers.remembered import Found, records, said, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
@@ -118,7 +118,7 @@ def replayed(
     out: Store,
     engine: Engine[Job, Outcome] | None = None,
     stop: threading.Event = threading.Event(),
-) -> tuple[Plan, Replayed]:
+) -> tuple[ReplayPlan, Replayed]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
     plan = make_plan(jobs(None), results, redetection)
@@ -442,14 +442,14 @@ def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
     (*_, noted) = windows(store, Selection("memory", graph="a"))
     assert noted.identity.model == redetection.version
     assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
-    state = State(
+    state = MemoryState(
         "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
     )
     assert Archive(store).add("memory", _by_graph(state))
     assert not Archive(store).add("memory", _by_graph(state))
 
 
-def _by_graph(state: State) -> Message:
+def _by_graph(state: MemoryState) -> Message:
     assert encode_state(state).key != archived_state(state).key
     return archived_state(state)
 

@@ -29,7 +29,7 @@ from stream_icd.interfaces.demo.layout import community_layout
 from stream_icd.interfaces.demo.picture import demo_figure, happened
 from stream_icd.interfaces.demo.results import (
     ALONE,
-    Found,
+    FoundSeries,
     Results,
     communities_of,
     complete_places,
@@ -242,7 +242,7 @@ def stream_that_changes(gap: bool = False) -> Figure:
     run = DemoRun(40, tuple(arrivals), 0, 1.0)
     results = [communities_of(one) for one in arrivals]
     complete = complete_places([len(result.nodes) for result in results])
-    found = Found(tracked(results[at] for at in complete))
+    found = FoundSeries(tracked(results[at] for at in complete))
     return demo_figure(run, last_of(run), Results([], found, {ALONE: found}))
 
 
@@ -288,8 +288,8 @@ def drawn(
         )
         for i, communities in enumerate(results)
     ]
-    found = Found(tracked(results), [1.0] * n * truth)
-    others = {ALONE: Found(tracked(alone), [0.4] * n * truth)} if memory else {}
+    found = FoundSeries(tracked(results), [1.0] * n * truth)
+    others = {ALONE: FoundSeries(tracked(alone), [0.4] * n * truth)} if memory else {}
     return demo_figure(run, last_of(run), Results([], found, others))
 
 

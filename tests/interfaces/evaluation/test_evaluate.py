@@ -18,7 +18,7 @@ from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.interfaces.evaluation.evaluate import (
-    Result,
+    WindowResult,
     evaluate,
     learn,
     open_windows,
@@ -59,7 +59,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def results(archive: str) -> list[Result]:
+def results(archive: str) -> list[WindowResult]:
     windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST, NOW)
     assert windows.graph == GRAPH
     assert [graph.labels is not None for graph in windows.past()] == [True, True]
@@ -70,13 +70,15 @@ def results(archive: str) -> list[Result]:
     return list(evaluate(windows, learned, LIMITS, packages=packages))
 
 
-def test_every_method_has_a_result_for_each_of_the_newest_windows(results: list[Result]) -> None:
+def test_every_method_has_a_result_for_each_of_the_newest_windows(
+    results: list[WindowResult],
+) -> None:
     newest = [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
     seen = [(result.snapshot, result.method) for result in results]
     assert seen == [(name, method) for name in newest for method in ("bp", "halves", "fails")]
 
 
-def test_clear_communities_are_found_and_measured(results: list[Result]) -> None:
+def test_clear_communities_are_found_and_measured(results: list[WindowResult]) -> None:
     bp = [result for result in results if result.method == "bp"]
     assert [result.measures and result.measures.nmi for result in bp] == pytest.approx(
         [1.0, None, 1.0]
@@ -86,7 +88,7 @@ def test_clear_communities_are_found_and_measured(results: list[Result]) -> None
     assert all(half.hidden_edges is not None and half.hidden_edges < 0.5 for half in halves)
 
 
-def test_stability_counts_who_keeps_the_community(results: list[Result]) -> None:
+def test_stability_counts_who_keeps_the_community(results: list[WindowResult]) -> None:
     halves = [result.stability for result in results if result.method == "halves"]
     assert halves == [None, 1.0, 1.0]
     bp = [result.stability for result in results if result.method == "bp"]
@@ -108,7 +110,7 @@ def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
     assert "the labels contradict the edges, so they are not used" in done.stdout
 
 
-def test_a_method_that_fails_is_named_with_the_reason(results: list[Result]) -> None:
+def test_a_method_that_fails_is_named_with_the_reason(results: list[WindowResult]) -> None:
     fails = summarised(results)[-1]
     assert (fails.method, fails.windows) == ("fails", 0)
     assert fails.detail == "ZeroDivisionError: no halves of 160"
@@ -116,7 +118,7 @@ def test_a_method_that_fails_is_named_with_the_reason(results: list[Result]) -> 
 
 
 def test_the_page_shows_progress_until_all_windows_are_there(
-    results: list[Result], tmp_path: Path
+    results: list[WindowResult], tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
     write_page(path, "<b>&", results[:3], N_NEWEST)
@@ -166,13 +168,13 @@ def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
 ) -> None:
     drawn: list[int] = []
 
-    def stopped(*_: object) -> Iterator[Result]:
+    def stopped(*_: object) -> Iterator[WindowResult]:
         for number in range(3):
-            yield from (Result(method, str(number), "missing") for method in ("bp", "icd"))
-        yield Result("bp", "3", "missing")
+            yield from (WindowResult(method, str(number), "missing") for method in ("bp", "icd"))
+        yield WindowResult("bp", "3", "missing")
         raise KeyboardInterrupt
 
-    def noted(path: Path, graph: str, results: Sequence[Result], *rest: Any) -> None:
+    def noted(path: Path, graph: str, results: Sequence[WindowResult], *rest: Any) -> None:
         drawn.append(len(results))
         write_page(path, graph, results, *rest)
 
@@ -194,7 +196,9 @@ def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> Non
     assert done.stderr.endswith("no method has a result\n")
 
 
-def test_a_window_without_a_result_has_empty_numbers(results: list[Result], tmp_path: Path) -> None:
+def test_a_window_without_a_result_has_empty_numbers(
+    results: list[WindowResult], tmp_path: Path
+) -> None:
     path = tmp_path / "rows.csv"
     write_rows(path, [result for result in results if result.method == "fails"])
     table = pyarrow.csv.read_csv(path)

@@ -20,7 +20,7 @@ import pytest
 from matplotlib import image
 
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter, News
+from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget, SeenDeadLetter
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import MOST_LISTED
@@ -207,8 +207,8 @@ def test_the_life_shows_what_happened_between_windows(opened: Opened) -> None:
     at = START + HOUR
     everything.announce(Announcement("promoted", "models", "better", "retrain", at, "m@2"))
     everything.announce(Announcement("kept", "models", "no drift", "retrain", START, "m@1"))
-    everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "no edge", "t[0]@1"))
-    everything.bury(DeadLetter("another graph", at, "decode", "BadSnapshot", "", "t[0]@2"))
+    everything.bury(SeenDeadLetter("g", START, "decode", "BadSnapshot", "no edge", "t[0]@1"))
+    everything.bury(SeenDeadLetter("another graph", at, "decode", "BadSnapshot", "", "t[0]@2"))
     with page_of(everything) as (_, address):
         tab = opened(address, "?view=life")
         plot = tab.wait_for_selector("#life .plot[data-windows='4']")
@@ -300,7 +300,7 @@ def test_on_a_phone_no_word_is_broken_and_no_two_times_overlap(opened: Opened) -
 
 
 def test_the_flow_says_how_many_windows_it_shows(opened: Opened) -> None:
-    everything = AllSeries(Budget(windows=301))
+    everything = AllSeries(PageBudget(windows=301))
     for hour, labels in enumerate(drifting(304)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (view, address):
@@ -332,7 +332,7 @@ def test_an_archive_is_not_live_and_shows_all_its_windows(opened: Opened) -> Non
 
 
 def test_what_is_not_shown_is_said(opened: Opened) -> None:
-    everything = AllSeries(Budget(windows=4))
+    everything = AllSeries(PageBudget(windows=4))
     for hour, labels in enumerate(drifting(6)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     everything.add(renamed(window(1, [0, 1]), "g"), ORIGIN)
@@ -557,7 +557,7 @@ def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
 
 
 def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
-    everything = AllSeries(Budget(windows=3))
+    everything = AllSeries(PageBudget(windows=3))
     for hour, labels in enumerate(drifting(4)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (view, address):
@@ -847,7 +847,7 @@ def test_members_follow_the_map_of_their_window(tab: Any, six: str) -> None:
 
 
 def test_a_graph_that_is_dropped_gives_way_to_one_that_is_there(opened: Opened) -> None:
-    everything = AllSeries(Budget(windows=2))
+    everything = AllSeries(PageBudget(windows=2))
     for graph in ("old", "new"):
         everything.add(renamed(window(0, [0, 0, 1, 1]), graph), ORIGIN)
     with page_of(everything) as (_, address):
@@ -973,7 +973,7 @@ def test_long_names_are_broken_on_a_phone(opened: Opened) -> None:
 
 
 def test_a_window_that_is_not_there_is_said(opened: Opened) -> None:
-    everything = AllSeries(Budget(windows=3))
+    everything = AllSeries(PageBudget(windows=3))
     for hour, labels in enumerate(drifting(6)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (_, address):
@@ -1009,7 +1009,7 @@ def fills(tab: Any) -> dict[str, str]:
 def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
     opened: Opened,
 ) -> None:
-    everything = AllSeries(Budget(windows=12))
+    everything = AllSeries(PageBudget(windows=12))
     for hour, labels in enumerate(drifting(12, k=6)):
         everything.add(renamed(window(hour, labels), "g"), ORIGIN)
     with page_of(everything) as (_, address):

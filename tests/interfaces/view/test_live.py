@@ -24,7 +24,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSnapshot
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.feeds.live import Lag, Live, Topics
+from stream_icd.interfaces.view.feeds.live import Live, SnapshotLag, Topics
 from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.kafka.connect import connect
@@ -352,7 +352,7 @@ def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:
     publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
-    lag = Lag()
+    lag = SnapshotLag()
     with connect(broker.settings()).admin() as admin:
         lag.detected("0@99")
         lag._look(admin, topics.snapshots)
@@ -381,6 +381,6 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
     "place", ["\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@", ""]
 )
 def test_a_place_in_other_digits_is_no_place(place: str) -> None:
-    lag = Lag()
+    lag = SnapshotLag()
     lag.detected(place)
-    assert lag == Lag()
+    assert lag == SnapshotLag()

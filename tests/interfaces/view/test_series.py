@@ -11,8 +11,8 @@ import pytest
 from stream_icd.core.communities import Labels
 from stream_icd.core.lineage import Gate
 from stream_icd.core.snapshot import Window
-from stream_icd.interfaces.view.data.all_series import AllSeries, Budget, DeadLetter
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget, SeenDeadLetter
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.panels.queries import NothingSeen
 from stream_icd.methods.tracking.packed import packed_events, unpacked, unpacked_events
 from stream_icd.wire.announcements import Announcement
@@ -165,7 +165,7 @@ def test_a_late_correction_by_the_model_before_is_late_in_its_series() -> None:
 
 
 def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once() -> None:
-    everything, one = AllSeries(Budget(windows=3000)), window(0, [0, 1])
+    everything, one = AllSeries(PageBudget(windows=3000)), window(0, [0, 1])
     for graph in range(9000):
         everything.add(renamed(one, f"graph {graph}"), ORIGIN)
     assert len(everything.summaries(most=9000)) == len(everything.index) == 3000
@@ -181,7 +181,7 @@ def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once(
 
 
 def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -> None:
-    everything = AllSeries(Budget(windows=1))
+    everything = AllSeries(PageBudget(windows=1))
     versions = []
     for hour in range(4):
         everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
@@ -192,7 +192,7 @@ def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -
 
 
 def test_what_waits_for_results_is_bounded_with_its_names() -> None:
-    everything = AllSeries(Budget(waiting_bytes=100_000))
+    everything = AllSeries(PageBudget(waiting_bytes=100_000))
     found = window(0, [0, 0, 1, 1])
     for number in range(1000):
         truth = Labels("g" * 1000, f"g/{number}", found.window, found.nodes, found.labels)
@@ -225,7 +225,7 @@ def test_a_decision_that_is_announced_again_keeps_its_place() -> None:
 
 
 def test_what_is_used_least_lately_is_dropped_first() -> None:
-    kept = Kept[str, int](10)
+    kept = KeptValues[str, int](10)
     assert [kept.put(key, size, size) for key, size in (("a", 3), ("b", 3), ("c", 3))] == [3, 3, 3]
     assert kept.get("a") == 3
     kept.put("d", 4, 4)  # "b" has been used least lately
@@ -237,8 +237,8 @@ def test_what_is_used_least_lately_is_dropped_first() -> None:
     assert len(kept) == 0  # nothing that is larger than all that may be kept
 
 
-@pytest.mark.parametrize("budget", [Budget(windows=10), Budget(bytes=30_000)])
-def test_the_oldest_windows_of_all_series_are_dropped(budget: Budget) -> None:
+@pytest.mark.parametrize("budget", [PageBudget(windows=10), PageBudget(bytes=30_000)])
+def test_the_oldest_windows_of_all_series_are_dropped(budget: PageBudget) -> None:
     everything = AllSeries(budget)
     for hour, labels in enumerate(drifting(23)):
         for graph in ("a", "b"):
@@ -257,7 +257,7 @@ def test_the_oldest_windows_of_all_series_are_dropped(budget: Budget) -> None:
 
 
 def test_a_graph_that_was_dropped_gets_new_numbers_and_ids() -> None:
-    everything = AllSeries(Budget(windows=3))
+    everything = AllSeries(PageBudget(windows=3))
     everything.add(renamed(window(0, [0, 1]), "rare"), ORIGIN)
     for hour in range(5):
         everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
@@ -310,7 +310,7 @@ def test_a_graph_that_went_back_in_time_does_so_for_a_page_that_reads_it_later()
 def test_a_dead_letter_counts_once() -> None:
     everything = AllSeries()
     for place in ("t[0]@1", "t[0]@1", "t[0]@2"):
-        everything.bury(DeadLetter("g", START, "decode", "BadSnapshot", "why", place))
+        everything.bury(SeenDeadLetter("g", START, "decode", "BadSnapshot", "why", place))
     assert everything.dead_letters()[0] == 2
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
-from stream_icd.history.files import ArchivedWindow, Identity, Partition
-from stream_icd.learning.retraining.windows import Chosen, Sizes, choose_windows
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
+from stream_icd.learning.retraining.windows import ChosenWindows, Sizes, choose_windows
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=10)
@@ -23,7 +23,7 @@ def _windows(
     """One begins every ten minutes, of the graphs in turn."""
     return [
         ArchivedWindow(
-            Partition(START.date(), graph, "snapshots"),
+            ArchivedDay(START.date(), graph, "snapshots"),
             Identity(f"w{number}"),
             Window(START + number * STEP, START + number * STEP + length),
             rows=1,
@@ -82,14 +82,14 @@ def test_the_same_windows_and_seed_give_the_same_choice() -> None:
     windows = _windows(50)
     chosen = [choose_windows(windows, Sizes(), seed, unseen=windows) for seed in (1, 1, 2, 3)]
     assert chosen[0] == chosen[1]
-    assert len({tuple(one.learn) for one in chosen if isinstance(one, Chosen)}) > 1
+    assert len({tuple(one.learn) for one in chosen if isinstance(one, ChosenWindows)}) > 1
 
 
 def test_each_older_window_is_drawn_equally_often() -> None:
     drawn, windows = [0] * 20, _windows(34)
     for seed in range(600):
         chosen = choose_windows(windows, Sizes(older=5), seed, unseen=windows)
-        assert isinstance(chosen, Chosen)
+        assert isinstance(chosen, ChosenWindows)
         for at in _places(chosen.learn[:5], windows):
             drawn[at] += 1
     assert min(drawn) > 100
@@ -103,8 +103,8 @@ def test_a_longer_stream_keeps_most_of_the_sample() -> None:
             choose_windows(windows, Sizes(older=5), seed, unseen=windows)
             for windows in (_windows(100), _windows(101))
         )
-        assert isinstance(a, Chosen)
-        assert isinstance(b, Chosen)
+        assert isinstance(a, ChosenWindows)
+        assert isinstance(b, ChosenWindows)
         kept += len(set(a.learn[:5]) & set(b.learn[:5]))
     assert kept > 230  # of 250
 
@@ -120,7 +120,7 @@ def test_it_says_how_many_windows_are_missing() -> None:
 def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
     windows = _windows(20, ("new", "known"))
     chosen = choose_windows(windows, Sizes(), 0, unseen=windows[::2])
-    assert isinstance(chosen, Chosen)
+    assert isinstance(chosen, ChosenWindows)
     assert chosen.prove == windows[4::2]
     assert chosen.learn[-6:] == windows[9::2]
     few = choose_windows(windows, Sizes(), 0, unseen=windows[:9], since=windows[5:])
@@ -130,7 +130,7 @@ def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_
 def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
     hours = _windows(40, length=timedelta(hours=1))
     chosen = choose_windows(hours, Sizes(), 0, unseen=hours)
-    assert isinstance(chosen, Chosen)
+    assert isinstance(chosen, ChosenWindows)
     assert chosen.prove == hours[32:]
     assert chosen.learn[-6:] == hours[21:27]
     assert hours[26].window.end == hours[32].window.start

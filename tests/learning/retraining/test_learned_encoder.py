@@ -25,7 +25,7 @@ from stream_icd.learning.retraining.jobs import (
     learn_job,
     score_job,
 )
-from stream_icd.learning.retraining.learn import Learned, Time, learn
+from stream_icd.learning.retraining.learn import Learned, LearningTime, learn
 from stream_icd.learning.retraining.retrain import retrain
 from stream_icd.learning.retraining.settings import BUDGET, Retraining
 from stream_icd.learning.retraining.state import read_state
@@ -133,7 +133,7 @@ def test_learning_starts_from_the_champion_and_keeps_its_weights_without_time(
     windows: list[tuple[Snapshot, Labels]], learned: Learned
 ) -> None:
     parent = learned.model
-    late = learn(labelled(windows[1:5]), RECIPE, parent=parent, limit=Time(0.0))
+    late = learn(labelled(windows[1:5]), RECIPE, parent=parent, limit=LearningTime(0.0))
     assert late.encoder is not None
     assert (late.encoder.state, late.encoder.stopped) == ("its parent's", True)
     assert digest(late.model.weights) == digest(parent.weights)

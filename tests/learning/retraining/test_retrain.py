@@ -34,7 +34,13 @@ from stream_icd.learning.retraining.jobs import Job, Made, learn_job, run_job
 from stream_icd.learning.retraining.learn import LearnedFrom
 from stream_icd.learning.retraining.retrain import Decision, retrain
 from stream_icd.learning.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining
-from stream_icd.learning.retraining.state import Begun, Scored, State, read_state, write_state
+from stream_icd.learning.retraining.state import (
+    BegunTraining,
+    RetrainerState,
+    ScoredWindow,
+    read_state,
+    write_state,
+)
 from stream_icd.learning.retraining.windows import Sizes
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.recipe import Recipe
@@ -148,8 +154,8 @@ def test_a_watch_needs_the_previous_champion(registry: Store, settings: Retraini
 
 
 def test_the_state_of_the_most_windows_is_remembered(registry: Store) -> None:
-    scored = Scored("a graph", "a graph/2026-01-01T00:00:00Z/PT1H", 1 / 3, True, 2 / 3)
-    state = State(scored=MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
+    scored = ScoredWindow("a graph", "a graph/2026-01-01T00:00:00Z/PT1H", 1 / 3, True, 2 / 3)
+    state = RetrainerState(scored=MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
     write_state(registry, "retrained", state)
     assert read_state(registry, "retrained") == state
 
@@ -318,7 +324,9 @@ def test_while_the_archive_is_away_nothing_is_noticed_or_forgotten(
     _champion(registry, JOINS_ALL)
     _archive(settings, 7)
     marks = {"small": NOW}
-    begun = State(generation=1, attempted=marks, begun=Begun(marks, "long ago", None))
+    begun = RetrainerState(
+        generation=1, attempted=marks, begun=BegunTraining(marks, "long ago", None)
+    )
     write_state(registry, settings.name, begun)
     archive = Path(settings.archive)
     away = archive.rename(archive.parent / "away")
@@ -352,7 +360,7 @@ def test_scores_of_a_champion_that_was_deleted_are_not_those_of_the_first_one(
     settings = replace(settings, every_windows=None, drift=True)
     for model in (JOINS_ALL, GOOD):
         _champion(registry, model)
-    write_state(registry, settings.name, State(2, champion(registry).id))
+    write_state(registry, settings.name, RetrainerState(2, champion(registry).id))
     _archive(settings, 3)
     _round(registry, settings)
     before = read_state(registry, settings.name).scored
@@ -496,13 +504,13 @@ def test_scores_in_a_state_of_an_earlier_version_are_read(registry: Store) -> No
     registry.put(
         "retraining/r.json", pa.py_buffer(json.dumps({"format": 2, "scored": [scored]}).encode())
     )
-    assert read_state(registry, "r") == State(scored=(Scored("g", "w", 0.5),))
+    assert read_state(registry, "r") == RetrainerState(scored=(ScoredWindow("g", "w", 0.5),))
 
 
 def test_a_state_of_a_later_version_is_not_ignored_silently(registry: Store) -> None:
     registry.put("retraining/r.json", pa.py_buffer(json.dumps({"format": 99}).encode()))
     with capture_logs() as logs:
-        assert read_state(registry, "r") == State()
+        assert read_state(registry, "r") == RetrainerState()
     (line,) = logs
     assert "r.json has format 99 and this version reads up to" in line["reason"]
 
@@ -844,7 +852,7 @@ def test_without_an_encoder_to_train_an_interrupted_training_is_forgotten(
 ) -> None:
     _champion(registry, GOOD)
     _archive(settings, 7)
-    state = State(generation=1, begun=Begun({}, "long ago", None))
+    state = RetrainerState(generation=1, begun=BegunTraining({}, "long ago", None))
     write_state(registry, settings.name, state)
     assert _round(registry, settings).reason.startswith("7 of 4 new windows")
 

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from stream_icd.core.snapshot import Window
 from stream_icd.interfaces.estimator import ICD
 from stream_icd.learning.training.bp import fit_stream
-from stream_icd.learning.training.bp.fitted import Work
+from stream_icd.learning.training.bp.fitted import FitOptions
 from stream_icd.learning.training.card import card
 from stream_icd.learning.training.train_model import train_model
 from stream_icd.learning.training.yardstick import against_default, comparison, judge, verdict
@@ -134,6 +134,6 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
         return find(adjacency, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fit_stream, "detect_window", noted)
-    fit_stream.fit_stream(given, Work(threads=1))
+    fit_stream.fit_stream(given, FitOptions(threads=1))
     assert seen
     assert all(any(one is window.adjacency for window in given) for one in seen)

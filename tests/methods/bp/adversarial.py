@@ -26,7 +26,7 @@ from stream_icd.core.arrays import NOBODY
 from stream_icd.core.compiled import FAR, LARGE
 from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp import belief_propagation, level_graph, modularity
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities, find_memberships
 from stream_icd.methods.bp.level_graph import finest_level
@@ -123,7 +123,7 @@ def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:
     k = int(start.max()) + 1
     for weights in (graph.weights, graph.weights * 0 + 1e308, graph.weights * 0 + np.nan):
         strange = graph._replace(weights=weights, strengths=graph.strengths + weights.sum())
-        for model in (Model(0.3, 1.0, k), Model(1e-9, 0.0, 1)):
+        for model in (PlantedModel(0.3, 1.0, k), PlantedModel(1e-9, 0.0, 1)):
             labels = believe(strange, start, k, model, 3).likeliest
             assert set(labels) <= set(range(k)), labels
 

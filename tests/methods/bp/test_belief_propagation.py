@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
@@ -24,7 +24,7 @@ def adjacency_of(n_nodes: int, edges: NDArray[np.int64], weights: NDArray[np.flo
 
 
 def believed(
-    adjacency: csr_array, start: NDArray[np.int32], model: Model, sweeps: int = 10
+    adjacency: csr_array, start: NDArray[np.int32], model: PlantedModel, sweeps: int = 10
 ) -> NDArray[np.int32]:
     n_communities = int(start.max()) + 1
     return believe(finest_level(adjacency), start, n_communities, model, sweeps).likeliest
@@ -44,7 +44,7 @@ def planted(p_in: float) -> PlantedGraph:
 def test_beliefs_repair_a_partition_with_errors(size_spread: float) -> None:
     graph = planted(p_in=0.4)
     start = with_errors(graph.communities, 0.5)
-    found = believed(graph.adjacency(), start, Model(0.6, size_spread, 20))
+    found = believed(graph.adjacency(), start, PlantedModel(0.6, size_spread, 20))
     assert nmi(graph.communities, start) < 0.4
     assert nmi(graph.communities, found) > 0.98
 
@@ -54,8 +54,11 @@ def test_weights_are_evidence() -> None:
     inside = graph.communities[graph.edges[0]] == graph.communities[graph.edges[1]]
     weighted = adjacency_of(1000, graph.edges, np.where(inside, 3.0, 1.0))
     start = with_errors(graph.communities, 0.3)
-    assert nmi(graph.communities, believed(weighted, start, Model(0.65, 1.0, 20))) > 0.9
-    assert nmi(graph.communities, believed(graph.adjacency(), start, Model(0.85, 1.0, 20))) < 0.5
+    assert nmi(graph.communities, believed(weighted, start, PlantedModel(0.65, 1.0, 20))) > 0.9
+    assert (
+        nmi(graph.communities, believed(graph.adjacency(), start, PlantedModel(0.85, 1.0, 20)))
+        < 0.5
+    )
 
 
 def test_a_weight_is_that_many_edges() -> None:
@@ -65,7 +68,8 @@ def test_a_weight_is_that_many_edges() -> None:
     for weight, community in ((1.0, 0), (3.0, 1)):
         weights = np.where((edges[0] == 0) & (edges[1] == 4), weight, 1.0)
         assert (
-            believed(adjacency_of(7, edges, weights), start, Model(0.4, 1.0, 2), 1)[0] == community
+            believed(adjacency_of(7, edges, weights), start, PlantedModel(0.4, 1.0, 2), 1)[0]
+            == community
         )
 
 
@@ -79,28 +83,32 @@ def test_a_hub_with_thousands_of_neighbours_goes_where_most_of_them_are() -> Non
     )
     adjacency = adjacency_of(3003, edges, np.ones(6000))
     start = np.concatenate([leaves >= 1000, [False, False, True]]).astype(np.int32)
-    assert believed(adjacency, start, Model(0.3, 1.0, 2), sweeps=1)[3000] == 1
+    assert believed(adjacency, start, PlantedModel(0.3, 1.0, 2), sweeps=1)[3000] == 1
 
 
 def test_isolated_nodes_stay_where_they_are() -> None:
     adjacency = adjacency_of(5, np.array([[0], [1]]), np.ones(1))
     start = np.array([0, 0, 1, 2, 1], np.int32)
-    assert believed(adjacency, start, Model(0.5, 1.0, 3)).tolist() == [0, 0, 1, 2, 1]
+    assert believed(adjacency, start, PlantedModel(0.5, 1.0, 3)).tolist() == [0, 0, 1, 2, 1]
 
 
 @pytest.mark.parametrize("mixing", [0.05, 0.3, 0.9])
 def test_the_graph_corrects_a_mixing_learned_elsewhere(mixing: float) -> None:
     graph = planted(p_in=0.3)
     start = with_errors(graph.communities, 0.5)
-    known = nmi(graph.communities, believed(graph.adjacency(), start, Model(0.7, 0.0, 20), 30))
-    learned = nmi(graph.communities, believed(graph.adjacency(), start, Model(mixing, 0.0, 20), 30))
+    known = nmi(
+        graph.communities, believed(graph.adjacency(), start, PlantedModel(0.7, 0.0, 20), 30)
+    )
+    learned = nmi(
+        graph.communities, believed(graph.adjacency(), start, PlantedModel(mixing, 0.0, 20), 30)
+    )
     assert learned > known - 0.01 > 0.8
 
 
 def test_communities_that_no_message_could_name_are_not_kept() -> None:
     graph = planted(p_in=0.7)
     marginals = believe(
-        finest_level(graph.adjacency()), graph.communities, 20, Model(0.3, 1.0, 20), 5
+        finest_level(graph.adjacency()), graph.communities, 20, PlantedModel(0.3, 1.0, 20), 5
     )
     assert (marginals.communities[:, 0] == graph.communities).mean() > 0.99
     assert (marginals.communities[:, 1] < 0).mean() > 0.5
@@ -114,6 +122,6 @@ def test_a_community_that_one_message_could_name_is_kept_however_small_its_share
     edges = np.concatenate([inside, [[0, 1, 4], [1600, 1600, 1600]]], axis=1)
     adjacency = adjacency_of(1601, edges, np.ones(edges.shape[1]))
     start = np.append(np.arange(1600) // 4, 0).astype(np.int32)
-    marginals = believe(finest_level(adjacency), start, 400, Model(0.01, 1.0, 400), 3)
+    marginals = believe(finest_level(adjacency), start, 400, PlantedModel(0.01, 1.0, 400), 3)
     assert marginals.communities[1600, :2].tolist() == [0, 1]
     assert marginals.shares[1600, 1] < 1e-4

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.methods.bp import level_graph
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
@@ -49,7 +49,7 @@ def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None
     rows, columns = np.concatenate([hub, leaves]), np.concatenate([leaves, hub])
     adjacency = csr_array((np.ones(8000), (rows, columns)), (4001, 4001))
     start = (np.arange(4001) % 1000).astype(np.int32)
-    model = Model(0.1, 0.0, 1000)
+    model = PlantedModel(0.1, 0.0, 1000)
     found = believe(finest_level(adjacency), start, 1000, model, 3).likeliest
     assert found.min() >= 0
 
@@ -58,7 +58,7 @@ def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None
 def test_a_label_of_no_community_is_refused(label: int) -> None:
     start = np.array([0, 1, 2, label], np.int32)
     with pytest.raises(ValueError, match=r"0\.\.3"):
-        believe(finest_level(complete(4)), start, 3, Model(0.3, 1.0, 3), 2)
+        believe(finest_level(complete(4)), start, 3, PlantedModel(0.3, 1.0, 3), 2)
 
 
 def test_a_matrix_that_is_not_symmetric_is_refused_before_messages_go_astray() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import bits_of, find_communities, least_description
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
@@ -79,7 +79,7 @@ def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
     """From single nodes, none of 30,000 communities is probable; the likeliest still counts."""
     star = finest_level(as_adjacency(nx.star_graph(30_000)))
     alone, n_nodes = np.arange(star.n_nodes, dtype=np.int32), star.n_nodes
-    marginals = believe(star, alone, n_nodes, Model(0.99, 1.0, n_nodes), 8)
+    marginals = believe(star, alone, n_nodes, PlantedModel(0.99, 1.0, n_nodes), 8)
     assert len(set(marginals.communities[1:, 0].tolist())) == 1
     assert bits_of(star, marginals, n_nodes) > 0
 
@@ -91,7 +91,7 @@ def test_pairs_without_a_probable_community_have_no_description_by_beliefs() -> 
     assert np.array_equal(found[::2], found[1::2])
     alone = np.arange(60, dtype=np.int32)
     level = finest_level(pairs)
-    assert bits_of(level, believe(level, alone, 60, Model(0.99, 1.0, 60), 8), 60) == inf
+    assert bits_of(level, believe(level, alone, 60, PlantedModel(0.99, 1.0, 60), 8), 60) == inf
 
 
 def test_the_same_seed_gives_the_same_communities() -> None:
@@ -158,7 +158,7 @@ def test_beliefs_without_doubt_cost_what_their_partition_costs() -> None:
     graph = finest_level(adjacency)
     labels = np.array([0] * 12 + [1] * 10 + [2] * 8 + [3] * 8 + [4, 5], np.int32)
     mixing = 4 / (66 + 45 + 28 + 28 + 4)
-    marginals = believe(graph, labels, 6, Model(mixing, 1.0, 6), 20)
+    marginals = believe(graph, labels, 6, PlantedModel(mixing, 1.0, 6), 20)
     expected = description_length(adjacency, labels)
     assert bits_of(graph, marginals, 6) == pytest.approx(expected, abs=0.01)
 
@@ -167,7 +167,7 @@ def test_beliefs_in_doubt_cost_less_than_any_partition() -> None:
     graph = generate_lfr(np.random.default_rng(3), LfrSettings(mixing=0.6))
     level = finest_level(graph.adjacency())
     k = graph.n_communities
-    marginals = believe(level, graph.communities, k, Model(0.6, 1.0, k), 20)
+    marginals = believe(level, graph.communities, k, PlantedModel(0.6, 1.0, k), 20)
     named = description_length(graph.adjacency(), marginals.communities[:, 0])
     assert bits_of(level, marginals, k) < named - 0.1
 
@@ -179,7 +179,7 @@ def test_chance_saves_next_to_nothing_in_beliefs() -> None:
         partition = least_description(level, 8, np.random.default_rng(seed))
         assert partition.labels.max() > 0
         k = int(partition.labels.max()) + 1
-        believed = believe(level, partition.labels, k, Model(0.6, 1.0, k), 30)
+        believed = believe(level, partition.labels, k, PlantedModel(0.6, 1.0, k), 30)
         assert bits_of(level, believed, k) > -0.03
 
 

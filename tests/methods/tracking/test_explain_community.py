@@ -10,7 +10,11 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.memory.changes import moved
-from stream_icd.methods.tracking.explain_community import Member, Place, explain_community
+from stream_icd.methods.tracking.explain_community import (
+    ExplainedMember,
+    MembersPlace,
+    explain_community,
+)
 from tests.methods.tracking.test_explain import AFTER, BEFORE, graph
 from tests.streaming.workers.tracked import unbroken, window
 
@@ -26,10 +30,10 @@ def test_where_members_were_and_go() -> None:
     found = explain_community(1, [BEFORE_ALL, NOW], GRAPHS[:1], after=NEXT)
     assert (found.size, found.size_then, found.still) == (13, 10, 10)
     assert found.since == BEFORE_ALL.window.start
-    assert found.before == (Place(1, 10), Place(0, 3))
-    assert found.after == (Place(1, 13),)
+    assert found.before == (MembersPlace(1, 10), MembersPlace(0, 3))
+    assert found.after == (MembersPlace(1, 13),)
     left = explain_community(0, [BEFORE_ALL, NOW], GRAPHS[:1], after=NEXT)
-    assert left.after == (Place(0, 4), Place(1, 3))
+    assert left.after == (MembersPlace(0, 4), MembersPlace(1, 3))
     first = explain_community(1, [BEFORE_ALL], GRAPHS[1:])
     assert (first.before, first.after) == (None, None)
 
@@ -54,8 +58,8 @@ def test_each_edge_has_its_part_of_the_bits() -> None:
     assert inside[0].bits == pytest.approx(found.apart.inside / 78)
     assert against == pytest.approx(dict.fromkeys([("0", "9"), ("1", "9")], found.apart.across / 2))
     assert inside[0].one == "9" or inside[0].other == "9"  # it has the most edges of all
-    assert found.members[0] == Member("7", 12, 0)
-    assert Member("9", 12, 2) in found.members
+    assert found.members[0] == ExplainedMember("7", 12, 0)
+    assert ExplainedMember("9", 12, 2) in found.members
 
 
 def test_older_windows_count_less_and_an_edge_of_both_is_one() -> None:

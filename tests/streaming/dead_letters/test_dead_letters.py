@@ -10,9 +10,9 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import MEMORY
 from stream_icd.streaming.dead_letters.box import (
     BadRecord,
-    Choice,
     DeadLetter,
     DeadLetterBox,
+    DeadLetterChoice,
     Retried,
     dead_letter_of,
     parse_places,
@@ -56,9 +56,9 @@ def test_a_dead_letter_of_memory_is_chosen_by_its_graph() -> None:
     kept = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), b"x")
     letter = dead_letter_of(dead_lettered(kept))
     box = DeadLetterBox([letter], {})
-    assert Choice(TopicRange(letter.topic), graph="as733").of(box) == [letter]
+    assert DeadLetterChoice(TopicRange(letter.topic), graph="as733").of(box) == [letter]
     with pytest.raises(BadSettings, match="it holds those of as733; did you mean as733"):
-        Choice(TopicRange(letter.topic), graph="as773").of(box)
+        DeadLetterChoice(TopicRange(letter.topic), graph="as773").of(box)
 
 
 def test_a_record_that_goes_round_in_circles_is_counted() -> None:
@@ -156,7 +156,7 @@ def test_a_dead_letter_whose_own_value_went_to_the_file_store_keeps_its_claim() 
 def test_old_memory_is_not_sent_again_since_detectors_would_continue_with_it() -> None:
     """The memory topic is compacted: what is sent last is all that is left of a graph."""
     letter = dead_letter_of(dead_lettered(Record(MEMORY, 0, 7, 0, b'["g", "a"]', b"old")))
-    box, choice = DeadLetterBox([letter], {}), Choice(TopicRange(letter.topic))
+    box, choice = DeadLetterBox([letter], {}), DeadLetterChoice(TopicRange(letter.topic))
     with pytest.raises(BadSettings, match="nothing is sent to icd.memory.v1: .* the older one"):
         plan_retry(box, choice)
     with pytest.raises(BadSettings, match="nothing is sent to icd.memory.v1"):

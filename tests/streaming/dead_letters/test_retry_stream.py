@@ -22,7 +22,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
-from stream_icd.streaming.dead_letters.box import Choice, DeadLetterBox, read_dead_letters
+from stream_icd.streaming.dead_letters.box import DeadLetterBox, DeadLetterChoice, read_dead_letters
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, dead_letter, split_headers
 from stream_icd.streaming.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -56,7 +56,9 @@ def detecting(
 def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
     sink = open_retry_sink(broker.steady(), f"{topic}.dlq")
     try:
-        plan = plan_retry(box(broker, topic), Choice(TopicRange(f"{topic}.dlq")), again=again)
+        plan = plan_retry(
+            box(broker, topic), DeadLetterChoice(TopicRange(f"{topic}.dlq")), again=again
+        )
         return retry(broker.settings(), plan, sink, Tempo(), lambda: AT, threading.Event())
     finally:
         sink.close()

@@ -29,7 +29,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.states import State, decode_state
+from stream_icd.wire.states import MemoryState, decode_state
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model
 
@@ -154,7 +154,7 @@ class Worker:
         return self.commit(batch, self.handle(batch))
 
 
-def states(broker: Broker, topic: str) -> dict[tuple[str, str], State]:
+def states(broker: Broker, topic: str) -> dict[tuple[str, str], MemoryState]:
     """The newest state of each group and graph."""
     with open_reader(broker.settings(), topic, until="end") as found:
         all_states = [decode_state(record.key, record.value, record.headers) for record in found]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from stream_icd.core.communities import Communities
-from stream_icd.core.members import Member
+from stream_icd.core.members import MemberRow
 from stream_icd.kafka.record import Record
 from stream_icd.wire.members import decode_member
 from tests.streaming.workers.tracked import stream
@@ -54,7 +54,7 @@ def table_after(windows: Iterable[Communities]) -> Table:
     return table
 
 
-def rows_in(records: Iterable[Record]) -> Iterator[Member | None]:
+def rows_in(records: Iterable[Record]) -> Iterator[MemberRow | None]:
     """Each row, None for a deletion."""
     for record in records:
         if record.value is None:

@@ -38,7 +38,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import State, encode_state, state_key
+from stream_icd.wire.states import MemoryState, encode_state, state_key
 from tests.streaming.workers.remembered import Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import START, remembering_model, stream
@@ -270,7 +270,7 @@ def test_a_refused_snapshot_does_not_change_the_memory(memory: Broker, topic: st
 
 
 def as_record(topic: str, key: bytes, value: bytes | None, **headers: bytes) -> OutgoingRecord:
-    state = State(
+    state = MemoryState(
         "detect", "g", "g/0", Window(START, START + timedelta(minutes=1)), "m@1", "r", "0@0", b"x"
     )
     known = dict(encode_state(state).headers) | headers

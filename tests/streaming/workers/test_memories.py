@@ -18,7 +18,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_in
-from stream_icd.wire.states import State, encode_state
+from stream_icd.wire.states import MemoryState, encode_state
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import publish
 
@@ -45,7 +45,9 @@ DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def state(topic: str, graph: str, place: str, value: bytes = b"memory") -> OutgoingRecord:
-    return outgoing(topic, encode_state(State("g", graph, "s", DAY, "m@1", "r", place, value)))
+    return outgoing(
+        topic, encode_state(MemoryState("g", graph, "s", DAY, "m@1", "r", place, value))
+    )
 
 
 @pytest.fixture

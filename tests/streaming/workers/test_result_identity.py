@@ -19,7 +19,7 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.seen_results import (
     WITHIN,
     MixedModels,
-    Result,
+    ResultIdentity,
     SeenResults,
     result_of,
 )
@@ -131,10 +131,10 @@ def test_a_promotion_and_its_rollback_are_no_turns() -> None:
 
 
 def test_long_names_are_told_apart_and_take_few_bytes() -> None:
-    def named(number: int) -> Result:
+    def named(number: int) -> ResultIdentity:
         texts = (f"{number:08}".encode() * 128 for _ in range(5))
         graph, snapshot, model, revision, place = texts
-        return Result((graph, snapshot, model), revision, place)
+        return ResultIdentity((graph, snapshot, model), revision, place)
 
     tracemalloc.start()
     try:
@@ -158,20 +158,22 @@ def test_a_graph_is_forgotten_without_a_look_at_others() -> None:
     """Else each record that starts a graph anew would take as long as all that is remembered."""
     seen = SeenResults()
     for number in range(20_000):
-        seen.add(Result((b"%d" % (number % 2), b"%d" % number, b"m"), b"", b""))
+        seen.add(ResultIdentity((b"%d" % (number % 2), b"%d" % number, b"m"), b"", b""))
     began = time.process_time()
     for number in range(2, 20_000):
         seen.forget(b"%d" % number)
     assert time.process_time() - began < 1
     seen.forget(b"1")
-    assert Result((b"1", b"1", b"m"), b"", b"") not in seen
-    assert Result((b"0", b"0", b"m"), b"", b"") in seen
+    assert ResultIdentity((b"1", b"1", b"m"), b"", b"") not in seen
+    assert ResultIdentity((b"0", b"0", b"m"), b"", b"") in seen
 
 
 def test_the_results_seen_first_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_icd.streaming.subscribers.seen_results.REMEMBERED", 3)
     seen = SeenResults()
-    results = [Result((b"g", b"%d" % number, b"m"), b"%d" % number, b"") for number in range(3)]
+    results = [
+        ResultIdentity((b"g", b"%d" % number, b"m"), b"%d" % number, b"") for number in range(3)
+    ]
     corrected = results[0]._replace(revision=b"corrected")
     assert all(seen.is_new(result) for result in (*results, corrected))
     assert [result in seen for result in (*results, corrected)] == [True, False, True, True]

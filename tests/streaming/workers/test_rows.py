@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from stream_icd.core.child_process import start_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import RecordTooLarge
-from stream_icd.core.members import Member
+from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -30,7 +30,7 @@ from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.budget import MemorySettings
-from stream_icd.streaming.workers.rows import Rows
+from stream_icd.streaming.workers.rows import RowWriter
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.rows_of_members import folded, rows_in, table_after, with_ids
 from tests.streaming.workers.tracked import outgoing
@@ -48,7 +48,7 @@ def topics(memory: Broker, topic_name: str) -> Topics:
 
 
 def writer(broker: Broker, topic: str, **options: object) -> Runner:
-    rows = Rows(broker.settings(), topic=topic, **options)  # type: ignore[arg-type]
+    rows = RowWriter(broker.settings(), topic=topic, **options)  # type: ignore[arg-type]
     runner = Runner(rows, DeadLetterLimit())
     runner.assigned([0])
     return runner
@@ -91,7 +91,7 @@ def test_only_nodes_that_changed_are_written(memory: Broker, topics: Topics) -> 
     assert third == ()
 
 
-def rows_in_outgoing(rows: Sequence[OutgoingRecord]) -> list[Member | None]:
+def rows_in_outgoing(rows: Sequence[OutgoingRecord]) -> list[MemberRow | None]:
     return list(rows_in(Record(r.topic, 0, 0, 0, r.key, r.value, r.headers) for r in rows))
 
 
@@ -235,7 +235,7 @@ def test_rows_that_are_refused_are_written_when_the_window_comes_again(
             return record
 
     records = sent(memory, topics[0], with_ids("g", 1))
-    rows = Rows(memory.settings(), topic=topics[1])
+    rows = RowWriter(memory.settings(), topic=topics[1])
     runner = Runner(rows, DeadLetterLimit(), claim_check=Refusing(memory.settings()))
     runner.assigned([0])
     (letter,) = work(memory, runner, records)

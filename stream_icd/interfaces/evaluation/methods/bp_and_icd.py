@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Remembering, Task, cpu_clock
+from stream_icd.interfaces.evaluation.method import FollowedWindow, Method, Task, cpu_clock
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
@@ -39,7 +39,7 @@ def by_bp(task: Task) -> Labels:
     return find_communities(task.adjacency, parameters, task.n_communities, seed=task.seed)
 
 
-def _by_bp_remembering(task: Task) -> Labels | Remembering:
+def _by_bp_remembering(task: Task) -> Labels | FollowedWindow:
     """A window with what is remembered of the window before; a graph of no stream alone."""
     return by_bp(task) if task.moment is None else _remembering(task, None)
 
@@ -59,7 +59,7 @@ def by_icd(task: Task, model: Model | None = None) -> Labels:
     return detection.communities
 
 
-def _by_icd_remembering(task: Task) -> Labels | Remembering:
+def _by_icd_remembering(task: Task) -> Labels | FollowedWindow:
     """A window with the edges of the windows before; a graph of no stream alone."""
     if task.moment is None:
         return by_icd(task)
@@ -70,7 +70,7 @@ def _by_icd_remembering(task: Task) -> Labels | Remembering:
     return found
 
 
-def _remembering(task: Task, find: Find | None) -> Remembering:
+def _remembering(task: Task, find: Find | None) -> FollowedWindow:
     assert task.moment is not None
     found = detect_window(
         task.adjacency,
@@ -82,7 +82,7 @@ def _remembering(task: Task, find: Find | None) -> Remembering:
         find=find,
         seed=task.seed,
     )
-    return Remembering(found.communities, found.memory)
+    return FollowedWindow(found.communities, found.memory)
 
 
 METHODS = {

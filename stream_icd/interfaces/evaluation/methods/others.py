@@ -21,26 +21,26 @@ _MAX_TRIALS = 20
 """Resolutions tried at most before the closest number of communities is taken."""
 
 
-class Partition(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search ended with."""
 
     labels: Labels
     resolution: float
 
 
-def search_resolution(run: Callable[[float], Labels], n_communities: int) -> Partition:
+def search_resolution(run: Callable[[float], Labels], n_communities: int) -> SearchResult:
     """Double or halve the resolution until K lies between two of them, then bisect.
 
     run: labels in 0..k-1 at a resolution; k grows with the resolution, apart from chance.
     """
     low, high, resolution = 0.0, np.inf, 1.0
-    closest = Partition(np.zeros(0, np.int32), resolution)
+    closest = SearchResult(np.zeros(0, np.int32), resolution)
     smallest_miss = np.inf
     for _ in range(_MAX_TRIALS):
         labels = run(resolution)
         miss = int(labels.max()) + 1 - n_communities
         if abs(miss) < smallest_miss:
-            closest, smallest_miss = Partition(labels, resolution), abs(miss)
+            closest, smallest_miss = SearchResult(labels, resolution), abs(miss)
         if miss == 0:
             break
         low, high = (resolution, high) if miss < 0 else (low, resolution)

@@ -12,7 +12,7 @@ from datetime import datetime
 from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import shortened
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import (
     MOST_ENDS,
     Identity,
@@ -35,7 +35,7 @@ _MOST_ANNOUNCEMENTS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class PageBudget:
     """What is kept in memory, of all series: the oldest windows are dropped first."""
 
     windows: int = 6000
@@ -55,7 +55,7 @@ Publish = Callable[[News], None]
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class SeenDeadLetter:
     """A snapshot that could not be processed; when (UTC), where and why."""
 
     graph: str
@@ -67,7 +67,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SeriesSummary:
     """A series in short."""
 
     name: SeriesName
@@ -81,23 +81,23 @@ class Summary:
 class AllSeries:
     """All series and dead letters. Every method may be called from any thread."""
 
-    def __init__(self, budget: Budget | None = None, naming: Naming | None = None) -> None:
-        self._budget = budget or Budget()
+    def __init__(self, budget: PageBudget | None = None, naming: Naming | None = None) -> None:
+        self._budget = budget or PageBudget()
         self.naming = naming
         self._lock = threading.Lock()
         self._names_are_gone = False
         self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self.bytes_held = 0
-        self._early_events = Kept[Identity, _ReadEvents](self._budget.waiting_bytes)
+        self._early_events = KeptValues[Identity, _ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
-        self._anew = Kept[str, tuple[Identity, ...]](MOST_ENDS)
-        self._truth = Kept[tuple[str, str], bytes](self._budget.waiting_bytes)
-        self._dead: deque[DeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
+        self._anew = KeptValues[str, tuple[Identity, ...]](MOST_ENDS)
+        self._truth = KeptValues[tuple[str, str], bytes](self._budget.waiting_bytes)
+        self._dead: deque[SeenDeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
         self._n_dead = 0
-        self._announced = Kept[tuple[str, str], Announcement](_MOST_ANNOUNCEMENTS)
+        self._announced = KeptValues[tuple[str, str], Announcement](_MOST_ANNOUNCEMENTS)
 
-    def summaries(self, most: int = 1000, graph: str = "") -> list[Summary]:
+    def summaries(self, most: int = 1000, graph: str = "") -> list[SeriesSummary]:
         """Return at most so many series in short, in the order in which they began.
 
         Those of this graph come after them, if they are not among them.
@@ -106,7 +106,7 @@ class AllSeries:
             first = {series.name: series for series in self.index.first(most)}
             of_graph = {series.name: series for series in self.index.of_graph(graph)}
             return [
-                Summary(
+                SeriesSummary(
                     series.name,
                     tuple(dict.fromkeys(window.result.model for window in series.windows)),
                     kept=len(series.windows),
@@ -130,7 +130,7 @@ class AllSeries:
             series = self.index.get(name)
             return None if series is None else series.at(number)
 
-    def dead_letters(self) -> tuple[int, list[DeadLetter]]:
+    def dead_letters(self) -> tuple[int, list[SeenDeadLetter]]:
         """Return how many dead letters were seen, and the newest of them, oldest first."""
         with self._lock:
             return self._n_dead, list(self._dead)
@@ -212,7 +212,7 @@ class AllSeries:
             if (brief.registry, brief.id) not in self._announced:
                 self._announced.put((brief.registry, brief.id), brief)
 
-    def bury(self, letter: DeadLetter) -> None:
+    def bury(self, letter: SeenDeadLetter) -> None:
         """Note a dead letter, once."""
         with self._lock:
             if all(known.place != letter.place for known in self._dead):

@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Key, Value]):
+class KeptValues(Generic[Key, Value]):
     """Values by key, up to a total size. Every method may be called from any thread."""
 
     def __init__(self, most: int) -> None:

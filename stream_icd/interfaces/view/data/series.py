@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.methods.names.names import NOTHING, Naming
 from stream_icd.methods.tracking.confirmation import still_hold
@@ -189,7 +189,7 @@ class SeriesIndex:
         self._lock = threading.Lock()
         self._series: dict[SeriesName, Series] = {}
         self._of_graph: dict[str, dict[SeriesName, Series]] = {}
-        self._ends = Kept[SeriesName, tuple[int, int]](MOST_ENDS)
+        self._ends = KeptValues[SeriesName, tuple[int, int]](MOST_ENDS)
         self._versions = count(1)
 
     def __len__(self) -> int:

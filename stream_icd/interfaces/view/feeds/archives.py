@@ -30,9 +30,9 @@ from stream_icd.history.archive import (
     windows,
 )
 from stream_icd.history.files import (
+    ArchivedDay,
     ArchivedWindow,
     Kind,
-    Partition,
     Received,
     is_compacted,
 )
@@ -134,7 +134,7 @@ class Archived:
         for past in [past for past in days if max(days) - past > _ONE_DAY]:
             del days[past]
 
-    def _unread(self, partition: Partition, chosen: Selection) -> list[ArchivedWindow]:
+    def _unread(self, partition: ArchivedDay, chosen: Selection) -> list[ArchivedWindow]:
         """Return what is new in a day. A file counts as read when nothing of it is new any more."""
         days = self._days.setdefault((partition.kind, partition.graph), {})
         if days and max(days) - partition.day > _ONE_DAY:

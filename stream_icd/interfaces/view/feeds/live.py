@@ -23,7 +23,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.all_series import AllSeries, DeadLetter, News, Publish
+from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish, SeenDeadLetter
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
@@ -62,7 +62,7 @@ class Topics:
 
 
 @dataclass(slots=True)
-class Lag:
+class SnapshotLag:
     """How many snapshots wait for their results, of all detectors together.
 
     These are the records of the snapshots topic after the last detected one, in all partitions. A
@@ -135,7 +135,7 @@ class Live(Sources):
     since: datetime | None = None
     reader: MessageReader = field(default_factory=MessageReader)
     _latest_ms: int = 0  # when the newest result was sent
-    _lag: Lag = field(default_factory=Lag)
+    _lag: SnapshotLag = field(default_factory=SnapshotLag)
     _publish_news: Publish = lambda _: None
     _stop: threading.Event = field(default_factory=threading.Event)
     _results: SeenResults = field(default_factory=SeenResults)
@@ -262,7 +262,7 @@ class Live(Sources):
 
     def _dead_letter(self, record: Record) -> None:
         letter = dead_letter_of(record)
-        brief = DeadLetter(
+        brief = SeenDeadLetter(
             graph=shortened(record.key or b""),
             at=letter.at,
             stage=shortened(letter.stage),

@@ -10,7 +10,7 @@ from datetime import datetime
 from stream_icd.core.errors import StreamIcdError
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import Publish
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 
@@ -34,8 +34,8 @@ class Sources:
     """What a page reads from; by default, no results beside those that it has."""
 
     archive = True  # whether nothing is live
-    _kept: Kept[tuple[str, ...], Snapshot] = field(
-        init=False, default_factory=lambda: Kept(KEPT_BYTES)
+    _kept: KeptValues[tuple[str, ...], Snapshot] = field(
+        init=False, default_factory=lambda: KeptValues(KEPT_BYTES)
     )
     _one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 

@@ -16,8 +16,8 @@ from stream_icd.core.events import CHANGES, KINDS
 from stream_icd.core.printable import shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import parse_utc
-from stream_icd.interfaces.view.data.all_series import AllSeries, Summary
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.all_series import AllSeries, SeriesSummary
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import Sources
@@ -109,11 +109,13 @@ class Queries:
     seen: AllSeries
     sources: Sources
     zone: str = "UTC"  # of the times on the page
-    _maps: Kept[SeriesName, _Drawn] = field(default_factory=lambda: Kept(_KEPT_MAPS))
-    _coloured: Kept[tuple[SeriesName, str, bool], list[str]] = field(
-        default_factory=lambda: Kept(_KEPT_MAPS)
+    _maps: KeptValues[SeriesName, _Drawn] = field(default_factory=lambda: KeptValues(_KEPT_MAPS))
+    _coloured: KeptValues[tuple[SeriesName, str, bool], list[str]] = field(
+        default_factory=lambda: KeptValues(_KEPT_MAPS)
     )
-    _pasts: Kept[str, Past] = field(default_factory=lambda: Kept(_KEPT_PASTS))  # by node
+    _pasts: KeptValues[str, Past] = field(
+        default_factory=lambda: KeptValues(_KEPT_PASTS)
+    )  # by node
 
     def overview(self, asked: Parameters) -> Answer:
         """Series in short, dead letters, decisions about models, and what is wrong.
@@ -428,7 +430,7 @@ def text(asked: Parameters, name: str) -> str:
     return given
 
 
-def _in_short(summary: Summary) -> Answer:
+def _in_short(summary: SeriesSummary) -> Answer:
     return {
         **summary.name._asdict(),
         "models": [shortened(model) for model in summary.models[-_MOST_MODELS:]],

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stream_icd.core.errors import Overloaded
-from stream_icd.interfaces.view.data.kept import Kept
+from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 
@@ -24,7 +24,7 @@ _AT_A_TIME = 2
 MOST_WAITING = 64
 KEPT_BYTES = 32 * 2**20
 _ENTRY = 200
-"""Bytes of an entry of `Kept`."""
+"""Bytes of an entry of `KeptValues`."""
 
 MOST_TABS = 200
 MOST_NEWS = 256
@@ -80,7 +80,7 @@ class Answers:
         self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[Key, asyncio.Future[bytes]] = {}
-        self._kept = Kept[Key, bytes](KEPT_BYTES)
+        self._kept = KeptValues[Key, bytes](KEPT_BYTES)
 
     async def answer(self, question: str, asked: Parameters) -> bytes:
         """Return an answer; a question that is being answered is not asked a second time.

@@ -92,7 +92,7 @@ def _stay(graph: LabelledGraph, other: LabelledGraph) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class PreparedWindow:
     """A window, prepared once for all parameters that are tried on it.
 
     `unseen` has the edges that the window before lacks, which judge the communities found before,
@@ -106,7 +106,7 @@ class Prepared:
     moment: Moment
 
 
-def prepare(window: LabelledGraph, before: Prepared | None) -> Prepared:
+def prepare(window: LabelledGraph, before: PreparedWindow | None) -> PreparedWindow:
     """Prepare a window that has a moment; `before` is the same graph's window before it, if any."""
     rescaled, moment = comparable(window.adjacency), _moment(window)
     graph = finest_level(rescaled)
@@ -114,10 +114,10 @@ def prepare(window: LabelledGraph, before: Prepared | None) -> Prepared:
     if before is not None:
         unseen = finest_level(_without(rescaled, moment, before))
         unseen = unseen if unseen.total else graph
-    return Prepared(window.adjacency, rescaled, graph, unseen, moment)
+    return PreparedWindow(window.adjacency, rescaled, graph, unseen, moment)
 
 
-def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_array:
+def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> csr_array:
     """The adjacency without the edges of the window before."""
     place = places(moment.nodes, before.moment.nodes)
     both = np.flatnonzero(place >= 0)
@@ -133,12 +133,14 @@ def _without(adjacency: csr_array, moment: Moment, before: Prepared) -> csr_arra
     return unseen
 
 
-def nats_saved_by(memory: Memory, window: Prepared) -> tuple[float, float]:
+def nats_saved_by(memory: Memory, window: PreparedWindow) -> tuple[float, float]:
     """Nats that the communities remembered save on a window's unseen edges, and their weight."""
     return nats_saved_by_labels(memory.nodes, memory.known.likeliest, window)
 
 
-def nats_saved_by_labels(nodes: pa.Array, labels: Labels, window: Prepared) -> tuple[float, float]:
+def nats_saved_by_labels(
+    nodes: pa.Array, labels: Labels, window: PreparedWindow
+) -> tuple[float, float]:
     """The same by known communities of nodes, such as those of the window before."""
     place = places(window.moment.nodes, nodes)
     before = np.append(labels, NOBODY)[place]  # [-1] for new nodes

@@ -13,7 +13,7 @@ from stream_icd.learning.training.bp.consecutive import newest_run, stay_of_labe
 from stream_icd.learning.training.bp.fit_labelled import fit_labelled
 from stream_icd.learning.training.bp.fit_stream import FEWEST, MOST_STAY, fit_stream
 from stream_icd.learning.training.bp.fit_unlabelled import fit_unlabelled
-from stream_icd.learning.training.bp.fitted import Fit, OnStep, Work, as_good, unseen
+from stream_icd.learning.training.bp.fitted import Fit, FitOptions, OnStep, as_good, unseen
 from stream_icd.learning.training.yardstick import DEFAULT, judge
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
@@ -58,7 +58,7 @@ def fit_parameters(
         raise BadSettings(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
-    windows, work = newest_run(linked), Work(seed, threads, on_step)
+    windows, work = newest_run(linked), FitOptions(seed, threads, on_step)
     known = [graph for graph in linked if graph.labels is not None]
     if known:
         related = len(windows) > 1 and all(window.labels is not None for window in windows)
@@ -67,7 +67,7 @@ def fit_parameters(
 
 
 def _by_labels(
-    graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: Work
+    graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: FitOptions
 ) -> Fit:
     labelled = fit_labelled(_spread(graphs), work)
     stay = stay_of_labels(windows) if windows else None
@@ -109,7 +109,9 @@ def _first_as_good(
     return replace(list(fits.values())[taken], compared=compared, compared_by=by)
 
 
-def _by_edges(graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: Work) -> Fit:
+def _by_edges(
+    graphs: Sequence[LabelledGraph], windows: Sequence[LabelledGraph], work: FitOptions
+) -> Fit:
     is_stream = len(windows) >= FEWEST
     learned = fit_stream(windows, work) if is_stream else None
     if learned is not None:

@@ -12,8 +12,8 @@ from stream_icd.core.arrays import Floats
 from stream_icd.learning.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
+    FitOptions,
     Tried,
-    Work,
     as_good,
     candidate,
 )
@@ -34,7 +34,7 @@ _OTHER_EXPONENTS = (0.0, 1.0)
 """Candidates besides `EXPONENT`: ignore the weights, and keep their proportions."""
 
 
-def fit_labelled(graphs: Sequence[LabelledGraph], work: Work = Work()) -> Fit:
+def fit_labelled(graphs: Sequence[LabelledGraph], work: FitOptions = FitOptions()) -> Fit:
     """The parameters with the best mean AMI of `find_communities` on these graphs.
 
     K is not given, as in detection: the best parameters with K join many communities without it.

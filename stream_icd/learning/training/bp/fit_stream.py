@@ -17,13 +17,18 @@ from math import log
 
 import numpy as np
 
-from stream_icd.learning.training.bp.consecutive import UNRELATED, Prepared, nats_saved_by, prepare
+from stream_icd.learning.training.bp.consecutive import (
+    UNRELATED,
+    PreparedWindow,
+    nats_saved_by,
+    prepare,
+)
 from stream_icd.learning.training.bp.fit_unlabelled import RESOLUTIONS
 from stream_icd.learning.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
+    FitOptions,
     Tried,
-    Work,
     as_good,
     candidate,
 )
@@ -85,13 +90,13 @@ class _Trial:
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
-def fit_stream(windows: Sequence[LabelledGraph], work: Work = Work()) -> Fit | None:
+def fit_stream(windows: Sequence[LabelledGraph], work: FitOptions = FitOptions()) -> Fit | None:
     """The parameters whose communities, with memory, save most bits on each next window's edges.
 
     None if the windows are unrelated. They are at least `FEWEST` consecutive ones of one graph,
     with their moments; labels are not used.
     """
-    prepared = list[Prepared]()
+    prepared = list[PreparedWindow]()
     for window in windows:
         prepared.append(prepare(window, prepared[-1] if prepared else None))
     trials = [_Trial(choice) for choice in _choices(prepared[0], work.seed)]
@@ -115,7 +120,7 @@ def fit_stream(windows: Sequence[LabelledGraph], work: Work = Work()) -> Fit | N
     return Fit(best.learned(), "the next window", len(windows), tried, len(windows))
 
 
-def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
+def _choices(first: PreparedWindow, seed: int) -> Iterator[BpParameters]:
     """All choices; the mixing of each is that of the communities that local moves start with."""
     for resolution in RESOLUTIONS:
         start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
@@ -124,7 +129,7 @@ def _choices(first: Prepared, seed: int) -> Iterator[BpParameters]:
             yield candidate(resolution, size_spread, mixing)
 
 
-def _after(window: Prepared, seed: int, trial: _Trial) -> _Trial:
+def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
     """The trial after one more window."""
     moment, memory, parameters = window.moment, trial.memory, trial.parameters
     bits, nats, stays = trial.bits, trial.nats, trial.stays

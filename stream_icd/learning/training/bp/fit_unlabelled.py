@@ -23,13 +23,13 @@ from stream_icd.core.arrays import Labels
 from stream_icd.learning.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
+    FitOptions,
     Steps,
     Tried,
-    Work,
     as_good,
     candidate,
 )
-from stream_icd.methods.bp.belief_propagation import Model, believe
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
@@ -87,7 +87,7 @@ class _Choice:
         )
 
 
-def fit_unlabelled(graphs: Sequence[csr_array], work: Work = Work()) -> Fit:
+def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions()) -> Fit:
     """The best parameters for these graphs by the criteria above.
 
     The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
@@ -130,7 +130,7 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
 
 
 def _try(
-    choices: Sequence[_Choice], splits: Sequence[HiddenEdges], work: Work, steps: Steps
+    choices: Sequence[_Choice], splits: Sequence[HiddenEdges], work: FitOptions, steps: Steps
 ) -> None:
     """Add the result on each split to each choice; those of a resolution share local moves."""
     of_resolutions = [list(some) for _, some in groupby(choices, attrgetter("resolution"))]
@@ -151,7 +151,7 @@ def _results_of(split: HiddenEdges, choices: Sequence[_Choice], seed: int) -> It
         found = start
         if choice.size_spread is not None:  # belief propagation corrects the start's mixing itself
             k = int(start.max()) + 1
-            model = Model(_mixing(split.visible, start), choice.size_spread, k)
+            model = PlantedModel(_mixing(split.visible, start), choice.size_spread, k)
             found = believe(graph, start, k, model, BpParameters().sweeps).likeliest
         yield _result(split, found)
 

@@ -98,7 +98,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class FitOptions:
     """How a search works: with which seed, in how many threads, and whom it tells of its steps."""
 
     seed: int = 0

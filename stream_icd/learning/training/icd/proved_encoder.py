@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
-from stream_icd.learning.training.icd.scored import Scored, alone, scored
+from stream_icd.learning.training.icd.scored import ScoredWay, alone, scored
 from stream_icd.learning.training.icd.summed import summed
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -47,7 +47,7 @@ class EncoderProof:
     n_taught: int  # graphs that it could learn from, those that validate included
     n_validation: int = 0
     by_turns: bool = False  # each graph validates what others taught
-    scores: tuple[Scored, ...] = ()  # on the graphs that validate
+    scores: tuple[ScoredWay, ...] = ()  # on the graphs that validate
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
 
@@ -148,7 +148,7 @@ def _by_turns(
     scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
     best = _best(scores)
     scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
-    means = tuple(Scored(name, float(np.mean(of))) for name, of in scores.items())
+    means = tuple(ScoredWay(name, float(np.mean(of))) for name, of in scores.items())
     n = len(taught)
     return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
 

@@ -17,7 +17,7 @@ from stream_icd.streaming.detection.detect import detect
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredWay:
     """A way to detect, and its mean AMI with labels, 0..1; nodes without one do not count."""
 
     name: str
@@ -33,7 +33,7 @@ class Scored:
 
 def scored(
     models: Mapping[str, Model], taught: Sequence[Taught], n_tests: int, threads: int = 1
-) -> tuple[Scored, ...]:
+) -> tuple[ScoredWay, ...]:
     """Score models, by name, on the last graphs, each found by the model's own method.
 
     The windows before these come first, so that all start with memory.
@@ -43,9 +43,9 @@ def scored(
         float(np.mean([alone(one, model, threads) for one in tests])) for model in models.values()
     ]
     if any(one.graph.moment is None for one in tests):
-        return tuple(map(Scored, models, means))
+        return tuple(map(ScoredWay, models, means))
     together = _remembering(list(models.values()), taught[-n_tests - WARM_UP :])[-n_tests:]
-    return tuple(map(Scored, models, means, map(float, np.mean(together, axis=0))))
+    return tuple(map(ScoredWay, models, means, map(float, np.mean(together, axis=0))))
 
 
 def alone(one: Taught, model: Model, threads: int = 1) -> float:
