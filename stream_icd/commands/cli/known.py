@@ -24,7 +24,7 @@ class SendKnown(BrokerOptions):
     A message for each node whose label differs from that in the topic. Detectors that run with
     --known topic use them from the next batch on.
 
-      stream-icd known together.csv --graph as733
+      stream-icd known teams.csv --graph mails
       stream-icd consume detect --known topic
     """
 

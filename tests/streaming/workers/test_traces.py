@@ -156,6 +156,8 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
     }  # fmt: skip
     by = {one: named(spans, f"{one} {names[topic]}") for one, topic in operations.items()}
     received = [named(spans, f"receive {names[topic]}") for topic in ("found", "events")]
+    sources = {parent_of(one) for one in by["track"]}  # a batch that came again was detected twice
+    by["detect"] = [one for one in by["detect"] if id_of(one) in sources]
     assert {one: len(found) for one, found in by.items()} == dict.fromkeys(by, N_WINDOWS)
     for i in range(N_WINDOWS):
         made, detected, tracked, archived_one = (by[one][i] for one in operations)
