@@ -56,7 +56,7 @@ def levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
     """Communities of communities, while that saves bits, finest first; none if it never does.
 
     Communities are so few, and have so many edges, that uniting the best of them one by one finds
-    what a search finds, in a tenth of its time (docs/levels.md).
+    nearly what a search finds, in a tenth of its time (docs/levels.md).
 
     The first is the community on the level above of each community, (K,) in 0..K₁-1; the next, of
     each of these, (K₁,).
