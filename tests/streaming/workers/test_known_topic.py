@@ -38,13 +38,13 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.known import KnownNode, encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import records
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.streams import publish
 
 MODEL = remembering_model()
-FIRST = {"0": "east", "1": "east"}
-MORE = {"0": "east", "2": "east"}
+FIRST = {"0": "east", "1": "east", "2": "west", "5": "west"}
+MORE = {"0": "east", "2": "east", "1": "west"}
 
 
 def send(broker: Broker, graph: str, folder: Path, known: dict[str, str]) -> str:
@@ -67,7 +67,7 @@ def test_known_nodes_change_while_a_detector_runs(
 ) -> None:
     create_topics(broker.settings())
     sent = send(broker, topic_name, tmp_path, FIRST)
-    assert sent.startswith(f"{topic_name}: sent the communities of 2 nodes (0 are as they were)")
+    assert sent.startswith(f"{topic_name}: sent the communities of 4 nodes (0 are as they were)")
     key = f"{topic_name}/3".encode()
     caplog.set_level(logging.WARNING)
     no_community = b'{"country": "US"}'
@@ -83,7 +83,7 @@ def test_known_nodes_change_while_a_detector_runs(
         assert not together(first, 0, 2)
         assert first.revision == second.revision
         sent = send(broker, topic_name, tmp_path, MORE)
-        assert "of 1 nodes (1 are as they were); took back those of 1" in sent
+        assert "of 2 nodes (1 are as they were); took back those of 1" in sent
         now = known_of(MORE, fixed=True).digest
         wait_until(lambda: known.now()[topic_name].digest == now)
         last = decoded(runner, windows[1:])
@@ -135,8 +135,7 @@ def same(model: VersionedModel) -> VersionedModel:
 
 @contextmanager
 def detecting(broker: Broker, graph: str, folder: Path) -> Iterator[None]:
-    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
-    quick = {f"STREAM_ICD_{n.upper()}": str(getattr(broker.settings(), n)) for n in names}
+    quick = timeouts(broker.settings())
     detector = start_child(
         (
             *(sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect"),
