@@ -37,6 +37,7 @@ from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader, as_cl
 from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.messages.records import described, outgoing
 from stream_icd.kafka.record import Record
+from stream_icd.methods.bp.known import known_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
@@ -50,6 +51,7 @@ from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
+from stream_icd.wire.known import KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
@@ -163,6 +165,8 @@ def targets(folder: str) -> Mapping[str, Target]:
     found["dead letters"] = Target(
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
+    known = encode_known(KnownNode("g", "7", "east"), DAY.end, "test")
+    found["known nodes"] = Target([record_of("known", known)], _know, ("node",))
     sent = [record_of("memory", state) for state in states()]
     found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)
     return found
@@ -183,6 +187,14 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
         pass
     for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
+
+
+def _know(record: Record) -> None:
+    """As a detector with `--known topic` does: read what is known, and look for it in a window."""
+    one = decode_known(record.key, record.value, record.headers, LIMITS)
+    known_of({} if one.community is None else {one.node: one.community}, fixed=True).of(
+        WINDOWS[-1].nodes
+    )
 
 
 def _continue(record: Record) -> None:

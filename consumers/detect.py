@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,8 +15,10 @@ from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.options import Delivery, DetectionOptions, WorkerOptions
 from stream_icd.core.errors import BadSettings
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from stream_icd.methods.bp.known import Known
 
+app = typer.Typer()
 
 TOPIC = Path("topic")
 """`--known topic`; a file of this name is given with its folder, as `/data/topic`."""
@@ -115,12 +118,12 @@ class Detect(DetectionOptions, WorkerOptions):
 
         def detector(run: programs.WorkerRun) -> dict[str, Detector]:
             memories = None
-            more: dict[str, Any] = {}
+            known_now: Callable[[], Mapping[str, Known]] = dict
             if follows:
                 from stream_icd.streaming.subscribers.known_topic import following_known
 
                 following = following_known(run.settings, self.graph, fixed=self.known_fixed)
-                more = {"known": run.until_the_end.enter_context(following).now}
+                known_now = run.until_the_end.enter_context(following).now
             for graph, known in settings.known.items():
                 get_logger().info("communities are known", graph=graph, nodes=len(known.nodes))
             if remembers:
@@ -130,8 +133,10 @@ class Detect(DetectionOptions, WorkerOptions):
             swap = run.until_the_end.enter_context(working)
             room = partial(run.room, settings.memory_topic)
             warm = partial(swap.wait_until_warm, run.stop)
-            given = swap.model, settings, swap, memories, room, warm, at_once
-            return {SNAPSHOTS: Detector(*given, **more)}
+            detector = Detector(
+                swap.model, settings, swap, memories, room, warm, at_once, known_now
+            )
+            return {SNAPSHOTS: detector}
 
         programs.run_worker(
             detector, self, "detect", delivery=self.delivery, batch=self.batch or most

@@ -11,7 +11,7 @@ from benchmarks.fuzz_wire import fuzz, targets
 from stream_icd.core.errors import BadInput
 
 TOPICS = ("snapshots", "communities", "labels", "events", "alerts", "announcements", "claims",
-          "dead letters", "memory")  # fmt: skip
+          "dead letters", "known nodes", "memory")  # fmt: skip
 
 
 @pytest.mark.parametrize("topic", TOPICS)

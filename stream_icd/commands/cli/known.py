@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_icd.commands.programs.declared import argument, command, option
-from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph
+from stream_icd.commands.programs.options import OnlyGraph
+from stream_icd.commands.programs.sending import SendOptions
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ known = typer.Typer()
 
 
 @command(known, "known")
-class SendKnown(BrokerOptions):
+class SendKnown(SendOptions):
     """Send which nodes are known to be in one community to icd.known.v1.
 
     A message for each node whose label differs from that in the topic. Detectors that run with
@@ -35,27 +36,27 @@ class SendKnown(BrokerOptions):
     graph: OnlyGraph = None
     replace: bool = option(False, "Take back what is known of nodes that are not in the table.")
     source: str = option("stream_icd/known", "Source of the knowledge, a URI reference.")
-    dry_run: bool = option(False, "Send nothing; report what would be sent.")
 
     def run(self) -> None:
-        from stream_icd.kafka.publisher import Publisher
         from stream_icd.sources.node_tables import known_labels
         from stream_icd.streaming.subscribers.known_topic import known_in_topic
 
-        for graph, wanted in known_labels(self.table, self.graph).items():
-            before = known_in_topic(self.kafka(), graph)
-            changed = {node: label for node, label in wanted.items() if label != before.get(node)}
-            gone = sorted(before.keys() - wanted.keys()) if self.replace else []
-            records = list(self._records(graph, changed, gone))
-            if not self.dry_run:
-                with Publisher(self.kafka()) as publisher:
-                    for record in records:
-                        publisher.send(record)
-            say(
-                f"{graph}: {'would send' if self.dry_run else 'sent'} the communities of "
-                f"{len(changed):,} nodes ({len(wanted) - len(changed):,} are as they were)"
-                + (f"; took back those of {len(gone):,}" if self.replace else "")
-            )
+        tables = known_labels(self.table, self.graph)
+        known = known_in_topic(self.kafka())
+        with self.sending() as send:
+            for graph, wanted in tables.items():
+                before = known.labels(graph)
+                changed = {
+                    node: label for node, label in wanted.items() if label != before.get(node)
+                }
+                gone = sorted(before.keys() - wanted.keys()) if self.replace else []
+                for record in self._records(graph, changed, gone):
+                    send(record)
+                say(
+                    f"{graph}: {self.done} the communities of {len(changed):,} nodes "
+                    f"({len(wanted) - len(changed):,} are as they were)"
+                    + (f"; took back those of {len(gone):,}" if self.replace else "")
+                )
 
     def _records(
         self, graph: str, changed: Mapping[str, str], gone: Iterable[str]

@@ -1,25 +1,23 @@
 """`stream-icd label`: send the true communities of archived windows."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.commands.programs.declared import argument, command, option
-from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph
+from stream_icd.commands.programs.options import OnlyGraph
+from stream_icd.commands.programs.sending import SendOptions
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
     from stream_icd.core.communities import Labels
-    from stream_icd.kafka.record import OutgoingRecord
 
 label = typer.Typer()
 
 
 @command(label, "label")
-class Label(BrokerOptions):
+class Label(SendOptions):
     """Send the true communities of archived windows to icd.labels.v1, at any time.
 
     The archive knows the windows; labels of windows or nodes that it does not have are counted and
@@ -36,18 +34,6 @@ class Label(BrokerOptions):
     archive: Annotated[str, typer.Option(help="The archive of the windows: a folder or a URI.")]
     graph: OnlyGraph = None
     source: str = option("stream_icd/label", "Source of the labels, a URI reference.")
-    dry_run: bool = option(False, "Send nothing; report what would be sent.")
-
-    @contextmanager
-    def sending(self) -> "Iterator[Callable[[OutgoingRecord], object]]":
-        """Give what sends a record; in a dry run, it does nothing."""
-        from stream_icd.kafka.publisher import Publisher
-
-        if self.dry_run:
-            yield lambda _: None
-            return
-        with Publisher(self.kafka()) as publisher:
-            yield publisher.send
 
     def run(self) -> None:
         from stream_icd.commands.programs.label import send_labels
@@ -69,8 +55,10 @@ class Label(BrokerOptions):
                 send(record if self.dry_run else fitting(record))
 
             counts = send_labels(groups, store, send_one, self.graph, self.source)
-        done = "would send" if self.dry_run else "sent"
-        say(f"{done} {counts.nodes} labels of {counts.windows} windows ({counts.partly} partly)")
+        say(
+            f"{self.done} {counts.nodes} labels of {counts.windows} windows "
+            f"({counts.partly} partly)"
+        )
         if counts.unknown_nodes:
             say(f"{counts.unknown_nodes} labels are of nodes that their window does not have")
         if counts.unknown_windows:

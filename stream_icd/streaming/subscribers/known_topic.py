@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import structlog
 
-from stream_icd.core.errors import BadInput
-from stream_icd.kafka.reader import Following, TopicReader, open_reader
+from stream_icd.core.errors import BadInput, BrokerError
+from stream_icd.kafka.reader import Following, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import KNOWN
+from stream_icd.kafka.topics import KNOWN, describe_topic
 from stream_icd.kafka.waiting import in_background
 from stream_icd.methods.bp.known import Known, known_of
 from stream_icd.streaming.subscribers.subscription import log_bad
@@ -91,19 +91,19 @@ class LiveKnown:
             before = self._known.pop(graph, None)
             if labels:
                 self._known[graph] = known
-            if (before or known_of({}, fixed=self._fixed)).digest != known.digest:
+            if bool(labels) if before is None else before.digest != known.digest:
                 log = structlog.get_logger()
                 log.info("communities are known", graph=graph, nodes=len(labels))
         return dict(self._known)
 
 
-def known_in_topic(settings: KafkaSettings, graph: str) -> dict[str, str]:
-    """Return the label of each node of a graph that the topic holds now."""
-    known = LiveKnown(graph)
+def known_in_topic(settings: KafkaSettings) -> LiveKnown:
+    """Return what the topic holds now, of all graphs."""
+    known = LiveKnown()
     with open_reader(settings, KNOWN, until="end") as records:
         for record in records:
             known.take(record)
-    return known.labels(graph)
+    return known
 
 
 @contextmanager
@@ -118,13 +118,13 @@ def following_known(
         TopicMissing: there is no such topic.
         BrokerError: what it holds now cannot be read.
     """
-    known, stop, read = LiveKnown(graph, fixed=fixed), threading.Event(), dict[int, int]()
-    with closing(TopicReader(settings, KNOWN)) as topic:
-        for record in topic.records("beginning", "end"):
-            known.take(record)
-            read[record.partition] = record.offset + 1
-    followed = Following(settings, KNOWN, known.take, stop, read or "beginning")
+    describe_topic(settings, KNOWN)
+    known, stop = LiveKnown(graph, fixed=fixed), threading.Event()
+    followed = Following(settings, KNOWN, known.take, stop)
     with in_background(followed.run, f"follow {KNOWN}", stop, _END_S):
+        followed.caught_up.wait()
+        if followed.trouble:
+            raise BrokerError(f"{KNOWN} cannot be read: {followed.trouble}; start again later")
         yield known
 
 
