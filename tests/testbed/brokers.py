@@ -101,6 +101,12 @@ class Broker:
         return self.settings(**{"shutdown_timeout_s": 30.0, **own, **overrides})
 
 
+def timeouts(settings: KafkaSettings) -> dict[str, str]:
+    """The timeouts of members and transactions, as the environment of a program has them."""
+    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
+    return {f"STREAM_ICD_{name.upper()}": str(getattr(settings, name)) for name in names}
+
+
 @contextmanager
 def memory() -> Iterator[Broker]:
     with memory_broker() as broker:

@@ -23,7 +23,7 @@ from stream_icd.core.compiled import compiled, uninterrupted
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.symmetric import both_ways
 from stream_icd.methods.bp.agglomeration import agglomerate
-from stream_icd.methods.bp.level_graph import LevelGraph, Rows, coarsen, level_of, rows_of
+from stream_icd.methods.bp.level_graph import LevelGraph, Rows, coarsen, level_of, rows_of, summed
 from stream_icd.methods.bp.level_graph import compact as renumbered
 from stream_icd.methods.bp.likelihood import STRONG_BITS, groups_of, modularity_of
 from stream_icd.methods.bp.modularity import maximise_modularity
@@ -117,11 +117,10 @@ def _modularities_by_chance(graph: LevelGraph, rng: np.random.Generator, count: 
     union = rewired(graph, rng, count)
     labels = maximise_modularity(union, float(count), rng)
     within, volumes = groups_of(union, labels, int(labels.max()) + 1)
-    rewiring = np.empty(len(within), np.int64)
+    rewiring = np.empty(len(within), np.int32)
     rewiring[labels] = np.arange(union.n_nodes) // graph.n_nodes
     gains = 2 * within / graph.total - (volumes / graph.total) ** 2
-    modularities: Floats = np.bincount(rewiring, gains, count).astype(np.float64, copy=False)
-    return modularities
+    return summed(gains, rewiring, count)
 
 
 def rewired(graph: LevelGraph, rng: np.random.Generator, count: int = 1) -> LevelGraph:

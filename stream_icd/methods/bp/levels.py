@@ -64,13 +64,13 @@ def levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
     labels: (n,), 0..K-1, none empty.
     """
     above: list[Labels] = []
-    while True:
-        between = _between(graph, labels)
+    while (between := _between(graph, labels)).n_edges:
         found = agglomerate(between, np.arange(between.n_nodes, dtype=np.int32))
-        if not between.n_edges or measured(between, found).bits >= 0:
-            return tuple(above)
+        if measured(between, found).bits >= 0:
+            break
         above.append(found)
         labels = found[labels]
+    return tuple(above)
 
 
 def levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:

@@ -13,7 +13,7 @@ from stream_icd.core.child_process import start_child, stop_child
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
 from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.drifting import outgoing
 from tests.testbed.streams import publish
 
@@ -24,8 +24,7 @@ def test_a_detector_publishes_levels_and_subscribers_show_them(
 ) -> None:
     create_topics(broker.settings())
     publish(broker, [outgoing(one, SNAPSHOTS) for one in windows(2, topic_name)])
-    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
-    quick = {f"STREAM_ICD_{n.upper()}": str(getattr(broker.settings(), n)) for n in names}
+    quick = timeouts(broker.settings())
     address = ("-b", broker.bootstrap_servers, "--graph", topic_name)
     command = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect", "--levels")
     detector = start_child((*command, *address), tmp_path / "log", env=os.environ | quick)

@@ -27,7 +27,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.scraping import Samples, asked, lines, scraped, value
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -92,8 +92,8 @@ def model(tmp_path: Path) -> Path:
 def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A graph of this test's own in the live topics: good snapshots and bad ones."""
     # Not thrown out of its group, a detector does nothing twice, and each line is there once.
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.steady(), name)))
+    for name, seconds in timeouts(broker.steady()).items():
+        monkeypatch.setenv(name, seconds)
     create_topics(broker.settings())
     settings = LfrSettings(n_nodes=200, max_degree=30, max_community=60)
     stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots

@@ -15,7 +15,7 @@ from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.wire.events import encode_events
 from tests.streaming.workers.tracked import stream, unbroken
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.streams import held, publish
 from tests.testbed.webhook import webhook
 
@@ -33,8 +33,8 @@ def start_worker(broker: Broker, graph: str, url: str, log: Path) -> subprocess.
 def test_kill_9_of_a_worker_of_alerts(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     graph, windows = topic_name, unbroken(stream(topic_name, N_WINDOWS))
     told = Alerting([parse_rule(RULE, lambda _: frozenset())], LASTING, graph)
     ends = range(1, N_WINDOWS + 1)

@@ -44,7 +44,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from tests.fixtures.stream import RECIPE
 from tests.testbed import streams
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.children import alive, children, worker_processes
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside
@@ -215,8 +215,8 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
     outgoing: Outgoing,
 ) -> None:
     """Killed while the new processes open, and again right after the change."""
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     create_topics(broker.settings())
     sent, found, logs = 0, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]
     results = subscribe(

@@ -26,7 +26,7 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.wire.communities import decode_communities
 from tests.streaming.workers.remembered import records
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.drifting import outgoing, remembering_model, stream
 
 MODEL = remembering_model()
@@ -54,8 +54,7 @@ def test_known_nodes_stay_in_one_community_of_one_id(
     with Publisher(broker.settings()) as publisher:
         for window in stream(topic_name, 4):
             publisher.send(outgoing(window, SNAPSHOTS))
-    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
-    quick = {f"STREAM_ICD_{n.upper()}": str(getattr(broker.settings(), n)) for n in names}
+    quick = timeouts(broker.settings())
     detector = start_child(
         (
             *(sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect"),

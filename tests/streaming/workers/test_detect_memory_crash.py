@@ -29,7 +29,7 @@ from stream_icd.streaming.workers.memories import open_memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.states import state_key
 from tests.streaming.workers.remembered import said, uninterrupted
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.handlers import WhenDone
 from tests.testbed.streams import beside, held, publish
@@ -74,8 +74,8 @@ def snapshot_of(state: Record) -> str:
 def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
     model = tmp_path / "model"

@@ -39,7 +39,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls, WhenDone
@@ -65,8 +65,8 @@ def graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     """A graph of this test's own in the live topics, with `N_SNAPSHOTS` to detect."""
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     create_topics(broker.settings())
     publish(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_SNAPSHOTS)])
     return topic_name

@@ -22,7 +22,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.crashing import Copy
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 
 Topics = tuple[str, str]
 
@@ -42,8 +42,7 @@ def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
         for graph, size in sizes.items():
             for i in range(size):
                 publisher.send(outgoing(snapshot(i, graph), SNAPSHOTS))
-    names = ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s")
-    quick = {f"STREAM_ICD_{n.upper()}": str(getattr(broker.settings(), n)) for n in names}
+    quick = timeouts(broker.settings())
     program = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect")
     options = ("--model", str(tmp_path / "model"), "-b", broker.bootstrap_servers)
     detectors = [

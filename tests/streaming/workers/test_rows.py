@@ -34,7 +34,7 @@ from stream_icd.streaming.workers.rows import RowWriter
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.rows_of_members import folded, rows_in, table_after, with_ids
 from tests.streaming.workers.tracked import outgoing
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.streams import held, publish
 
 Topics = tuple[str, str]
@@ -256,8 +256,8 @@ N_WINDOWS, N_LATE = 20, 6
 def test_kill_9_loses_and_repeats_nothing(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     graph = topic_name
     create_topics(broker.settings())
     windows = with_ids(graph, N_WINDOWS)

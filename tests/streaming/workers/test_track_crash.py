@@ -12,7 +12,7 @@ from stream_icd.core.child_process import start_child
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.streaming.subscribers.subscribe import subscribe_events
 from tests.streaming.workers.tracked import outgoing, same, stream, unbroken
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.streams import held, publish
 
 N_WINDOWS = 40
@@ -37,8 +37,8 @@ def start_tracker(broker: Broker, graph: str, log: Path) -> subprocess.Popen[byt
 def test_kill_9_of_a_tracker(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("session_timeout_s", "heartbeat_interval_s", "transaction_timeout_s"):
-        monkeypatch.setenv(f"STREAM_ICD_{name.upper()}", str(getattr(broker.settings(), name)))
+    for name, value in timeouts(broker.settings()).items():
+        monkeypatch.setenv(name, value)
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
     hours = stream(graph, N_WINDOWS)
