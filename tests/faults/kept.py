@@ -1,6 +1,6 @@
 """Whether the promise of a scenario is kept.
 
-The scenarios are the rows of the table in docs/guarantees.md, which `benchmarks.guarantees` makes.
+The scenarios are the rows of the table in docs/measured/faults.md, which `benchmarks.guarantees` makes.
 Their tests are in two files, so that two processes share them.
 """
 
