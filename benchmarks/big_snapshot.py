@@ -7,9 +7,9 @@ An LFR graph of mean degree 10, in a Parquet file. Three processes, the programs
 `stream-icd produce files`, `stream-icd consume detect`, `stream-icd subscribe`; on the embedded
 broker, unless another one is named. The snapshot is too big for a message; its communities just are
 not. While it works on the snapshot the detector has a `max.poll.interval` of ten seconds, which
-it outlasts by far. Writes its section of docs/measured/running.md. The exit status is 1, and nothing
-is written, if the subscriber got communities other than those planted, or the detector lost its
-partition.
+it outlasts by far. Writes its section of docs/measured/running.md. The exit status is 1, and
+nothing is written, if the subscriber got communities other than those planted, or the detector
+lost its partition.
 """
 
 from __future__ import annotations
