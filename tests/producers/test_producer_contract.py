@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from stream_icd.commands.cli.main import main
 from stream_icd.core.errors import TopicMissing
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
@@ -31,6 +30,7 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
 from stream_icd.wire.snapshots import UNORDERED, decode_snapshot, encode_snapshot
+from tests.run_here import run_here
 from tests.testbed import brokers
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
@@ -120,36 +120,25 @@ Produce = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def produce(
-    embedded: brokers.Broker,
-    topic_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> Iterator[Produce]:
+def produce(memory: brokers.Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Produce:
     """`produce(name, *arguments)`: as the command does it; exit status and what it said."""
-    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", memory.bootstrap_servers)
 
     def run(
         name: str, *arguments: str, option: str = "--graph", graph: str = topic_name
     ) -> tuple[int, str]:
-        command = ["stream-icd", "produce", name, *arguments, option, graph]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0), capfd.readouterr().err
+        done = run_here("produce", name, *arguments, option, graph)
+        return done.returncode, done.stderr
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return run
 
 
 @pytest.fixture
-def records(embedded: brokers.Broker, topic_name: str) -> Callable[..., list[Record]]:
+def records(memory: brokers.Broker, topic_name: str) -> Callable[..., list[Record]]:
     """`records(topic)`: what this test's graph has there now."""
 
     def read(topic: str = SNAPSHOTS) -> list[Record]:
-        with open_reader(embedded.settings(), topic, until="end") as found:
+        with open_reader(memory.settings(), topic, until="end") as found:
             return [record for record in found if record.key == topic_name.encode()]
 
     return read
@@ -263,15 +252,32 @@ def test_nothing_but_bad_rows_is_a_failure(produce: Produce, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
-@pytest.mark.parametrize("graph", ["", "g" * 201])
 def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
-    name: str, graph: str, produce: Produce, tmp_path: Path
+    name: str, produce: Produce, tmp_path: Path
 ) -> None:
     option = "--as-graph" if name == "replay" else "--graph"
     arguments = EXAMPLES[name].make(tmp_path, "g")
-    status, said = produce(name, *arguments, option=option, graph=graph)
-    assert status == 78
-    assert said.startswith("BadSettings: the name of ")
+    for graph in ("", "g" * 201):
+        status, said = produce(name, *arguments, option=option, graph=graph)
+        assert status == 78
+        assert said.startswith("BadSettings: the name of ")
+
+
+def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
+    produce: Produce, tmp_path: Path
+) -> None:
+    bad = "".join(f"bad{n}\n" for n in range(7))
+    (tmp_path / "as19971108.txt").write_text(f"1\t2\n{bad}2\t3\n")
+    status, said = produce("as", str(tmp_path))
+    assert (status, summary(said)["bad_rows"], summary(said)["snapshots"]) == (0, 7, 1)
+    assert ("bad0" in said, "bad6" in said) == (True, False)
+    status, said = produce("as", str(tmp_path), "--strict", "--again")
+    assert (status, "Traceback" in said) == (65, False)
+    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in said
+    status, said = produce("as", str(tmp_path / "absent"))
+    assert (status, said[:26]) == (78, "SourceNotFound: nothing at")
+    status, said = produce("as", str(tmp_path), "--from", "1997")
+    assert (status, said) == (78, "BadSettings: --from '1997': give a day as YYYY-MM-DD\n")
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
