@@ -92,7 +92,7 @@ def test_each_rollback_goes_one_step_further_back(registry: Store) -> None:
     assert (crown(registry, D).previous, uncrown(registry).champion) == (A, A)
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(st.lists(st.sampled_from([A, B, C, D, None]), max_size=12))
 def test_it_is_a_stack_of_champions(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str | None]
