@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadAnnouncement, BadInput, LimitExceeded
@@ -49,6 +49,7 @@ ANNOUNCEMENTS = st.builds(
 PLAIN = Announcement("kept", "s3://bucket/models", "no drift", "retrain", NOW)
 
 
+@settings(max_examples=25)
 @given(ANNOUNCEMENTS)
 def test_what_is_announced_is_what_is_read(announcement: Announcement) -> None:
     message = encode_announcement(announcement)
@@ -94,6 +95,7 @@ def test_one_that_is_too_large_is_refused() -> None:
         decode_announcement(message.key, bytes(2**20 + 1), message.headers)
 
 
+@settings(max_examples=30)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(value: bytes) -> None:
     message = encode_announcement(PLAIN)

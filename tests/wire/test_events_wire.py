@@ -70,7 +70,7 @@ def test_a_return_is_a_birth_for_readers_that_know_no_such_event() -> None:
 
 def test_many_events_take_the_memory_that_they_need() -> None:
     (event, *_) = tracked([0]).events
-    many = replace(tracked([0]), events=(event,) * 30_000)
+    many = replace(tracked([0]), events=(event,) * 10_000)
     message = encode_events(many)
     tracemalloc.start()
     got = decode_events(message.key, message.value, message.headers)

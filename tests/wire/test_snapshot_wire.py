@@ -237,11 +237,11 @@ def test_a_bad_table_is_a_dead_letter_that_says_why(name: str) -> None:
     assert caught.value.action is Action.DEAD_LETTER
 
 
-def test_a_million_columns_are_refused_by_their_number() -> None:
+def test_many_columns_are_refused_by_their_number() -> None:
     sink = pa.BufferOutputStream()
-    pa.ipc.new_stream(sink, pa.schema([(str(i), pa.int8()) for i in range(1_000_000)])).close()
+    pa.ipc.new_stream(sink, pa.schema([(str(i), pa.int8()) for i in range(50_000)])).close()
     value = bytes(sink.getvalue())
-    with pytest.raises(BadSnapshot, match="the table has 1000000 columns"):
+    with pytest.raises(BadSnapshot, match="the table has 50000 columns"):
         decode(encode_snapshot(made([1], [2])), value=value)
 
 
@@ -359,8 +359,8 @@ def test_what_arrow_0_17_compressed_is_refused_before_it_is_unpacked(version: ob
             decode(message, value=value)
 
 
-def test_a_star_of_two_million_nodes_is_in_proportion_to_its_message() -> None:
-    leaves = np.arange(1, 2_000_000)
+def test_a_star_of_many_nodes_is_in_proportion_to_its_message() -> None:
+    leaves = np.arange(1, 1_000_000)
     star = made(np.zeros_like(leaves), leaves, weights=np.ones(len(leaves)))
     assert decode(encode_snapshot(star)).n_edges == len(leaves)
 
