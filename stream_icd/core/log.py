@@ -59,13 +59,13 @@ def configure_logging(*, json: bool | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     if level != "DEBUG":
-        handler.addFilter(SeldomFromClient())
+        handler.addFilter(_SeldomFromClient())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.
     logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
-class SeldomFromClient(logging.Filter):
+class _SeldomFromClient(logging.Filter):
     """Passes a kind of line of the Kafka client once a minute, and says how many it left out.
 
     While a broker is away, the client logs several lines a second; all about connections are of one

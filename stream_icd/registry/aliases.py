@@ -23,13 +23,13 @@ from stream_icd.core.store.store import Store
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.registry.versions import open_version
 
-FOLDER = "aliases"
-FORMAT = 1
+_FOLDER = "aliases"
+_FORMAT = 1
 _FILE = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.json")
 """As `_path` writes it: one file a number, in ASCII digits."""
 
 CHAMPION, PREVIOUS = "champion", "previous"
-Change = Literal["promoted", "rolled back"]
+_Change = Literal["promoted", "rolled back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Aliases:
     generation: int  # from 1 on
     champion: str
     previous: str | None  # the version that a rollback returns to
-    change: Change
+    change: _Change
     reason: str
     by: str  # the program that made the change
     at: datetime
@@ -142,7 +142,7 @@ def _set(registry: Store, wanted: Aliases) -> Aliases:
     path, before = _path(wanted.generation), wanted.generation - 1
     if before and not registry.exists(_path(before)):  # it was deleted, or all is gone
         raise _changed(registry, champion(registry))
-    if registry.create(path, to_json(wanted, FORMAT)):
+    if registry.create(path, to_json(wanted, _FORMAT)):
         return wanted
     aliases = _read(registry, wanted.generation)
     if aliases.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
@@ -158,14 +158,14 @@ def _changed(registry: Store, now: Aliases) -> ChampionChanged:
 
 
 def _generations(registry: Store) -> list[int]:
-    names = (path.rpartition("/")[2] for path in registry.files(FOLDER))
+    names = (path.rpartition("/")[2] for path in registry.files(_FOLDER))
     return sorted(int(match[1]) for name in names if (match := _FILE.fullmatch(name)))
 
 
 def _read(registry: Store, generation: int) -> Aliases:
     path = _path(generation)
     try:
-        aliases = read_json(registry, path, Aliases, FORMAT)
+        aliases = read_json(registry, path, Aliases, _FORMAT)
     except FileNotFoundError as error:
         raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
     if aliases.generation != generation:
@@ -179,7 +179,7 @@ def _read(registry: Store, generation: int) -> Aliases:
 
 
 def _path(generation: int) -> str:
-    return f"{FOLDER}/{generation:08}.json"
+    return f"{_FOLDER}/{generation:08}.json"
 
 
 def _id() -> str:

@@ -39,7 +39,7 @@ from stream_icd.methods.icd.recipe import Recipe, recipe_values
 from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
-_STORED, _SEEDED, SHORT = 1, 2, 3
+_STORED, _SEEDED, _SHORT = 1, 2, 3
 """Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the
 recipe leaves out defaults. A reader rejects later versions."""
 
@@ -67,7 +67,7 @@ class VersionedModel:
 
     version: str  # see `version_of`
     model: Model
-    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `proved_on`
+    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `_proved_on`
 
 
 def save_model(
@@ -103,7 +103,7 @@ def pack(model: Model) -> PackedModel:
     """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
-        layout = SHORT if model.recipe.discriminator_widths is None else _SEEDED
+        layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
         head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
@@ -149,7 +149,7 @@ def read_model(store: Store) -> VersionedModel:
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
             'must be "seed"'
         )
-    return VersionedModel(version, model, proved_on(store))
+    return VersionedModel(version, model, _proved_on(store))
 
 
 def version_of(store: Store) -> str:
@@ -221,10 +221,10 @@ def _read_head(store: Store) -> _Head:
     if type(layout) is not int or not {"sha256", "recipe", "bp"} <= values.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
     if layout < _STORED:
-        raise ModelDamaged(f"{path} has format {layout}; formats are {_STORED} to {SHORT}")
-    if layout > SHORT:
+        raise ModelDamaged(f"{path} has format {layout}; formats are {_STORED} to {_SHORT}")
+    if layout > _SHORT:
         raise ModelTooNew(
-            f"{path} has format {layout} and this version reads up to {SHORT}; upgrade stream-icd"
+            f"{path} has format {layout} and this version reads up to {_SHORT}; upgrade stream-icd"
         )
     if not (isinstance(values["sha256"], str) and _SHA256.fullmatch(values["sha256"])):
         raise ModelDamaged(f"{path}: sha256 is {values['sha256']!r:.80}, not 64 hexadecimal digits")
@@ -373,7 +373,7 @@ def lineage_in(folder: Store) -> Lineage:
         ) from error
 
 
-def proved_on(folder: Store) -> frozenset[str]:
+def _proved_on(folder: Store) -> frozenset[str]:
     """The graphs that a model learned from before a gate promoted it.
 
     These need no further check whether the model fits them. A lineage that is missing or damaged

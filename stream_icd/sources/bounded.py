@@ -18,7 +18,7 @@ from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
 
-Batch = TypeVar("Batch", RawRows, pa.Table)
+_Batch = TypeVar("Batch", RawRows, pa.Table)
 
 
 def whole(content: IO[bytes], limits: Limits) -> bytes:
@@ -28,7 +28,7 @@ def whole(content: IO[bytes], limits: Limits) -> bytes:
     return value
 
 
-def within(batches: Iterable[Batch], limits: Limits) -> Iterator[Batch]:
+def within(batches: Iterable[_Batch], limits: Limits) -> Iterator[_Batch]:
     """Yield the batches of a snapshot; raise `LimitExceeded` when they are too large together."""
     n_rows = size = 0
     for batch in batches:

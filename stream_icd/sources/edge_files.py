@@ -37,10 +37,10 @@ from stream_icd.sources.source import (
 from stream_icd.sources.values import IdKind, KindBefore
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
-UNFINISHED = (".tmp", ".part")
-KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
+_UNFINISHED = (".tmp", ".part")
+_KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
 _DATE = re.compile(
     r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})"
     r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
@@ -69,7 +69,7 @@ def watch_edge_files(
 
     Ignores names that begin with a dot. Folders and files of unknown format are logged, and counted
     as `other_files`; so are names that end in `.tmp` or `.part` (files still being written), unless
-    the folder is watched. Windows are those of `windows_of`. Rows and files that cannot be read go
+    the folder is watched. Windows are those of `_windows_of`. Rows and files that cannot be read go
     to `on_bad_row`, and so do files above the `limits` of a snapshot; `empty_files` are counted.
     With `every_s`, looks again after so many seconds, and reads new and changed files once they are
     unchanged between two looks.
@@ -99,7 +99,7 @@ def watch_edge_files(
             f"from it with --data archive:path={folder}"
         )
     if not files:
-        raise SourceNotFound(f"{folder} holds no edge list: {KNOWN}")
+        raise SourceNotFound(f"{folder} holds no edge list: {_KNOWN}")
     return Source(len(files), _read_all(files, files, reading))
 
 
@@ -126,7 +126,7 @@ class _Reading:
         if new := [name for name in names if name not in self.left_out]:
             self.left_out.update(new)
             self.count("other_files", len(new))
-            LOG.warning("not sent: %s. %s", listed(new), KNOWN)
+            _LOG.warning("not sent: %s. %s", listed(new), _KNOWN)
 
     def warn_once(self, text: str, file: str, shown: str | Sequence[str] = ()) -> None:
         """Log a warning that begins with the name of a file, for the first such file only.
@@ -140,14 +140,14 @@ class _Reading:
             given = [printable(shown)] if isinstance(shown, str) else []
             if names:
                 given = [listed([name for name in names if (text, name) in new])]
-            LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
+            _LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
 
     def settle(self, file: str, found: str | None) -> str | None:
         """Return what names the nodes of all GraphML files: the first that is found in one."""
         if found is not None and not self.naming:
             self.naming.append(found)
             if found:
-                LOG.info(
+                _LOG.info(
                     "%s: the attribute %s names the nodes, in GraphML files after it, too",
                     printable(file),
                     printable(found),
@@ -177,7 +177,7 @@ def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> _Stamps:
     except OSError as error:  # such as a disk that is no longer mounted
         raise StoreUnreachable(f"cannot read the folder {folder}: {error.strerror}") from error
     for file in present:
-        if file.name.endswith(UNFINISHED):
+        if file.name.endswith(_UNFINISHED):
             left_out += [file.name] * unfinished
         elif is_edge_list(file) or form_of(file.name) in _PICKLES:
             with suppress(FileNotFoundError):  # deleted since the listing
@@ -203,7 +203,7 @@ def _read_all(
     files: Collection[Path], folder: _Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
     changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
-    windows = windows_of(changed, reading.window)
+    windows = _windows_of(changed, reading.window)
     ends = {file: windows[file.name].end for file in files}
     for undated in (file.name for file in files if _time_in(file.name) is None):
         reading.warn_once(
@@ -212,7 +212,7 @@ def _read_all(
             undated,
         )
     if n_shared := len(ends) - len(set(ends.values())):
-        LOG.warning(
+        _LOG.warning(
             "%d files share a window, and are late for a tracker: name their times", n_shared
         )
     for file in sorted(files, key=ends.__getitem__):
@@ -221,7 +221,7 @@ def _read_all(
         except BadRow:  # strict reading stops at a bad row
             raise
         except NoGoodRows:  # such as the mails of a day without any
-            LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
+            _LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
             reading.count("empty_files", 1)
         except BadInput as error:
             reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
@@ -259,7 +259,9 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     return snapshot
 
 
-def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
+def _windows_of(
+    modified_ns: Mapping[str, int], window: WindowOf | None = None
+) -> dict[str, Window]:
     """Return the window of each file in a folder, by its name, given when each was changed.
 
     A window begins at the date or time in the name and ends at that of the next file

@@ -62,19 +62,19 @@ from stream_icd.sources.values import (
 )
 from stream_icd.wire.limits import Limits
 
-ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-_MATRIX_MARKET, METIS, _PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
-FORMS = (*TEXTS, ".parquet", *ARROW, ".graphml", *_MATRIX_MARKET, *METIS, *_PAJEK)
-HEADER = {"src", "dst", "source", "target", "weight"}
+_ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+_MATRIX_MARKET, _METIS, _PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
+FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *_MATRIX_MARKET, *_METIS, *_PAJEK)
+_HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
-LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
-SNAPSHOT = "snapshot"
-NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
-NOT_USED = "has columns that are not used: %s"
-MIXED = "has numbers and other ids in one column, so all its ids are text (--ids): one is %s"
-FORMAT = "is read as a graph in the format of %s, which its first line shows"
+_LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+_SNAPSHOT = "snapshot"
+_NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
+_NOT_USED = "has columns that are not used: %s"
+_MIXED = "has numbers and other ids in one column, so all its ids are text (--ids): one is %s"
+_FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
-START = 1 << 16
+_START = 1 << 16
 """Number of characters that show the format of a text."""
 
 
@@ -128,7 +128,7 @@ def read_edge_list(
             ends = {end: table[end] for end in ("src", "dst")}
             form = form_of_ids(ends, kind_before, untyped=batches[0].untyped)
             if form.odd is not None:
-                on_ignored(MIXED, form.odd)
+                on_ignored(_MIXED, form.odd)
         edges = [_checked(batch, form, note) for batch in batches]
     if any(map(len, edges)):
         return pa.concat_tables(edges)
@@ -141,7 +141,7 @@ def _raw(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
-    if form in (*TEXTS, *_MATRIX_MARKET, *METIS, *_PAJEK):
+    if form in (*TEXTS, *_MATRIX_MARKET, *_METIS, *_PAJEK):
         yield from _raw_text(file, form, on_bad_row, on_ignored, limits)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
@@ -187,7 +187,7 @@ def _raw_text(
     elif form in _PAJEK or is_pajek(start):
         shown = "Pajek"
         yield read_pajek(_text(file, limits), file.name, on_bad_row, on_ignored)
-    elif form in METIS:
+    elif form in _METIS:
         yield read_metis(_text(file, limits), file.name)
     elif may_be_metis(start) and (graph := _metis(file, limits)) is not None:
         shown = "METIS"
@@ -195,14 +195,14 @@ def _raw_text(
     else:
         yield from _raw_rows(file, on_bad_row, on_ignored, limits)
     if shown is not None and form in TEXTS:
-        on_ignored(FORMAT, shown)
+        on_ignored(_FORMAT, shown)
 
 
 def _start(file: Path) -> str:
     """Return the first characters of a text, up to the end of a line."""
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         text = text_of(content)
-        return text.read(START) + text.readline(LONGEST_LINE)
+        return text.read(_START) + text.readline(LONGEST_LINE)
 
 
 def _text(file: Path, limits: Limits) -> str:
@@ -234,7 +234,7 @@ def _raw_rows(
     else:
         _refuse_labels(fields)
         index = fields[:1] == [""]  # which pandas writes without a name
-        if index or HEADER.intersection(field.lower() for field in fields):
+        if index or _HEADER.intersection(field.lower() for field in fields):
             raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
         shape = shape_of(lines)
         rows_below = read_rows(
@@ -260,10 +260,10 @@ def _raw_rows(
 def _say_unused(columns: Sequence[str], on_ignored: OnIgnored) -> None:
     """Say which columns are not used, and apart those that may be meant as weights."""
     names, time = _names(columns), _dividing_column(columns)
-    unused: dict[str, list[str]] = {NO_WEIGHT: [], NOT_USED: []}
+    unused: dict[str, list[str]] = {_NO_WEIGHT: [], _NOT_USED: []}
     for column in columns:
         if column not in names.values():
-            text = NOT_USED if "weight" in names or column == time else NO_WEIGHT
+            text = _NOT_USED if "weight" in names or column == time else _NO_WEIGHT
             unused[text].append(column or "one without a name")
     for text, some in unused.items():
         if some:
@@ -323,7 +323,7 @@ def _is_absent(column: pa.ChunkedArray) -> Mask:
 def _refuse_labels(columns: Sequence[str]) -> None:
     """Refuse a table whose column names show that it holds communities."""
     for column in columns:
-        if column.strip().lower() in LABELS:
+        if column.strip().lower() in _LABELS:
             raise BadInput(
                 f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
             )
@@ -332,7 +332,7 @@ def _refuse_labels(columns: Sequence[str]) -> None:
 def _dividing_column(columns: Sequence[str]) -> str | None:
     """Return the column that would divide an edge list into several graphs, if any."""
     lower = {column.lower(): column for column in reversed(columns)}
-    usual = (lower.get(name) for name in (*TIMES, "window_start", SNAPSHOT))
+    usual = (lower.get(name) for name in (*TIMES, "window_start", _SNAPSHOT))
     return next(filter(None, (time_column(columns), *usual)), None)
 
 
@@ -363,7 +363,7 @@ def _refuse_times(
     """Refuse different times, with the commands and their options that read a table as events."""
     if (n_different := len(times.unique())) < 2:
         return
-    if where.lower().endswith(SNAPSHOT):
+    if where.lower().endswith(_SNAPSHOT):
         raise BadInput(f"{where} names {n_different:,} graphs: write each to a file of its own")
     sent = "".join(f" --{name} {value}".removesuffix(" yes") for name, value in options.items())
     learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())

@@ -42,13 +42,13 @@ _WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
 """A name of a column, as a rule."""
 TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
-NAMES = (
+_NAMES = (
     r"account|actor|alter|author|buyer|callee|caller|child|destination|dst|ego|entity|followee|"
     r"follower|friend|from|fromnode|item|member|name|node|origin|parent|person|receiver|recipient|"
     r"seller|sender|source|src|target|to|tonode|user|vertex"
 )
 """What columns of nodes are called, without `id`, numbers and a last letter."""
-A_FEW, A_LOOK = 3, 20
+_A_FEW, A_LOOK = 3, 20
 _IS_HEADER = (
     "if it is one, name the ends in it (src,dst or source,target or from,to), or leave it out; if "
     "it is an edge, write src,dst above it"
@@ -74,7 +74,7 @@ def refuse_other_content(start: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TextShape:
+class _TextShape:
     """What the first lines of a text show of its rows."""
 
     first: Sequence[str]  # the fields of the first line
@@ -87,7 +87,7 @@ class TextShape:
         return ["src", "dst", *(f"more{number}" for number in range(2, self.n_columns))]
 
 
-def shape_of(lines: Sequence[Sequence[str]]) -> TextShape:
+def shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
     """Return the shape of the rows, given the fields of the first lines.
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
@@ -102,16 +102,16 @@ def shape_of(lines: Sequence[Sequence[str]]) -> TextShape:
     if n_columns < 2:
         raise BadInput(f"its rows have one column, as in {listed(lines[-1])}; {EXPECTED}")
     if is_like_others:
-        return TextShape(first, n_columns, False)
+        return _TextShape(first, n_columns, False)
     if not all(re.fullmatch(r"\d+", field) for field in first):
         raise BadInput(
             f"its first line ({listed(first)}) has {len(first)} columns and the rows {n_columns}: "
             f"{_IS_HEADER}"
         )
-    return TextShape(first, n_columns, True)
+    return _TextShape(first, n_columns, True)
 
 
-def edges_of(batches: Sequence[RawRows], shape: TextShape, on_ignored: OnIgnored) -> list[RawRows]:
+def edges_of(batches: Sequence[RawRows], shape: _TextShape, on_ignored: OnIgnored) -> list[RawRows]:
     """Return the rows that are edges: all, except a first one that states sizes, or is a comment.
 
     That is guessed, and goes to `on_ignored`. Raises `BadInput` if the first row is a header, or
@@ -161,7 +161,7 @@ def guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[
 
 def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
     """Whether a line states the nodes (or rows and columns) and the number of edges below."""
-    if len(rows) < A_FEW or not 2 <= len(first) <= 3:
+    if len(rows) < _A_FEW or not 2 <= len(first) <= 3:
         return False
     ends = [rows["src"], rows["dst"]]
     if not all(re.fullmatch(r"\d{1,18}", field) for field in first):
@@ -180,7 +180,7 @@ def _is_header(rows: pa.Table) -> bool:
         and (all_match(column.slice(1), f"{NUMBER}|^$") or all_match(column.slice(1), f"{TIME}|^$"))
         for column in rows.columns
     ]
-    return all(titled[:2]) or (any(titled) and len(rows) >= A_FEW)
+    return all(titled[:2]) or (any(titled) and len(rows) >= _A_FEW)
 
 
 def _is_strange(rows: pa.Table) -> bool:
@@ -209,7 +209,7 @@ def _is_strange(rows: pa.Table) -> bool:
 def _is_name(word: pa.Scalar) -> bool:
     """Whether a column of nodes may be called so, such as `person_a`, `FromNodeId` or `user 2`."""
     stem = re.sub(r"[^a-z]", "", re.sub(r"[ _.-][a-z]$", "", word.as_py().lower()))
-    return re.fullmatch(NAMES, stem.removesuffix("id")) is not None
+    return re.fullmatch(_NAMES, stem.removesuffix("id")) is not None
 
 
 def _refuse_matrix(rows: pa.Table) -> None:
@@ -218,7 +218,7 @@ def _refuse_matrix(rows: pa.Table) -> None:
     if len(columns) == len(rows) + 1 and not all_match(columns[0], NUMBER):  # names of the rows
         columns = columns[1:]
     is_square = len(columns) == len(rows)
-    if len(columns) < A_FEW or len(rows) < 2:
+    if len(columns) < _A_FEW or len(rows) < 2:
         return
     is_table_of_links = all(all_match(column, r"^[01](\.0*)?$") for column in columns)
     if is_square and not is_table_of_links and all(all_match(column, NUMBER) for column in columns):
@@ -236,12 +236,12 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
     ends = [rows["src"], rows["dst"]]
     for number, end in enumerate(ends, start=1):
         # Of more columns, it is a matrix: whole numbers such as 0.0 and 1.0 are no ids there.
-        may_be_ids = len(rows.columns) <= A_FEW and kind_of_column(end).kind == "integer"
+        may_be_ids = len(rows.columns) <= _A_FEW and kind_of_column(end).kind == "integer"
         if all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
     distinct = [len(end.unique()) for end in ends]
     for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
-        if here == 1 and there >= A_FEW:
+        if here == 1 and there >= _A_FEW:
             raise BadInput(
                 f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
                 "are edges to one node, name the columns in a first line: src,dst"

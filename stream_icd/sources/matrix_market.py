@@ -17,7 +17,7 @@ from stream_icd.sources.declared_nodes import check_number_of_nodes, with_nodes
 from stream_icd.sources.source import OnIgnored
 from stream_icd.sources.tables import RawRows
 
-BANNER = "%%matrixmarket"
+_BANNER = "%%matrixmarket"
 
 _OBLONG = (
     "is a matrix of %s: row i and column i are taken for the same node. If they are not, write an "
@@ -27,7 +27,7 @@ _OBLONG = (
 
 def is_matrix_market(start: str) -> bool:
     """Whether a text that begins so is in this format."""
-    return start.lower().startswith(BANNER)
+    return start.lower().startswith(_BANNER)
 
 
 def read_matrix_market(content: IO[bytes], name: str, on_ignored: OnIgnored) -> RawRows:

@@ -19,10 +19,10 @@ from stream_icd.core.errors import BadInput
 from stream_icd.sources.declared_nodes import with_nodes
 from stream_icd.sources.tables import RawRows
 
-SIZES = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})(?:\s+([01]{1,3})(?:\s+(\d{1,9}))?)?\s*")
+_SIZES = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})(?:\s+([01]{1,3})(?:\s+(\d{1,9}))?)?\s*")
 """Number of nodes, number of edges, format, and number of weights of a node."""
 
-A_LOOK = 100
+_A_LOOK = 100
 
 
 def may_be_metis(start: str) -> bool:
@@ -30,8 +30,8 @@ def may_be_metis(start: str) -> bool:
 
     start: the beginning of a text, up to the end of a line.
     """
-    sizes, *lists = [text for _, text in _content(start)][: A_LOOK + 1] or [""]
-    if (match := SIZES.fullmatch(sizes)) is None:
+    sizes, *lists = [text for _, text in _content(start)][: _A_LOOK + 1] or [""]
+    if (match := _SIZES.fullmatch(sizes)) is None:
         return False
     n_nodes, n_edges = int(match[1]), int(match[2])
     if any(text.strip() for text in lists[n_nodes:]) or re.search(r"[^\d\s.]", "".join(lists)):
@@ -53,7 +53,7 @@ def read_metis(text: str, name: str) -> RawRows:
     """
     lines = list(dropwhile(lambda numbered: not numbered[1].strip(), _content(text)))
     first = lines[0][1] if lines else ""
-    if (sizes := SIZES.fullmatch(first)) is None:
+    if (sizes := _SIZES.fullmatch(first)) is None:
         raise BadInput(
             f"METIS begins with the numbers of nodes and of edges, not with {first!r:.40}"
         )

@@ -11,7 +11,7 @@ from stream_icd.sources.node_tables import NODE
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import columns_of, read_rows
 
-LINES = (".txt", "")
+_LINES = (".txt", "")
 
 
 def read_nodes(path: str | Path) -> frozenset[str]:
@@ -26,7 +26,7 @@ def read_nodes(path: str | Path) -> frozenset[str]:
     path = Path(path)
     if not path.is_file():
         raise SourceNotFound(f"there is no file {path}; give one with an id a line, or a table")
-    if path.suffix in LINES:
+    if path.suffix in _LINES:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except ValueError:

@@ -22,8 +22,8 @@ from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
 from stream_icd.sources.values import kind_of_column, read_ids, read_times
 
 NODE = "node"
-LABELS = ("community", "label")
-WINDOWS = ("snapshot", "window_start")
+_LABELS = ("community", "label")
+_WINDOWS = ("snapshot", "window_start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
         BadRow: a value is missing or cannot be read, or a node of a window has two labels.
     """
     columns = columns_of(path)
-    label = next((name for name in LABELS if name in columns), LABELS[0])
+    label = next((name for name in _LABELS if name in columns), _LABELS[0])
     if columns and not {NODE, label} <= set(columns):
         raise BadSettings(
             f"{path} has the columns {', '.join(columns)}; a table of labels has node and "
             "community, and snapshot or window_start if they change; also graph, if there are "
             "several"
         )
-    of = [name for name in WINDOWS if name in columns][:1]
+    of = [name for name in _WINDOWS if name in columns][:1]
     graph = ["graph"] if "graph" in columns else []
     groups: dict[WindowName, dict[str, str]] = {}
     for rows in map(_readable, read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row)):

@@ -20,9 +20,9 @@ from stream_icd.sources.headerless import NUMBER
 from stream_icd.sources.source import OnBadRow, OnIgnored
 from stream_icd.sources.tables import RawRows
 
-PAIRS, _LISTS = ("edges", "arcs"), ("edgeslist", "arcslist")
-TITLE = re.compile(rf"\*({'|'.join(('network', 'vertices', *PAIRS, *_LISTS))})\b", re.IGNORECASE)
-KNOWN = "keep *Network, *Vertices, *Edges, *Arcs, *Edgeslist and *Arcslist only"
+_PAIRS, _LISTS = ("edges", "arcs"), ("edgeslist", "arcslist")
+_TITLE = re.compile(rf"\*({'|'.join(('network', 'vertices', *_PAIRS, *_LISTS))})\b", re.IGNORECASE)
+_KNOWN = "keep *Network, *Vertices, *Edges, *Arcs, *Edgeslist and *Arcslist only"
 _VERTEX = re.compile(r'\s*(\d+)(?:\s+(?:"([^"]*)"|(\S+)))?')
 
 _BY_NUMBER = (
@@ -42,7 +42,7 @@ class _Part(NamedTuple):
 def is_pajek(start: str) -> bool:
     """Whether a text that begins so is in this format."""
     lines = (line.strip() for line in start.split("\n"))
-    return TITLE.match(next((line for line in lines if line and line[0] != "%"), "")) is not None
+    return _TITLE.match(next((line for line in lines if line and line[0] != "%"), "")) is not None
 
 
 def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored) -> RawRows:
@@ -67,9 +67,9 @@ def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
     nodes = _nodes(vertices[0], on_ignored)
     place, src, dst, weights = list[int](), list[int](), list[int](), list[str | None]()
     for part in parts:
-        for at, line in part.lines if part.title in (*PAIRS, *_LISTS) else ():
+        for at, line in part.lines if part.title in (*_PAIRS, *_LISTS) else ():
             first, *others = line.split()
-            ends = [first, *(others[:1] if part.title in PAIRS else others)]
+            ends = [first, *(others[:1] if part.title in _PAIRS else others)]
             if len(ends) < 2 or not all(re.fullmatch(r"\d{1,18}", end) for end in ends):
                 on_bad_row(BadRow(f"{name}:{at}: {line!r:.60} is no edge of two numbers of nodes"))
                 continue
@@ -77,7 +77,7 @@ def read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnored
             if not all(1 <= end <= n_nodes for end in (node, *neighbours)):
                 on_bad_row(BadRow(f"{name}:{at}: {line!r:.60} names no node of 1 to {n_nodes:,}"))
                 continue
-            weight = others[1] if part.title in PAIRS and len(others) > 1 else ""
+            weight = others[1] if part.title in _PAIRS and len(others) > 1 else ""
             weights += [weight if re.match(NUMBER, weight) else None] * len(neighbours)
             src += [node] * len(neighbours)
             dst += neighbours
@@ -95,9 +95,9 @@ def _parts(lines: Iterable[str]) -> list[_Part]:
     for at, text in enumerate(lines, start=1):
         line = text.strip()
         if line.startswith("*"):
-            if (title := TITLE.match(line)) is None:
+            if (title := _TITLE.match(line)) is None:
                 raise BadInput(
-                    f"line {at}, {line!r:.60}, begins a part that cannot be read: {KNOWN}"
+                    f"line {at}, {line!r:.60}, begins a part that cannot be read: {_KNOWN}"
                 )
             number = re.search(r"\d{1,18}", line)
             parts.append(_Part(title[1].lower(), int(number[0]) if number else -1, []))

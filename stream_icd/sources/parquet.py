@@ -16,8 +16,8 @@ from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import is_text
 from stream_icd.core.snapshot import MOST_NODE_BYTES
 
-_PART_ROWS, PART_BYTES = 1 << 16, 64 << 20
-MOST_PACKED = 1 << 30
+_PART_ROWS, _PART_BYTES = 1 << 16, 64 << 20
+_MOST_PACKED = 1 << 30
 """Bytes, uncompressed, of a compressed file around Parquet, which is read whole."""
 
 
@@ -28,10 +28,10 @@ def seekable(content: IO[bytes]) -> IO[bytes]:
     """
     if content.seekable():
         return content
-    value = content.read(MOST_PACKED + 1)
-    if len(value) > MOST_PACKED:
+    value = content.read(_MOST_PACKED + 1)
+    if len(value) > _MOST_PACKED:
         raise LimitExceeded(
-            f"it has more than {MOST_PACKED:,} bytes uncompressed: uncompress it (Parquet has a "
+            f"it has more than {_MOST_PACKED:,} bytes uncompressed: uncompress it (Parquet has a "
             "compression of its own)"
         )
     return io.BytesIO(value)
@@ -74,7 +74,7 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
     ends, first = sizes.cumsum(), 0
     while first < len(table):
         before = ends[first - 1] if first else 0
-        end = max(first + 1, int(np.searchsorted(ends, before + PART_BYTES, "right")))
+        end = max(first + 1, int(np.searchsorted(ends, before + _PART_BYTES, "right")))
         yield table.slice(first, end - first)
         first = end
 

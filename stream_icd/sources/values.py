@@ -30,29 +30,29 @@ KindBefore = Callable[[], IdKind]
 Mask = NDArray[np.bool_]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-MOST = str(2**63 - 1)
+_MOST = str(2**63 - 1)
 _BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of MOST is less
-    f"{MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
-    for at, digit in enumerate(MOST)
+    f"{_MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
+    for at, digit in enumerate(_MOST)
     if digit > "0"
 )
-INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{_BELOW_MOST}|{MOST})|-{2**63})$"
+INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{_BELOW_MOST}|{_MOST})|-{2**63})$"
 """Integers without leading zeros that int64 holds."""
 _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
 """Numbers such as 1.0 and 1e+05, as pandas and R write whole numbers that they hold as floats."""
-DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
+_DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
 """A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
 _ZONES = ((" (UTC|GMT)$", "Z"), (" ([+-][0-9]{2}:?[0-9]{2})$", r"\1"))
 """Zones that a space precedes, and how ISO 8601 writes them."""
 
-MAIL = re.compile(
+_MAIL = re.compile(
     r"([A-Za-z]{3}, *)?[0-9]{1,2} +[A-Za-z]{3} +[0-9]{4} +[0-9]{1,2}:[0-9]{2}(:[0-9]{2})? +"
     r"([+-][0-9]{4}|UTC?|GMT|Z|[ECMP][SD]T)( *\(.*\))?"
 )
 """A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
 
 _A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
-STARTS = {
+_STARTS = {
     datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
     for n in range(1, 8)
 }
@@ -62,7 +62,7 @@ _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-class ColumnKind(NamedTuple):
+class _ColumnKind(NamedTuple):
     """The kind that holds all ids of a column; `auto` if there is none."""
 
     kind: IdKind
@@ -112,28 +112,28 @@ def form_of_ids(
     return IdForm("string", numeric, odd)
 
 
-def kind_of_column(ids: pa.ChunkedArray) -> ColumnKind:
+def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     """Return `integer` if each id is a whole number, even if it is written as 1.0."""
     if pa.types.is_null(ids.type):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if not is_text(ids.type):
         is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return ColumnKind("integer" if is_number else "string")
+        return _ColumnKind("integer" if is_number else "string")
     text = _given(ids.combine_chunks().cast(pa.string()))
     if text.null_count == len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if _as_integers(text) is not None:
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
     if not len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     # A number that is too large to be exact is null here: it is refused, and the others are used.
     whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
     if pc.all(whole).as_py():
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
     odd: str = text[pc.index(whole, False).as_py()].as_py()
-    return ColumnKind("string", odd if has_integers else None)
+    return _ColumnKind("string", odd if has_integers else None)
 
 
 def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
@@ -306,7 +306,7 @@ def check_time_format(form: str) -> None:
     try:
         text = _A_TIME.strftime(form)
         read = datetime.strptime(text, form)
-        same = read.strftime(form) == text and read.replace(tzinfo=None) in STARTS
+        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
     except ValueError:
         same = False
     if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
@@ -324,7 +324,7 @@ def _days_in(times: pa.Array) -> Mask:
         return none
     days = none
     for part in (times.slice(0, 20), times):  # a look at a few is enough, as a rule
-        days = _mask(pc.fill_null(pc.match_substring_regex(part.cast(pa.string()), DAY), False))
+        days = _mask(pc.fill_null(pc.match_substring_regex(part.cast(pa.string()), _DAY), False))
         if days.mean() <= 0.5:
             return none
     return days
@@ -381,7 +381,7 @@ def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:
         rounded = round(number * 10**6 / _PER_SECOND[unit])
         return rounded if _FIRST_TIME <= rounded < _LAST_TIME else None
     with suppress(ValueError, OverflowError):
-        if MAIL.fullmatch(text.strip()):
+        if _MAIL.fullmatch(text.strip()):
             sent = parsedate_to_datetime(text)
             return _micros(sent if sent.tzinfo else sent.replace(tzinfo=UTC))  # its zone is -0000
         for pattern, zone in _ZONES:

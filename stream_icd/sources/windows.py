@@ -35,9 +35,9 @@ from stream_icd.core.times import microseconds, time_at, window_at
 from stream_icd.sources.source import Count, Source, count_nothing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
-Times = NDArray[np.int64]
-Time = TypeVar("Time", int, Times)
-Spans = Iterable[tuple[int, int]]
+_Times = NDArray[np.int64]
+_Time = TypeVar("Time", int, _Times)
+_Spans = Iterable[tuple[int, int]]
 """Start and end of windows."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -50,8 +50,8 @@ class TimedRows:
 
     origin: str  # a file's name, or a topic's
     stream: int  # number of their ordered stream, from 0
-    place: Times  # (n,) line or offset of each in its origin
-    time: Times  # (n,) event times
+    place: _Times  # (n,) line or offset of each in its origin
+    time: _Times  # (n,) event times
     rows: pa.Table  # (n rows) the other columns
 
     def where(self, mask: NDArray[np.bool_]) -> TimedRows:
@@ -93,25 +93,25 @@ class Hopping:
                 "interval at most the length, so that no row falls between two windows"
             )
 
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def late(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         """Which rows miss a window that they belong to, given the watermark that each found."""
         size = microseconds(self.size)
         return self._next_start(time - size) + size <= watermark
 
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def lost(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         """Which rows miss every window that they belong to."""
         return time < self._next_start(watermark - microseconds(self.size))
 
-    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:
+    def may_close(self, time: _Times, watermark: int, closes: int = _FOREVER) -> int:
         """A time before which no window closes: of these rows, and those held (`closes`)."""
         return min(closes, self._first_end(int(time.min()), watermark))
 
-    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
+    def closed(self, time: _Times, after: int, watermark: int) -> tuple[_Spans, int]:
         """Windows of ascending times with `after < end <= watermark`; where open ones begin."""
         open_from = self._next_start(watermark - microseconds(self.size))
         return self._spans(time, after, watermark), open_from
 
-    def _spans(self, time: Times, after: int, watermark: int) -> Spans:
+    def _spans(self, time: _Times, after: int, watermark: int) -> _Spans:
         """Yield each when it is asked for: with a short hop, they are many more than the rows."""
         size, hop = microseconds(self.size), microseconds(self.hop)
         end = self._first_end(int(time[0]), after)
@@ -130,7 +130,7 @@ class Hopping:
         size = microseconds(self.size)
         return self._next_start(max(earliest, watermark) - size) + size
 
-    def _next_start(self, time: Time) -> Time:
+    def _next_start(self, time: _Time) -> _Time:
         """Return the first start of a window after this time, or after each."""
         hop, align = microseconds(self.hop), microseconds(self.align)
         return (time - align) // hop * hop + hop + align
@@ -151,18 +151,18 @@ class Session:
         if self.gap <= timedelta(0):
             raise BadSettings(f"session gap {self.gap}: it must be above 0")
 
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def late(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         return time < watermark
 
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def lost(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         return self.late(time, watermark)
 
-    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:  # noqa: ARG002
+    def may_close(self, time: _Times, watermark: int, closes: int = _FOREVER) -> int:  # noqa: ARG002
         gap = microseconds(self.gap)
         ascending = np.sort(np.append(time, closes - gap))  # with the last row of the first session
         return int(ascending[np.argmax(np.diff(ascending, append=_FOREVER) >= gap)]) + gap
 
-    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:  # noqa: ARG002
+    def closed(self, time: _Times, after: int, watermark: int) -> tuple[_Spans, int]:  # noqa: ARG002
         gap = microseconds(self.gap)
         first = np.flatnonzero(np.diff(time, prepend=NEVER) >= gap)
         ends = time[np.append(first[1:], len(time)) - 1] + gap
@@ -179,17 +179,17 @@ Rule = Hopping | Session
 class _Held:
     """Rows of open windows."""
 
-    time: Times
-    met: Times  # (n,) the watermark when each arrived
-    order: Times  # (2, n) stream and place of each
+    time: _Times
+    met: _Times  # (n,) the watermark when each arrived
+    order: _Times  # (2, n) stream and place of each
     rows: pa.Table
 
-    def take(self, chosen: Times) -> _Held:
+    def take(self, chosen: _Times) -> _Held:
         rows = self.rows.take(pa.array(chosen))
         return _Held(self.time[chosen], self.met[chosen], self.order[:, chosen], rows)
 
 
-def cut_windows(
+def _cut_windows(
     arrivals: Iterable[TimedRows | Quiet],
     rule: Rule,
     *,
@@ -285,7 +285,7 @@ def _close(
     return ([together.take(left)] if len(left) else []), _windows(together, spans)
 
 
-def _windows(held: _Held, spans: Spans) -> Iterator[tuple[Window, pa.Table]]:
+def _windows(held: _Held, spans: _Spans) -> Iterator[tuple[Window, pa.Table]]:
     for start, end in spans:
         first, last = np.searchsorted(held.time, [start, end])
         in_time = np.flatnonzero(held.met[first:last] < end)
@@ -320,12 +320,12 @@ def windowed_snapshots(
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
-    """Yield a snapshot for each window of `cut_windows` that ends after the time `after`.
+    """Yield a snapshot for each window of `_cut_windows` that ends after the time `after`.
 
     Counts `small_windows`, which make no snapshot, and `earlier_windows`, which were already made.
     """
 
-    windows = cut_windows(
+    windows = _cut_windows(
         arrivals,
         settings.rule,
         lateness=settings.lateness,

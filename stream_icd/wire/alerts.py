@@ -26,7 +26,7 @@ from stream_icd.wire.message import (
 
 _ALERT_TYPE = "stream_icd.alert.v1"
 STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def decode_alert(
     Raises BadAlert and LimitExceeded, see `wire.message`."""
     with refusing(BadAlert, "the alert cannot be read"):
         EventHeaders(headers, _ALERT_TYPE, limits, BadAlert, JSON_TYPE)
-        if len(value or b"") > MOST_BYTES:
+        if len(value or b"") > _MOST_BYTES:
             raise LimitExceeded(f"an alert of {len(value or b'')} bytes; at most 1 MiB")
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
         if graph_of(key, limits, BadAlert) != alert.graph:

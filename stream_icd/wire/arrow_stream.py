@@ -23,7 +23,7 @@ from stream_icd.wire.message import refusing
 # than it gains, and much more on a busy machine.
 READING = pa.ipc.IpcReadOptions(use_threads=False)
 
-V5 = 4
+_V5 = 4
 """Number of Arrow's format since 1.0; in 0.17, compression was an experiment."""
 
 
@@ -130,7 +130,7 @@ def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
     batch = FlatTable(metadata, 0)
     version_at, has_metadata = root.Offset(4), root.Offset(12)
     version = root.Get(number_types.Int16Flags, root.Pos + version_at) if version_at else 0
-    if has_metadata and version < V5:
+    if has_metadata and version < _V5:
         raise error("a batch of Arrow's format before V5 has metadata: send format V5 (Arrow 1.0)")
     root.Union(batch, root.Offset(8))
     if message.type == "dictionary":

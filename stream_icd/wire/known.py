@@ -13,7 +13,7 @@ from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_mess
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
 _KNOWN_TYPE = "stream_icd.known.v1"
-MOST_BYTES, MOST_LABEL_BYTES = 64 << 10, 1000
+_MOST_BYTES, MOST_LABEL_BYTES = 64 << 10, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def decode_known(
         if value is None:
             return KnownNode(graph, node.decode(), None)
         EventHeaders(headers, _KNOWN_TYPE, limits, BadKnown, JSON_TYPE)
-        if len(value) > MOST_BYTES:
-            raise BadKnown(f"the value has {len(value)} bytes; at most {MOST_BYTES}")
+        if len(value) > _MOST_BYTES:
+            raise BadKnown(f"the value has {len(value)} bytes; at most {_MOST_BYTES}")
         said = json.loads(value)
         if not isinstance(said, dict):
             raise BadKnown('the value is no JSON object, such as {"community": "east"}')

@@ -17,7 +17,7 @@ from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_mess
 from stream_icd.wire.node_keys import graph_and_node, node_key
 
 _MEMBER_TYPE = "stream_icd.member.v1"
-MOST_BYTES = 64 << 10
+_MOST_BYTES = 64 << 10
 
 
 def encode_member(member: MemberRow, event_id: str) -> Message:
@@ -57,8 +57,8 @@ def decode_member(
     with refusing(BadMember, "the row cannot be read"):
         graph = graph_in_key(key, limits)
         EventHeaders(headers, _MEMBER_TYPE, limits, BadMember, JSON_TYPE)
-        if len(value) > MOST_BYTES:
-            raise LimitExceeded(f"the row has {len(value)} bytes; at most {MOST_BYTES}")
+        if len(value) > _MOST_BYTES:
+            raise LimitExceeded(f"the row has {len(value)} bytes; at most {_MOST_BYTES}")
         said = json.loads(value)
         if not isinstance(said, dict) or said.get("graph") != graph:
             raise BadMember(f"the value is no JSON object of graph {graph!r:.80}")

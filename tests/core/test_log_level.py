@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.log import SeldomFromClient, configure_logging
+from stream_icd.core.log import _SeldomFromClient, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def test_no_name_and_no_text_of_an_exception_forges_a_line(
 
 def test_the_client_says_the_same_once_a_minute() -> None:
     now, lines = 100.0, list[str]()
-    seldom = SeldomFromClient(lambda: now)
+    seldom = _SeldomFromClient(lambda: now)
 
     def say(name: str, message: str, *args: object) -> None:
         record = logging.LogRecord(name, logging.ERROR, "", 0, message, args, None)

@@ -21,7 +21,6 @@ from stream_icd.core.store.store import Store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
-from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
 from stream_icd.registry.versions import (
     existing_folder,
@@ -240,7 +239,7 @@ def test_a_card_that_cannot_be_read_is_damage(
         (b'{"format": 2}', "format 2 and this version reads up to 1; upgrade"),
         (b"[1]", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
-        (b" " * (MOST_BYTES + 1), f"at most {MOST_BYTES} are read"),
+        (b" " * (2**24 + 1), "at most 16777216 are read"),
     ],
 )
 def test_a_lineage_that_cannot_be_read_names_its_file(

@@ -13,10 +13,10 @@ from typing import ClassVar
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.sources.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
+from stream_icd.sources.datasets.public_data import CATALOGUE, PublicData, fetch, public_data
 from tests.testbed.http_server import serving
 
-CONTENT = bytes(range(256)) * (CHUNK // 128)
+CONTENT = bytes(range(256)) * 2048
 
 
 class Handler(BaseHTTPRequestHandler):

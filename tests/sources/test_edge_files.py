@@ -34,10 +34,10 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot
+from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, Window
 from stream_icd.core.times import parse_window
 from stream_icd.sources.bounded import within
-from stream_icd.sources.edge_files import watch_edge_files, windows_of
+from stream_icd.sources.edge_files import watch_edge_files
 from stream_icd.sources.values import shown
 from stream_icd.wire.limits import Limits
 
@@ -553,46 +553,57 @@ def test_a_bad_row_of_a_file_is_reported_with_its_place(
     assert shown in bad[0]
 
 
+def windows_of(folder: Path, *names: str, window: str | None = None) -> dict[str, Window]:
+    """The windows of files that were changed five seconds after 1970 began."""
+    for name in names:
+        (folder / name).write_text("1,2\n")
+        os.utime(folder / name, (0, 5))
+    found, _ = read(folder, window=window and parse_window(window))
+    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in found}
+
+
 @pytest.mark.parametrize(
-    ("name", "start", "length"),
+    ("name", "start", "days"),
     [
-        ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("g_2026_01_31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("2026.01.31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("2026_01_31_12-30.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
-        ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
-        ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), timedelta(0)),
-        ("20269931.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
-        ("graph.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
+        ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("g_2026_01_31.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("2026.01.31.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("2026_01_31_12-30.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+        ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+        ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), 0),
+        ("20269931.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), 0),
+        ("graph.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), 0),
     ],
 )
 def test_the_window_is_in_the_name_or_when_the_file_was_changed(
-    name: str, start: datetime, length: timedelta
+    name: str, start: datetime, days: int, tmp_path: Path
 ) -> None:
-    window = windows_of({name: 5_000_000_000})[name]
-    assert (window.start, window.end - window.start) == (start, length)
+    window = windows_of(tmp_path, name)[name]
+    assert (window.start, window.end - window.start) == (start, timedelta(days=days))
 
 
-def test_monthly_and_hourly_files_have_windows_of_their_spacing() -> None:
-    months = windows_of({f"mails-2026-{month:02d}-01.csv": 0 for month in range(1, 13)})
+def test_monthly_and_hourly_files_have_windows_of_their_spacing(tmp_path: Path) -> None:
+    for folder in ("months", "hours", "month"):
+        (tmp_path / folder).mkdir()
+    names = (f"mails-2026-{month:02d}-01.csv" for month in range(1, 13))
+    months = windows_of(tmp_path / "months", *names)
     assert months["mails-2026-01-01.csv"].end == datetime(2026, 2, 1, tzinfo=UTC)
     names = [f"g-2026-01-01T{hour:02d}00.csv" for hour in range(24)]
-    hours = windows_of(dict.fromkeys([*names, "undated.csv"], 0))
+    hours = windows_of(tmp_path / "hours", *names, "undated.csv")
     assert {hours[name].end - hours[name].start for name in names} == {timedelta(hours=1)}
-    assert hours["undated.csv"].end == datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def test_a_window_may_be_given() -> None:
-    months = windows_of({"mails-2026-02-14.csv": 0}, parse_window("month"))
-    assert months["mails-2026-02-14.csv"].start == datetime(2026, 2, 1, tzinfo=UTC)
-    assert months["mails-2026-02-14.csv"].end == datetime(2026, 3, 1, tzinfo=UTC)
+    assert hours["undated.csv"].end == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+    (given,) = windows_of(tmp_path / "month", "2026-02-14.csv", window="month").values()
+    assert (given.start, given.end) == (
+        datetime(2026, 2, 1, tzinfo=UTC),
+        datetime(2026, 3, 1, tzinfo=UTC),
+    )
 
 
 @pytest.mark.parametrize("window", [None, "month", "3000000d"])
-def test_a_window_that_would_end_after_9999_is_refused(window: str | None) -> None:
+def test_a_window_that_would_end_after_9999_is_refused(window: str | None, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="after the year 9999"):
-        windows_of({"9999-12-31.csv": 0}, window and parse_window(window))
+        windows_of(tmp_path, "9999-12-31.csv", window=window)
 
 
 NOT_EDGES = {

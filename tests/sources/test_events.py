@@ -23,8 +23,8 @@ from producers.events import Events
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot, StoreUnwritable
-from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.times import iso_duration
+from stream_icd.core.snapshot import EPOCH, Snapshot, Window
+from stream_icd.core.times import snapshot_id
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
@@ -207,7 +207,8 @@ def test_an_edge_needs_two_nodes() -> None:
     ],
 )
 def test_windows_are_named_in_iso_8601(span: timedelta, text: str) -> None:
-    assert iso_duration(span) == text
+    window = Window(EPOCH, EPOCH + span)
+    assert snapshot_id("mails", window) == f"mails/1970-01-01T00:00:00Z/{text}"
 
 
 def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None:

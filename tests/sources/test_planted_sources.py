@@ -9,7 +9,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.synthetic.lfr import LfrSettings
-from stream_icd.sources.generated import independent_gn, independent_lfr, shifted
+from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
@@ -77,10 +77,6 @@ def test_gn_shifts_too() -> None:
     assert after > before + 0.1
 
 
-def test_one_step_is_where_it_begins() -> None:
-    assert list(shifted("gradual", 1, 0.3, 0.6)) == [0.3]
-
-
 def test_other_settings_are_other_sources() -> None:
     sources = [
         independent_gn(0, 1, n_nodes=40, n_communities=2),
@@ -88,6 +84,7 @@ def test_other_settings_are_other_sources() -> None:
         independent_gn(0, 1, n_nodes=40, n_communities=4),
         independent_gn(0, 1, n_nodes=40, n_communities=2, p_in=0.5),
         independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden"),
+        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="gradual"),
         independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden", p_in_after=0.1),
     ]
     assert len({taken(source)[0][0].source for source in sources}) == len(sources)

@@ -252,7 +252,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_below(
 def test_a_file_larger_than_a_batch_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "BATCH_CHARACTERS", 37)
+    monkeypatch.setattr(tables, "_BATCH_CHARACTERS", 37)
     lines = [f"{t},{t % 7},bad\n" if t % 10 == 3 else f"{t},{t % 7},{t % 5}\n" for t in range(100)]
     (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
     rows, bad = read(tmp_path / "rows.csv", INTEGERS)

@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
 
-CHUNK = 1 << 18
-TIMEOUT_S = 30.0
+_CHUNK = 1 << 18
+_TIMEOUT_S = 30.0
 _AGENT = "stream-icd (data fetch)"
 """Some servers refuse programs without a user agent."""
 
@@ -150,7 +150,7 @@ def _download(url: str, part: Path, on_progress: Callable[[int, int | None], Non
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": _AGENT} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        answer = urlopen(Request(url, headers=headers), timeout=TIMEOUT_S)
+        answer = urlopen(Request(url, headers=headers), timeout=_TIMEOUT_S)
     except HTTPError as error:
         if error.code != 416 or not have:
             raise
@@ -163,7 +163,7 @@ def _download(url: str, part: Path, on_progress: Callable[[int, int | None], Non
         length = answer.headers.get("Content-Length")
         size = None if length is None else int(length) + (have if resumed else 0)
         with part.open("ab" if resumed else "wb") as file:
-            while chunk := answer.read(CHUNK):
+            while chunk := answer.read(_CHUNK):
                 file.write(chunk)
                 on_progress(file.tell(), size)
     if size is not None and part.stat().st_size != size:

@@ -6,12 +6,16 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from pyarrow import fs
 
 from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
+from stream_icd.core.store import store as whole_store
 from stream_icd.core.store.store import Store, open_store
 from tests.testbed.object_store import new_folder
 
@@ -150,3 +154,38 @@ def test_boto3_is_asked_for_where_it_is_missing(s3: str, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[s3\]'"):
         open_store(new_folder(s3)).create("y", pa.py_buffer(b"y"))
+
+
+def refused(status: int) -> ClientError:
+    answer: Any = {
+        "Error": {"Code": "X", "Message": f"status {status}"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(answer, "PutObject")
+
+
+def create_on_s3(monkeypatch: pytest.MonkeyPatch, *answers: Exception | None) -> tuple[bool, int]:
+    """Whether a file was created, and how many requests that took; S3 gives these answers."""
+    left = list(answers)
+
+    def put_object(**_: object) -> None:
+        if (answer := left.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(whole_store, "_client", lambda *_: SimpleNamespace(put_object=put_object))
+    store = open_store("s3://bucket/x?region=eu-central-1")
+    return store.create("key", pa.py_buffer(b"x")), len(answers) - len(left)
+
+
+def test_a_conditional_put_that_meets_another_one_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert create_on_s3(monkeypatch, refused(409), None) == (True, 2)
+    assert create_on_s3(monkeypatch, refused(409), refused(412)) == (False, 2)
+    for answers, said in (
+        ([refused(409)] * 5, "status 409"),
+        ([refused(403)], "status 403"),
+        ([EndpointConnectionError(endpoint_url="http://127.0.0.1:9")], "Could not connect"),
+    ):
+        with pytest.raises(StoreUnwritable, match=said):
+            create_on_s3(monkeypatch, *answers)
