@@ -33,8 +33,8 @@ _LOG = logging.getLogger(__name__)
 _PACKAGE = __name__.partition(".")[0]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_Result = TypeVar("Result")
-_Item = TypeVar("Item", bound=np.generic)
+_Result = TypeVar("_Result")
+_Item = TypeVar("_Item", bound=np.generic)
 
 LARGE = 50_000
 """Nodes of a graph from which on more than one thread is used."""

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Floats
 from stream_icd.core.compiled import compiled
 
-_Index = TypeVar("Index", bound=np.integer)
+_Index = TypeVar("_Index", bound=np.integer)
 
 
 def symmetric(

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from stream_icd.core.errors import RegistryDamaged, StreamIcdError
 from stream_icd.core.store.store import Store
 
-_Entry = TypeVar("Entry")
+_Entry = TypeVar("_Entry")
 
 _MOST_BYTES = 2**24
 """A retrainer remembers a score for each of `settings.MOST_LOOKED_AT` windows: 3 MB, as a rule."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stream_icd.core.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.printable import shortened
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.version import __version__
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
@@ -43,7 +43,7 @@ _VERSIONS = "versions"
 _MOST_NAME_BYTES = 255
 """What file systems take as the name of a folder."""
 _VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
-MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
+_MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
 
 
@@ -57,7 +57,7 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     if _is_whole(folder, model.version):
         return False
     folder.put(LINEAGE_FILE, to_json(lineage, LINEAGE_FORMAT))
-    for name in sorted(model.files, key=MODEL_FILES.index):
+    for name in sorted(model.files, key=_MODEL_FILES.index):
         folder.put(name, pa.py_buffer(model.files[name]))
     return True
 
@@ -80,10 +80,29 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
 def pack_folder(folder: Store) -> PackedModel:
     """The model in a folder, with its description and card; all are checked, as they are read."""
     version = _readable(folder)
-    return PackedModel(version, files_in(folder, MODEL_FILES))
+    return PackedModel(version, _files_in(folder, _MODEL_FILES))
 
 
-def files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
+def export_folder(folder: Store, target: str) -> str:
+    """Copy a model and its lineage, byte for byte, to a new folder; return the folder's place.
+
+    Raises:
+        BadSettings: the target is a file, or holds more than a copy that was cut short.
+        ModelError, StoreError: the model cannot be used, or the copy not be written.
+    """
+    place = open_store(target)
+    read_model(folder)  # nothing is copied of a model that cannot be used
+    files = _files_in(folder, (LINEAGE_FILE, *_MODEL_FILES))
+    held = {name: files.get(name, b"") for name in place.files()}  # as by a copy that was cut short
+    others = any(place.read(name, len(content)) != content for name, content in held.items())
+    if others or RECIPE_FILE in held:  # which is written last
+        raise BadSettings(f"{place.place} is not empty: export to a new folder")
+    for name, content in files.items():
+        place.put(name, pa.py_buffer(content))
+    return place.place
+
+
+def _files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
     """Those of the named files that the folder holds, by name; empty ones are left out."""
     sizes = {name: size for name in names if (size := folder.size(name))}
     return {name: folder.read(name, size) or b"" for name, size in sizes.items()}

@@ -32,8 +32,7 @@ from stream_icd.core.snapshot import (
     snapshot_from_pairs,
 )
 from stream_icd.core.times import microseconds, snapshot_id, time_at, window_at
-from stream_icd.sources.source import Count, OnBadRow, count_nothing
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.source import Count, OnBadRow, RawRows, count_nothing
 from stream_icd.sources.values import (
     IdForm,
     KindBefore,

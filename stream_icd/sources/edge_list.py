@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
@@ -18,7 +16,14 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
-from stream_icd.sources.bounded import arrow_table, parquet_table, whole, within
+from stream_icd.sources.bounded import (
+    arrow_table,
+    parquet_schema,
+    parquet_table,
+    seekable,
+    whole,
+    within,
+)
 from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
@@ -31,17 +36,13 @@ from stream_icd.sources.headerless import (
     refuse_other_content,
     shape_of,
 )
-from stream_icd.sources.matrix_market import is_matrix_market, read_matrix_market
-from stream_icd.sources.metis import may_be_metis, read_metis
-from stream_icd.sources.pajek import is_pajek, read_pajek
-from stream_icd.sources.parquet import parquet_schema, seekable
-from stream_icd.sources.source import OnBadRow, OnIgnored
+from stream_icd.sources.numbered_graphs import FORMATS, numbered_graph
+from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import (
     DAMAGED,
     LONGEST_LINE,
     TEXTS,
     TIMES,
-    RawRows,
     check_columns,
     end_columns,
     first_rows,
@@ -63,8 +64,7 @@ from stream_icd.sources.values import (
 from stream_icd.wire.limits import Limits
 
 _ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-_MATRIX_MARKET, _METIS, _PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
-FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *_MATRIX_MARKET, *_METIS, *_PAJEK)
+FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *FORMATS)
 _HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
 _LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
@@ -141,7 +141,7 @@ def _raw(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
-    if form in (*TEXTS, *_MATRIX_MARKET, *_METIS, *_PAJEK):
+    if form in (*TEXTS, *FORMATS):
         yield from _raw_text(file, form, on_bad_row, on_ignored, limits)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
@@ -179,22 +179,18 @@ def _raw_text(
     if not (start := _start(file)).strip():
         return
     refuse_other_content(start)
-    shown = None
-    if form in _MATRIX_MARKET or is_matrix_market(start):
-        shown = "Matrix Market"
-        with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-            yield read_matrix_market(BytesIO(whole(content, limits)), file.name, on_ignored)
-    elif form in _PAJEK or is_pajek(start):
-        shown = "Pajek"
-        yield read_pajek(_text(file, limits), file.name, on_bad_row, on_ignored)
-    elif form in _METIS:
-        yield read_metis(_text(file, limits), file.name)
-    elif may_be_metis(start) and (graph := _metis(file, limits)) is not None:
-        shown = "METIS"
-        yield graph
-    else:
+
+    def content() -> bytes:
+        with file.open("rb") as packed, uncompressed(packed, file.name) as unpacked:
+            return whole(unpacked, limits)
+
+    graph = numbered_graph(form, start, content, file.name, on_bad_row, on_ignored)
+    if graph is None:
         yield from _raw_rows(file, on_bad_row, on_ignored, limits)
-    if shown is not None and form in TEXTS:
+        return
+    shown, rows = graph
+    yield rows
+    if form in TEXTS:
         on_ignored(_FORMAT, shown)
 
 
@@ -203,19 +199,6 @@ def _start(file: Path) -> str:
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         text = text_of(content)
         return text.read(_START) + text.readline(LONGEST_LINE)
-
-
-def _text(file: Path, limits: Limits) -> str:
-    """Return the whole text of a file that cannot be read in parts."""
-    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-        return text_of(BytesIO(whole(content, limits))).read()
-
-
-def _metis(file: Path, limits: Limits) -> RawRows | None:
-    """Return the graph of a file that may be METIS; None if it is none."""
-    with suppress(BadInput):
-        return read_metis(_text(file, limits), file.name)
-    return None
 
 
 def _raw_rows(

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
-from stream_icd.sources.source import OnIgnored
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.source import OnIgnored, RawRows
 from stream_icd.sources.values import INTEGER, kind_of_column
 
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"

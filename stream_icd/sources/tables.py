@@ -22,13 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
 from stream_icd.core.printable import listed, printable
+from stream_icd.sources.bounded import parquet_parts, parquet_schema, seekable
 from stream_icd.sources.compression import OPENERS, TORN, form_of, uncompressed
-from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
-from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.source import OnBadRow, RawRows
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,17 +61,6 @@ MOST_EXACT = 2**53
 
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Replaces bytes that are not UTF-8."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RawRows:
-    """Rows whose values are not yet checked."""
-
-    origin: str  # the file's name, or the topic's
-    place: Ids  # (n,) line, row or offset of each in its origin
-    rows: pa.Table  # (n rows) the requested columns; text if the format has no types
-    stream: int = 0  # number of their ordered stream, such as a topic's partition
-    untyped: bool = False  # whether the format has no types, so that a number is text, too
 
 
 @dataclass(frozen=True, slots=True)

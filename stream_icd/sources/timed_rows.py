@@ -16,8 +16,8 @@ from stream_icd.core.arrays import Floats
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id, time_at
-from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables import RawRows, end_columns
+from stream_icd.sources.source import OnBadRow, RawRows
+from stream_icd.sources.tables import end_columns
 from stream_icd.sources.values import (
     IdForm,
     IdKind,

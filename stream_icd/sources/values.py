@@ -94,7 +94,7 @@ def form_of_ids(
     than as an integer. Otherwise it is the one that holds all of these ids.
 
     Args:
-        untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
+        untyped: see ``; else a text such as 1.0 is no number among texts.
     """
     kinds = {name: kind_of_column(column) for name, column in columns.items()}
     if all(column.kind == "auto" for column in kinds.values()):

@@ -36,7 +36,7 @@ from stream_icd.sources.source import Count, Source, count_nothing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 _Times = NDArray[np.int64]
-_Time = TypeVar("Time", int, _Times)
+_Time = TypeVar("_Time", int, _Times)
 _Spans = Iterable[tuple[int, int]]
 """Start and end of windows."""
 

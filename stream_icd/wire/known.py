@@ -9,8 +9,15 @@ from datetime import datetime
 from stream_icd.core.errors import BadKnown
 from stream_icd.core.headers import Headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
-from stream_icd.wire.node_keys import graph_and_node, node_key
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Message,
+    event_message,
+    graph_and_node,
+    node_key,
+    refusing,
+)
 
 _KNOWN_TYPE = "stream_icd.known.v1"
 _MOST_BYTES, MOST_LABEL_BYTES = 64 << 10, 1000

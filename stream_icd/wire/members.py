@@ -13,8 +13,15 @@ from stream_icd.core.headers import Headers
 from stream_icd.core.members import MemberRow
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
-from stream_icd.wire.node_keys import graph_and_node, node_key
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Message,
+    event_message,
+    graph_and_node,
+    node_key,
+    refusing,
+)
 
 _MEMBER_TYPE = "stream_icd.member.v1"
 _MOST_BYTES = 64 << 10

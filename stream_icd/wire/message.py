@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import quote, unquote
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.headers import Headers
@@ -261,6 +262,23 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
         raise error("the message has no key; the key is the graph's name")
     check_graph_name(graph)
     return graph
+
+
+def node_key(graph: str, node: int | str) -> bytes:
+    """Return the key of the messages about a node.
+
+    >>> node_key("a/b", "10.0.0.0/8")
+    b'a%2Fb/10.0.0.0/8'
+    """
+    return f"{quote(graph, safe='')}/{node}".encode()
+
+
+def graph_and_node(key: bytes | None, limits: Limits, error: type[BadInput]) -> tuple[str, bytes]:
+    """Return the graph and the node, UTF-8, that a key names; raises `error`, and as `graph_of`."""
+    quoted, _, node = (key or b"").partition(b"/")
+    if not node:
+        raise error(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
+    return graph_of(unquote(quoted, errors="strict").encode(), limits, error), node
 
 
 def _check_size(what: str, value: bytes | None, limit: int) -> None:

@@ -28,7 +28,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.source import RawRows
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.run_here import Done, run_here

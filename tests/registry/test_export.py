@@ -11,9 +11,8 @@ import pytest
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.registry.export import export_folder
 from stream_icd.registry.find import folder_of, open_model
-from stream_icd.registry.versions import pack_folder, publish, version_folder
+from stream_icd.registry.versions import export_folder, pack_folder, publish, version_folder
 
 LINEAGE = Lineage("test", datetime(2026, 1, 31, tzinfo=UTC), "0")
 

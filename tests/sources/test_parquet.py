@@ -13,9 +13,8 @@ import pytest
 
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import plain_columns
-from stream_icd.sources import parquet
-from stream_icd.sources.bounded import parquet_table
-from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
+from stream_icd.sources import bounded
+from stream_icd.sources.bounded import parquet_parts, parquet_schema, parquet_table, seekable
 from stream_icd.sources.tables import read_rows
 from stream_icd.wire.limits import Limits
 
@@ -82,6 +81,6 @@ def test_a_compressed_file_around_parquet_has_a_limit(monkeypatch: pytest.Monkey
 
     content = written(HOSTILE).getvalue()
     assert seekable(Compressed(content)).read() == content
-    monkeypatch.setattr(parquet, "_MOST_PACKED", len(content) - 1)
+    monkeypatch.setattr(bounded, "_MOST_PACKED", len(content) - 1)
     with pytest.raises(LimitExceeded, match="bytes uncompressed: uncompress it"):
         seekable(Compressed(content))
