@@ -137,9 +137,6 @@ def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:
     (snapshot,) = at_ticks(fixes((7.5, 1, 39.9, 116.4), (7.6, 2, 39.9, 116.4)), tick=2 * MINUTE)
     assert snapshot.id == "taxi/1970-01-01T00:06:00Z/PT2M"
     assert snapshot.window.end.minute == 8
-
-
-def test_ticks_are_where_they_are_however_long_a_fix_counts() -> None:
     found = at_ticks(fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), stale=1.5 * MINUTE)
     assert [s.window.end.minute for s in found] == [1]
     assert found[0].window.start == found[0].window.end - 1.5 * MINUTE
