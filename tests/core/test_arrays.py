@@ -25,3 +25,11 @@ def test_masked_communities_are_refused() -> None:
         compact(given)
     assert compact(given.filled(5)).tolist() == [0, 0, 1]
     assert compact(np.ma.array([5, 7])).tolist() == [0, 1]
+
+
+@given(st.lists(st.integers(-3, 12)), st.sampled_from([np.int32, np.int64]))
+def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
+    ranks = sorted(set(labels))
+    found = compact(np.array(labels, kind))
+    assert found.tolist() == [ranks.index(label) for label in labels]
+    assert found.dtype == np.int64

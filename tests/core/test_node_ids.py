@@ -1,12 +1,10 @@
 """Where ids are among others, whatever their numbers."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.core.arrays import compact
 from stream_icd.core.node_ids import places
 
 NEAR = st.integers(-40, 40)
@@ -29,11 +27,3 @@ def test_ids_above_the_range_of_int64_are_found(span: int) -> None:
     among = pa.array([(1 << 63) + 1, (1 << 63) + span], pa.uint64())
     wanted = pa.array([0, 1 << 63, (1 << 63) + 1, (1 << 63) + span, (1 << 64) - 1], pa.uint64())
     assert places(wanted, among).tolist() == [-1, -1, 0, 1, -1]
-
-
-@given(st.lists(st.integers(-3, 12)), st.sampled_from([np.int32, np.int64]))
-def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
-    ranks = sorted(set(labels))
-    found = compact(np.array(labels, kind))
-    assert found.tolist() == [ranks.index(label) for label in labels]
-    assert found.dtype == np.int64

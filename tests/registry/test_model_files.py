@@ -56,18 +56,14 @@ def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 
 
-def test_a_model_says_whether_its_encoder_leads_on_a_stream(recipe: Recipe, tmp_path: Path) -> None:
-    for leads in (True, False):
-        save_model(Model(recipe, BP, leads=leads), tmp_path / str(leads))
-        assert load_model(tmp_path / str(leads)).leads == leads
-
-
-def test_a_model_says_its_method_and_older_ones_are_for_bp(recipe: Recipe, tmp_path: Path) -> None:
-    for method in get_args(Method):
-        save_model(Model(recipe, BP, method=method), tmp_path / method)
-        assert load_model(tmp_path / method).method == method
-    head = tomllib.loads((tmp_path / "bp" / RECIPE_FILE).read_text())
-    assert "method" not in head
+def test_a_model_says_its_method_and_whether_its_encoder_leads(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    for method in get_args(Method):  # older models are for bp
+        save_model(Model(recipe, BP, method=method, leads=method == "icd"), tmp_path / method)
+        model = load_model(tmp_path / method)
+        assert (model.method, model.leads) == (method, method == "icd")
+    assert "method" not in tomllib.loads((tmp_path / "bp" / RECIPE_FILE).read_text())
     by_bp, by_icd = (version_of(open_store(str(tmp_path / name))) for name in ("bp", "icd"))
     assert by_bp != by_icd
     edit(tmp_path / "icd" / RECIPE_FILE, 'method = "icd"', 'method = "cid"')
@@ -111,38 +107,30 @@ def edit(path: Path, old: str, new: str) -> None:
         ("format = 1", "format = 4", ModelTooNew, "upgrade"),
         ("format = 1", "format = 2", ModelDamaged, "weights = None"),
         ("format = 1", "", ModelForeign, "stream_icd"),
-        ("format = 1", 'format = "one"', ModelForeign, "stream_icd"),
         ("format = 1", "format = -5", ModelDamaged, "format -5; formats are 1 to 3"),
-        ("format = 1", "format = 0", ModelDamaged, "format 0; formats are 1 to 3"),
         ("format = 1", "format = true", ModelForeign, "stream_icd"),
         ("format = 1", "format = 0x" + 9000 * "f", ModelDamaged, "integer of more than 64 bits"),
         ('sha256 = "', 'sha256 = 5 #"', ModelDamaged, "sha256 is 5, not 64 hexadecimal digits"),
         ("format = 1", f"{'a.' * 50}a = 1\nformat = 1", ModelDamaged, "more than 10 deep"),
         ("[recipe]", f"[recipe]\n{'a.' * 50}a = 1", ModelDamaged, "more than 10 deep"),
-        ("format = 1", f"a = {'[' * 50}{']' * 50}\nformat = 1", ModelDamaged, "more than 10 deep"),
         ("format = 1", f"a = {'[' * 9000}{']' * 9000}\nformat = 1", ModelDamaged, "TOML"),
         ("sha256", "sha512", ModelForeign, "stream_icd"),
-        ("[recipe]", "[recipe", ModelDamaged, "TOML"),
         ('kind = "gcn"', 'kind = "other"', ModelDamaged, "gcn"),
-        ('name = "toy"', "name = 5", ModelDamaged, "name"),
         ('variant = "ICD-M"', 'variant = "ICD-X"', ModelDamaged, "variant"),
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
         ("[bp]", "[other]", ModelForeign, "stream_icd"),
         ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
-        ("iterations = 10", "iterations = nan", ModelDamaged, "iterations.*1000.*nan"),
         ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
         ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
         ("resolution = 2.5", 'resolution = "2.5"', ModelDamaged, "resolution"),
-        ("resolution = 2.5", "resolution = true", ModelDamaged, "resolution"),
         ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
         ("smoothing = 0", "smoothing = 1000000000", ModelDamaged, "smoothing.*100.*1000000000"),
         ("learning_rate = 0.001", "learning_rate = inf", ModelDamaged, "learning_rate"),
         ("    128,\n", "    1000000000,\n", ModelDamaged, "widths.*65536"),
         ("    128,\n    64,\n", "    65536,\n    65536,\n", ModelDamaged, "268435456"),
         ("seed = 0", "seed = 1" + 5000 * "0", ModelDamaged, "TOML"),
-        ("seed = 0", "seed = " + 5000 * "[", ModelDamaged, "TOML"),
     ],
 )
 def test_an_altered_recipe_is_refused_for_what_it_is(
@@ -266,15 +254,7 @@ def seeded(recipe: Recipe, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "bp",
-    [
-        BpParameters(4.0, 0.6, size_spread=0.0),
-        BpParameters(weight_exponent=0.0),
-        BpParameters(stay=0.0),
-        BpParameters(search=True, stay=0.0),
-    ],
-)
+@pytest.mark.parametrize("bp", [BpParameters(4.0, size_spread=0.0), BpParameters(stay=0.0)])
 def test_parameters_that_are_0_come_back_as_0(tmp_path: Path, bp: BpParameters) -> None:
     save_model(Model(Recipe(name="zero"), bp), tmp_path / "zero")
     assert read_model(open_store(str(tmp_path / "zero"))).model.bp == bp
