@@ -193,14 +193,14 @@ def revision_of(
     known: digest of the communities of nodes that were known; empty without any.
     levels: whether the result has levels.
     """
-    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    text = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
-        given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
+        text += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
     if known:
-        given += f"known {known}\n"
+        text += f"known {known}\n"
     if levels:
-        given += "levels\n"
-    return hashlib.sha256(given.encode()).hexdigest()[:12]
+        text += "levels\n"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def kind_of_memory(use: MemoryUse | None) -> MemoryKind:

@@ -85,8 +85,8 @@ class _SeldomFromClient(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith("kafka."):
             return True
-        said = record.getMessage()
-        is_of_connection = any(part in said for part in self.of_connections)
+        line = record.getMessage()
+        is_of_connection = any(part in line for part in self.of_connections)
         kind = "connection" if is_of_connection else str(record.msg)
         now = self._now()
         if now - self._last.get(kind, -self.every_s) < self.every_s:
@@ -95,7 +95,7 @@ class _SeldomFromClient(logging.Filter):
         self._last[kind] = now
         more = self._left_out.pop(kind, 0)
         record.exc_info = record.exc_text = None
-        record.msg, record.args = said + (f" (and {more} such lines before)" if more else ""), ()
+        record.msg, record.args = line + (f" (and {more} such lines before)" if more else ""), ()
         return True
 
 

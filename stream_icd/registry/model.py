@@ -230,8 +230,8 @@ def _read_head(store: Store) -> _Head:
         raise ModelDamaged(f"{path}: sha256 is {values['sha256']!r:.80}, not 64 hexadecimal digits")
     method = values.get("method", "bp")
     if method not in get_args(Method):
-        known = " or ".join(get_args(Method))
-        raise ModelDamaged(f"{path}: method is {method!r:.80}, not {known}")
+        methods = " or ".join(get_args(Method))
+        raise ModelDamaged(f"{path}: method is {method!r:.80}, not {methods}")
     leads = values.get("leads", False)
     if not isinstance(leads, bool):
         raise ModelDamaged(f"{path}: leads is {leads!r:.80}, not true or false")
@@ -331,9 +331,9 @@ def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
     content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected_hash:
-        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")
+    digest_found = hashlib.sha256(content).hexdigest()
+    if digest_found != expected_hash:
+        raise ModelDamaged(f"{path} has SHA-256 {digest_found}; its recipe says {expected_hash}")
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:

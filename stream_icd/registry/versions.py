@@ -171,9 +171,9 @@ def existing_folder(registry: Store, version: str) -> Store:
 
 def no_version(registry: Store, text: str) -> ModelNotFound:
     """The error about a version that the registry does not have; it lists those it has."""
-    known = ", ".join(versions(registry)) or "none"
+    there = ", ".join(versions(registry)) or "none"
     return ModelNotFound(
-        f"no version {text!r} in {registry.place}; it has: {known} (stream-icd models import adds "
+        f"no version {text!r} in {registry.place}; it has: {there} (stream-icd models import adds "
         "one)"
     )
 

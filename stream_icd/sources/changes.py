@@ -147,10 +147,10 @@ class StandingGraph:
         )
 
     def _join(self, src: Id, dst: Id, weight: float) -> None:
-        one, other = (self._neighbours.setdefault(node, {}) for node in (src, dst))
+        of_src, of_dst = (self._neighbours.setdefault(node, {}) for node in (src, dst))
         if src != dst:
-            self.n_edges += dst not in one
-            one[dst] = other[src] = weight
+            self.n_edges += dst not in of_src
+            of_src[dst] = of_dst[src] = weight
 
     def _part(self, src: Id, dst: Id) -> None:
         if dst in self._neighbours.get(src, {}):
@@ -175,10 +175,10 @@ def _places_in(source: str, topic: str) -> dict[int, int]:
     """
     parts = urlsplit(source)
     said = parse_qs(parts.query)
-    named = said.get("topic", [""])[0]
-    if not source.startswith(f"{_SOURCE}?") or named != topic:
+    other = said.get("topic", [""])[0]
+    if not source.startswith(f"{_SOURCE}?") or other != topic:
         raise BadSettings(
-            f"the last snapshot of the graph comes from {named or source}, not from changes in "
+            f"the last snapshot of the graph comes from {other or source}, not from changes in "
             f"{topic}: give this graph another --graph"
         )
     after = said.get("next", [""])[0]

@@ -134,13 +134,15 @@ class _Reading:
         If `shown` has names, such as those of columns: for the first file with each of them.
         """
         names = () if isinstance(shown, str) else shown
-        said = {(text, name) for name in names} or {(text, "")}
-        if new := said - self.warned:
+        warnings = {(text, name) for name in names} or {(text, "")}
+        if new := warnings - self.warned:
             self.warned.update(new)
-            given = [printable(shown)] if isinstance(shown, str) else []
+            arguments = [printable(shown)] if isinstance(shown, str) else []
             if names:
-                given = [listed([name for name in names if (text, name) in new])]
-            _LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
+                arguments = [listed([name for name in names if (text, name) in new])]
+            _LOG.warning(
+                f"%s {text} (this is logged of one file only)", printable(file), *arguments
+            )
 
     def settle(self, file: str, found: str | None) -> str | None:
         """Return what names the nodes of all GraphML files: the first that is found in one."""

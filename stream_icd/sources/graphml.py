@@ -165,13 +165,13 @@ def _attributes(
     elements: Sequence[Element], names: Mapping[str, str]
 ) -> dict[str, dict[int, list[str]]]:
     """Return the texts of each attribute, by the place of the element that has it."""
-    found: dict[str, dict[int, list[str]]] = {}
+    attributes: dict[str, dict[int, list[str]]] = {}
     for at, element in enumerate(elements):
         for data in element:
             if _kind(data) == "data" and (text := _text(data)):
                 key = data.get("key", "")
-                found.setdefault(names.get(key, key), {}).setdefault(at, []).append(text)
-    return found
+                attributes.setdefault(names.get(key, key), {}).setdefault(at, []).append(text)
+    return attributes
 
 
 def _text(data: Element) -> str:
@@ -232,10 +232,10 @@ def _fault(ids: Sequence[str], ends: Collection[str], values: Mapping[int, Seque
     if len(values) < len(ids):
         lacking = next(one for at, one in enumerate(ids) if at not in values)
         return f"node {printable(lacking):.60} has none"
-    known = set(ids)
-    if unknown := next((end for end in ends if end not in known), None):
+    declared = set(ids)
+    if unknown := next((end for end in ends if end not in declared), None):
         return f"node {printable(unknown):.60} has none"
-    if len(known) < len(ids):
+    if len(declared) < len(ids):
         return "two nodes have the same id"
     first: dict[str, int] = {}
     for at, text in enumerate(texts := _texts(values)):

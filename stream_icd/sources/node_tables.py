@@ -74,12 +74,12 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
         for at, (name, node, community) in enumerate(named):
             if not node or not community:
                 raise BadRow(f"{rows.origin}:{rows.place[at]}: node or {label} is missing")
-            known = groups.setdefault(name, {})
-            if known.setdefault(node, community) != community:
+            communities = groups.setdefault(name, {})
+            if communities.setdefault(node, community) != community:
                 where = str(name) or "each window"
                 raise BadRow(
                     f"{rows.origin}:{rows.place[at]}: node {node!r} of {where} is in "
-                    f"{community!r}, and was in {known[node]!r} before"
+                    f"{community!r}, and was in {communities[node]!r} before"
                 )
     if not groups:
         raise BadSettings(f"{path} has no labels: a table has the columns node and community")
@@ -219,10 +219,10 @@ def read_attributes(path: str | Path) -> Attributes:
     columns = [column for column in columns_of(path) if column]  # pandas' index has no name
     read = read_rows(path, columns, stop_at_bad_row)  # raises at once if the format is unknown
     if _NODE not in columns:
-        given = f"has the columns {', '.join(columns)}"
-        named = given if columns else "is empty, damaged or unreadable"
+        shown = f"has the columns {', '.join(columns)}"
+        fault = shown if columns else "is empty, damaged or unreadable"
         raise BadSettings(
-            f"{path} {named}; a table of attributes has the column node, and one for each "
+            f"{path} {fault}; a table of attributes has the column node, and one for each "
             "attribute, such as country"
         )
     tables = [_readable(rows).rows for rows in read]
@@ -253,16 +253,16 @@ def read_nodes(path: str | Path) -> frozenset[str]:
             lines = path.read_text(encoding="utf-8").splitlines()
         except ValueError:
             raise BadSettings(f"{path} is not UTF-8 text") from None
-        found = frozenset(line.strip() for line in lines if line.strip())
+        ids = frozenset(line.strip() for line in lines if line.strip())
     elif _NODE not in columns_of(path):
         raise BadSettings(f"{path} has no column node; give one, or name it .txt with an id a line")
     else:
         columns = (rows.rows[_NODE] for rows in read_rows(path, [_NODE], stop_at_bad_row))
         texts = (id for column in columns for id in column.cast(pa.string()).to_pylist())
-        found = frozenset(id for id in texts if id)
-    if not found:
+        ids = frozenset(id for id in texts if id)
+    if not ids:
         raise BadSettings(f"{path} has no nodes; a rule with it would never fire")
-    return found
+    return ids
 
 
 def _ids(nodes: pa.Array) -> pa.Array:

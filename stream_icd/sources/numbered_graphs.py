@@ -144,11 +144,11 @@ def _read_matrix_market(text: bytes, name: str, on_ignored: OnIgnored) -> RawRow
     if n_rows != n_columns:
         on_ignored(_OBLONG, f"{n_rows:,} rows and {n_columns:,} columns")
     # scipy states both halves of a symmetric matrix; the file has the lower one.
-    given = np.flatnonzero(matrix.row >= matrix.col) if symmetry == "symmetric" else slice(None)
-    src, dst = matrix.row[given].astype(np.int64) + 1, matrix.col[given].astype(np.int64) + 1
+    stated = np.flatnonzero(matrix.row >= matrix.col) if symmetry == "symmetric" else slice(None)
+    src, dst = matrix.row[stated].astype(np.int64) + 1, matrix.col[stated].astype(np.int64) + 1
     columns = {"src": pa.array(src), "dst": pa.array(dst)}
     if field != "pattern":
-        columns["weight"] = pa.array(matrix.data[given].astype(np.float64))
+        columns["weight"] = pa.array(matrix.data[stated].astype(np.float64))
     lines = enumerate(io.BytesIO(text), start=1)
     sizes = next(at for at, line in lines if line.strip() and not line.startswith(b"%"))
     place = sizes + np.arange(1, len(src) + 1)  # exact unless there are empty lines between

@@ -97,18 +97,18 @@ def read_rows(
         BadSettings: the format is unknown, or a column is missing.
     """
     files, others = _tables_at(path, on_bad_row)
-    known = ", ".join(_READERS)
+    endings = ", ".join(_READERS)
     if others and path.is_dir():
         _LOG.warning(
             "not read in %s: %s. Files are read that are named %s, also compressed (%s)",
             printable(path.name),
             listed([str(file.relative_to(path)) for file in others]),
-            *(known, ", ".join(OPENERS)),
+            *(endings, ", ".join(OPENERS)),
         )
     if not files:
         if path.exists() and not path.is_dir():
-            raise BadSettings(f"{path.name} is none of {known}")
-        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {known}")
+            raise BadSettings(f"{path.name} is none of {endings}")
+        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {endings}")
     return _read_files(files, _Wanted(columns, on_bad_row, header, way_out, has_title))
 
 
@@ -205,8 +205,8 @@ def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
     >>> end_columns(["#source", "target", "t"])  # a header that is written like a comment
     ('#source', 'target')
     """
-    given = {column.lower().lstrip("#% "): column for column in reversed(columns)}
-    pairs = ((given.get(src), given.get(dst)) for src, dst in _ENDS)
+    by_usual_name = {column.lower().lstrip("#% "): column for column in reversed(columns)}
+    pairs = ((by_usual_name.get(src), by_usual_name.get(dst)) for src, dst in _ENDS)
     return next(((src, dst) for src, dst in pairs if src is not None and dst is not None), None)
 
 

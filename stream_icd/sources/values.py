@@ -370,8 +370,8 @@ def _of_each(texts: pa.Array, read: Callable[[str], int | datetime | None], zone
     """Parse each text to microseconds since 1970 UTC, or to a time without a zone."""
     times = [None if text is None else read(text) for text in texts.to_pylist()]
     local = pa.array([t if isinstance(t, datetime) else None for t in times], pa.timestamp("us"))
-    known = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
-    return pc.coalesce(known, _of_timestamps(local, zone))
+    zoned = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
+    return pc.coalesce(zoned, _of_timestamps(local, zone))
 
 
 def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:

@@ -406,12 +406,12 @@ def _known(path: Path) -> set[str]:
     try:
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        known = {json.loads(line)["at"] for line in content[:whole].splitlines()}
+        places = {json.loads(line)["at"] for line in content[:whole].splitlines()}
         if cut_off := content[whole:]:
             if not _LATE_ROW.startswith(cut_off[: len(_LATE_ROW)]):
                 raise ValueError(f"it ends with {cut_off!r:.40}")
             os.truncate(path, whole)
-        return known
+        return places
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(
             f"{path} does not hold late rows ({error}); give another file with --late-rows"

@@ -67,10 +67,10 @@ def decode_known(
         EventHeaders(headers, _KNOWN_TYPE, limits, BadKnown, JSON_TYPE)
         if len(value) > _MOST_BYTES:
             raise BadKnown(f"the value has {len(value)} bytes; at most {_MOST_BYTES}")
-        said = json.loads(value)
-        if not isinstance(said, dict):
+        fields = json.loads(value)
+        if not isinstance(fields, dict):
             raise BadKnown('the value is no JSON object, such as {"community": "east"}')
-        return KnownNode(graph, node.decode(), _checked(said.get("community")))
+        return KnownNode(graph, node.decode(), _checked(fields.get("community")))
 
 
 def _checked(community: object) -> str:

@@ -66,18 +66,18 @@ def decode_member(
         EventHeaders(headers, _MEMBER_TYPE, limits, BadMember, JSON_TYPE)
         if len(value) > _MOST_BYTES:
             raise LimitExceeded(f"the row has {len(value)} bytes; at most {_MOST_BYTES}")
-        said = json.loads(value)
-        if not isinstance(said, dict) or said.get("graph") != graph:
+        fields = json.loads(value)
+        if not isinstance(fields, dict) or fields.get("graph") != graph:
             raise BadMember(f"the value is no JSON object of graph {graph!r:.80}")
         member = MemberRow(
             graph=graph,
-            node=_of(said, "node", int, str),
-            community_id=_of(said, "community_id", int),
-            since=_time(said, "since"),
-            as_of=_time(said, "as_of"),
-            snapshot_id=_of(said, "snapshot_id", str),
-            probability=_of(said, "probability", float, int, type(None)),
-            name=_of(said, "name", str, type(None)),
+            node=_of(fields, "node", int, str),
+            community_id=_of(fields, "community_id", int),
+            since=_time(fields, "since"),
+            as_of=_time(fields, "as_of"),
+            snapshot_id=_of(fields, "snapshot_id", str),
+            probability=_of(fields, "probability", float, int, type(None)),
+            name=_of(fields, "name", str, type(None)),
         )
         if node_key(graph, member.node) != key:
             raise BadMember(f"the key is {key!r:.80}, but the node {member.node!r:.80}")
@@ -95,15 +95,15 @@ def _check(member: MemberRow) -> None:
         raise BadMember(f"node {member.node} has more than 64 bits")
 
 
-def _of(said: dict[str, Any], name: str, *kinds: type) -> Any:
-    value = said.get(name)
+def _of(fields: dict[str, Any], name: str, *kinds: type) -> Any:
+    value = fields.get(name)
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise BadMember(f"{name} is {value!r:.80}; expected {kinds[0].__name__}")
     return value
 
 
-def _time(said: dict[str, Any], name: str) -> datetime:
-    time = datetime.fromisoformat(_of(said, name, str))
+def _time(fields: dict[str, Any], name: str) -> datetime:
+    time = datetime.fromisoformat(_of(fields, name, str))
     if time.tzinfo is None:
-        raise BadMember(f"{name} is {said[name]!r:.80}; it needs a time zone, such as Z")
+        raise BadMember(f"{name} is {fields[name]!r:.80}; it needs a time zone, such as Z")
     return time.astimezone(UTC)

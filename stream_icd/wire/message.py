@@ -91,8 +91,8 @@ def event_message(
         "content-type": content_type,
         **extra,
     }
-    known = ((name, text.encode()) for name, text in attributes.items() if text is not None)
-    return Message(key, value, tuple(known))
+    headers = ((name, text.encode()) for name, text in attributes.items() if text is not None)
+    return Message(key, value, tuple(headers))
 
 
 def window_headers(window: Window) -> dict[str, str]:

@@ -104,10 +104,10 @@ CATALOGUE: tuple[PublicData, ...] = (
 
 def public_data(name: str) -> PublicData:
     """Return the data set with that name; `BadSettings` lists the known names."""
-    known = {data.name: data for data in CATALOGUE}
-    if name not in known:
-        raise BadSettings(f"no data set {name!r}: choose from {', '.join(known)}")
-    return known[name]
+    by_name = {data.name: data for data in CATALOGUE}
+    if name not in by_name:
+        raise BadSettings(f"no data set {name!r}: choose from {', '.join(by_name)}")
+    return by_name[name]
 
 
 def fetch(
