@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from stream_icd.core.errors import BadSettings, ContentChanged
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.kafka.messages.publish import SentBefore, read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -120,16 +119,6 @@ def test_windows_before_those_of_the_topic_are_said_to_be_late(
     behind = produce(memory, *files)
     assert (behind.exit_code, behind.output.count(late)) == (0, 1)
     assert len(sent(memory, topic_name)) == 4
-
-
-def test_asked_to_stop_a_producer_reads_no_more_of_the_topic(
-    memory: Broker, folder: Path, topic_name: str
-) -> None:
-    assert produce(memory, "files", str(folder), "--graph", topic_name).exit_code == 0
-    stop = threading.Event()
-    assert len(read_sent_before(memory.settings(), stop=stop).names[topic_name]) == 3
-    stop.set()
-    assert read_sent_before(memory.settings(), stop=stop).names == {}
 
 
 def nodes_sent(broker: Broker, graph: str) -> list[set[object]]:

@@ -278,6 +278,9 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
         (None, ()),
     ]
     publish(broker, [OutgoingRecord(topic, b"", key, headers) for key, headers in records])
+    stopped = threading.Event()
+    stopped.set()
+    assert read_sent_before(broker.settings(), topic, stop=stopped).names == {}
     found = read_sent_before(broker.settings(), topic)
     assert found.names == {"graph": {("s", "i"): good.content}}
     assert found.ends == {"graph": window.end}

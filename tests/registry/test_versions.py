@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +16,17 @@ from stream_icd.core.errors import (
     ModelForeign,
     ModelNotFound,
     RegistryDamaged,
+    StoreUnwritable,
 )
 from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
 from stream_icd.registry.versions import (
     existing_folder,
+    export_folder,
     import_folder,
     open_version,
     pack_folder,
@@ -246,3 +249,36 @@ def test_fields_of_a_later_version_are_ignored(
 def test_a_figure_is_a_finite_number() -> None:
     with pytest.raises(BadSettings, match="NMI.*finite"):
         Figure("NMI, %", 70.0, float("nan"))
+
+
+def test_a_copy_has_the_same_files_and_version(
+    packed: PackedModel, folder: Store, tmp_path: Path
+) -> None:
+    place = export_folder(folder, str(tmp_path / "copy"))
+    assert open_model(place).version == packed.version
+    copy = open_store(place)
+    assert copy.files() == folder.files()
+    assert all(copy.open(name).read() == folder.open(name).read() for name in folder.files())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "card.md").write_text("my cards")
+    for taken in (place, str(tmp_path / "mine")):
+        with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
+            export_folder(folder, taken)
+    assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
+
+
+def test_a_copy_that_was_cut_short_is_completed(
+    packed: PackedModel, folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
+        if path == "recipe.toml":
+            raise StoreUnwritable("the disk is full")
+        whole(place, path, content)
+
+    whole, copy = Store.put, str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_disk)
+        with pytest.raises(StoreUnwritable):
+            export_folder(folder, copy)
+    assert export_folder(folder, copy) == copy
+    assert open_model(copy).version == packed.version
