@@ -73,16 +73,10 @@ class VersionedModel:
 def save_model(
     model: Model, folder: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None
 ) -> None:
-    """Write a model to a folder, a path or a URI.
+    """Write a model to a folder, a path or a URI, and other files `beside` it, by name.
 
     The recipe is written last and holds the weights' SHA-256: without it, a folder is no model yet.
-
-    Args:
-        beside: other files of the folder, by name.
-
-    Raises:
-        BadSettings: the folder holds a model already; a model never changes once written.
-        StoreUnwritable: such as a full disk.
+    Raises `BadSettings` if the folder holds a model already: a model never changes once written.
     """
     target = open_store(os.fspath(folder))
     if target.exists(RECIPE_FILE):
@@ -246,11 +240,8 @@ def _read_head(store: Store) -> _Head:
 
 
 def _check_values(path: str, values: Mapping[str, Any]) -> None:
-    """Raise `ModelDamaged` for tables too deep, or integers too long.
-
-    More than `_MOST_DEPTH` are inside one another, as dotted keys may be, or an integer has more
-    than the 64 bits of TOML's, and may be too long to be shown.
-    """
+    """Raise `ModelDamaged` if tables are too deep, as dotted keys may be, or an integer is longer
+    than the 64 bits of TOML's: it may be too long to be shown."""
     level: list[Any] = [values]
     for _ in range(_MOST_DEPTH):
         inside = (one.values() if isinstance(one, dict) else one for one in level)
@@ -279,11 +270,7 @@ class About:
 
 
 def read_about(store: Store) -> About:
-    """Read the description from a model's folder; empty if there is none.
-
-    Raises:
-        ModelDamaged: the file is not TOML, holds something else, or is too large.
-    """
+    """Read the description from a model's folder, empty if there is none; raises `ModelDamaged`."""
     if not store.exists(ABOUT_FILE):
         return About()
     text = _read_text(store, ABOUT_FILE)
@@ -298,11 +285,7 @@ def read_about(store: Store) -> About:
 
 
 def read_card(store: Store) -> str:
-    """The model card in a folder, as Markdown.
-
-    Raises:
-        ModelDamaged: there is no card, or it is too large or not UTF-8.
-    """
+    """The model card in a folder, as Markdown; raises `ModelDamaged`, also if there is none."""
     return _read_text(store, CARD_FILE)
 
 
@@ -359,11 +342,7 @@ def _weight(
 
 
 def lineage_in(folder: Store) -> Lineage:
-    """The lineage of the model in a folder.
-
-    Raises:
-        RegistryDamaged: there is none, or it cannot be read.
-    """
+    """The lineage of the model in a folder; raises `RegistryDamaged`, also if there is none."""
     try:
         return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
     except FileNotFoundError as error:

@@ -50,8 +50,7 @@ _MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     """Add a version; return whether it is new. One that is there and whole stays as it is.
 
-    Raises:
-        StoreUnwritable: such as a full disk; no version is visible.
+    Raises `StoreUnwritable`, such as for a full disk; no version is visible then.
     """
     folder = version_folder(registry, model.version)
     if _is_whole(folder, model.version):
@@ -66,10 +65,7 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
     """Add the model in a folder, and return its version.
 
     What it learned from is kept, if it comes from a registry: the gate must not judge it on that.
-
-    Raises:
-        RegistryDamaged: the folder's lineage cannot be read.
-        ModelError, StoreError: as `read_model` and `publish`.
+    Raises `RegistryDamaged` if its lineage cannot be read; else as `read_model` and `publish`.
     """
     model = pack_folder(folder)
     data = lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
@@ -86,9 +82,7 @@ def pack_folder(folder: Store) -> PackedModel:
 def export_folder(folder: Store, target: str) -> str:
     """Copy a model and its lineage, byte for byte, to a new folder; return the folder's place.
 
-    Raises:
-        BadSettings: the target is a file, or holds more than a copy that was cut short.
-        ModelError, StoreError: the model cannot be used, or the copy not be written.
+    Raises `BadSettings` if the target is a file, or holds more than a copy that was cut short.
     """
     place = open_store(target)
     read_model(folder)  # nothing is copied of a model that cannot be used
@@ -127,9 +121,7 @@ def versions(registry: Store) -> list[str]:
 def version_folder(registry: Store, version: str) -> Store:
     """The folder of a version, which need not exist.
 
-    Raises:
-        ModelNotFound: the text is not a version.
-        BadSettings: its name is too long for a folder.
+    Raises `ModelNotFound` if the text is not a version; `BadSettings` if it is too long.
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
@@ -156,10 +148,7 @@ def _version_of_folder(name: str) -> str | None:
 def existing_folder(registry: Store, version: str) -> Store:
     """The folder of a version, whose recipe is that of its name; weights are not read.
 
-    Raises:
-        ModelNotFound: the registry has no such version; the message lists those it has.
-        ModelDamaged: the folder holds another recipe.
-        ModelError, StoreUnreachable: as `version_of`.
+    Raises `ModelNotFound`, which lists the versions; `ModelDamaged` if it holds another recipe.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
         raise no_version(registry, version)

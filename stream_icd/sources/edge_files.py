@@ -67,21 +67,15 @@ def watch_edge_files(
 ) -> Source:
     """Read a snapshot from each file, in the order of their windows; its id is `graph/file name`.
 
-    Ignores names that begin with a dot. Folders and files of unknown format are logged, and counted
-    as `other_files`; so are names that end in `.tmp` or `.part` (files still being written), unless
-    the folder is watched. Windows are those of `_windows_of`. Rows and files that cannot be read go
-    to `on_bad_row`, and so do files above the `limits` of a snapshot; `empty_files` are counted.
-    With `every_s`, looks again after so many seconds, and reads new and changed files once they are
-    unchanged between two looks.
+    Names that begin with a dot are ignored; other files that are not read are logged, and counted
+    as `other_files`. Files ending in `.tmp` or `.part`, which are still being written, are neither
+    if the folder is watched: with `every_s`, new and changed files are read once they are unchanged
+    between two looks. Files that cannot be read, or are above the `limits`, are bad rows, too;
+    `empty_files` are counted. With `auto`, ids keep the kind of those of the snapshot before.
 
-    If `id_kind` is `auto`, the ids of each file have the kind of those of the snapshot before. For
-    the first file, `kind_before` returns it.
-
-    Raises:
-        SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
-            watched.
-        StoreUnreachable: the folder cannot be read, or, while it is watched, is no longer there.
-        BadSettings: `folder` is not a folder, or `every_s` is not positive.
+    Raises `SourceNotFound` if the folder does not exist, is an archive, or has no file to send and
+    is not watched; `StoreUnreachable` if it cannot be read, or vanishes; `BadSettings` if it is no
+    folder, or `every_s` is not positive.
     """
     if not folder.exists():
         raise SourceNotFound(f"nothing at {folder}: create the folder and put edge lists there")

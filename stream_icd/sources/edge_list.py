@@ -96,12 +96,9 @@ def read_edge_list(
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or if it is
     `auto`, the graph's `kind_before`, or else the one that holds all ids of the file. Columns that
-    are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML.
-
-    Raises:
-        LimitExceeded: the file has more rows or bytes than a snapshot may have; no more was read.
-        NoGoodRows: the file is empty.
-        BadInput: the file as a whole cannot be read, holds events, or has only bad rows.
+    are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML. Raises
+    `NoGoodRows` if the file is empty; `LimitExceeded` as soon as more was read than a snapshot may
+    have; `BadInput` if it cannot be read, holds events, or has only bad rows.
     """
     n_bad, first_bad = 0, ""
 

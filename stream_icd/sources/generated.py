@@ -100,13 +100,10 @@ def drifting_lfr(
 ) -> Source:
     """Generate graphs of the same nodes with changing communities; same seed, same bytes.
 
-    Args:
-        churn: fraction of the nodes that are offered another community at each step.
-        event_rate: probability at each step of a merge, and of a split, a birth, a death.
-        change: after this many snapshots, the same nodes have these settings, and all communities
-            are new.
-
-    Raises `BadSettings` if a share or a probability is outside 0..1.
+    At each step, the fraction `churn` of the nodes is offered another community, and with the
+    probability `event_rate` each, there is a merge, a split, a birth and a death. `change`: after
+    so many snapshots, the same nodes have these settings, and all communities are new. Raises
+    `BadSettings` if a share or a probability is outside 0..1.
     """
     source = f"{_name(seed, settings)}&churn={churn:g}&events={event_rate:g}"
     at, later = change or (n_snapshots, settings)

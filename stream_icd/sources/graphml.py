@@ -54,13 +54,9 @@ def read_graphml(text: bytes, settle: SettleNames, on_ignored: OnIgnored) -> pa.
 
     A row without `dst` declares a node. If the ids of nodes are numbers, an attribute of `_NAMES`
     that each node has, and no two nodes share, names them, as `settle` decides. Attributes that are
-    not used go to `on_ignored`.
-
-    Raises:
-        BadInput: the XML is no GraphML; it declares entities or attributes; it holds several
-            graphs, hyperedges, or links to other files; or its nodes have no names, unlike those
-            of an earlier file.
-        ParseError, ExpatError: the text is no XML.
+    not used go to `on_ignored`. Raises `BadInput` if this is not GraphML of a single graph, or it
+    declares entities, or its nodes have no names, unlike those of an earlier file; `ParseError` or
+    `ExpatError` if it is no XML.
     """
     _refuse_declarations(text)
     parts = _parts(ElementTree.fromstring(text))

@@ -85,16 +85,13 @@ def read_rows(
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
-    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored. All
-    others that are not read are logged. The name sets the format: `TEXTS` (with a header line,
-    unless `header` names the columns; the first line determines the separator), `.jsonl`,
-    `.ndjson` or `.parquet`, each also compressed (`compression.OPENERS`). Lines that begin with `#`
-    or `%` and a space are comments. A file may be larger than memory. `way_out` ends the error of a
-    missing column. With `has_title`, the first line is no row although `header` is given.
-
-    Raises:
-        SourceNotFound: `path` does not exist, or its folder has no such file.
-        BadSettings: the format is unknown, or a column is missing.
+    Names that begin with a dot are ignored; other files that are not read are logged. The name sets
+    the format: `TEXTS` (with a header line, unless `header` names the columns; the first line
+    determines the separator), `.jsonl`, `.ndjson` or `.parquet`, each also compressed. Lines that
+    begin with `#` or `%` and a space are comments. A file may be larger than memory. `way_out` ends
+    the error of a missing column. With `has_title`, the first line is no row though there is a
+    `header`. Raises `SourceNotFound` if there is no such file; `BadSettings` if the format is
+    unknown, or a column is missing.
     """
     files, others = _tables_at(path, on_bad_row)
     endings = ", ".join(_READERS)

@@ -44,14 +44,9 @@ def read_table(
 ) -> pa.Table:
     """Read the table of an Arrow IPC stream that has only known columns.
 
-    Args:
-        columns: allowed column names, and whether each is required; None for any.
-
-    Raises:
-        LimitExceeded: the table is above `limits`; nothing of that size was allocated.
-        BadInput: as `error`: the bytes are truncated, foreign or inconsistent, or have unknown
-            columns.
-        MemoryError: there is not enough memory at the moment.
+    `columns`: whether each column is required; None allows any. Raises `error` if the bytes are
+    truncated, foreign or inconsistent; `LimitExceeded` if the table is above `limits`, before
+    anything of that size is allocated; `MemoryError` if there is not enough at the moment.
     """
     if not value:
         raise error("the message has no value; an Arrow table was expected")
@@ -115,15 +110,13 @@ def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[B
 
 
 def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
-    """Return the rows of a record batch or dictionary, and the decompressed size of its buffers.
-
-    Bytes; nothing of that size is allocated.
+    """Return the rows of a record batch or dictionary, and the decompressed bytes of its buffers.
 
     Reads the flatbuffer of Arrow's Message.fbs: Message.version, .header and .custom_metadata are
     fields 0, 2 and 4; RecordBatch.length, .buffers and .compression are fields 0, 2 and 3; the
-    RecordBatch of a DictionaryBatch is its field 1; a Buffer
-    is two int64, offset and length. A compressed buffer begins with its decompressed length, an
-    int64, or -1 for "stored plain". Before version 5, metadata may say that buffers are compressed.
+    RecordBatch of a DictionaryBatch is its field 1; a Buffer is two int64, offset and length. A
+    compressed buffer begins with its decompressed length, an int64, or -1 for "stored plain".
+    Before version 5, metadata may say that buffers are compressed.
     """
     metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
     root = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))

@@ -77,22 +77,14 @@ def read_as_topology(
 ) -> Source:
     """Read one snapshot per date and time in the names of text files, or in a Parquet file.
 
-    Args:
-        path: a directory of text files whose names hold a date or a date and a time, and end in
-            `.txt` (also compressed: `compression.OPENERS`), such as `rib.20080101.0200.txt.gz`; one
-            such file; an archive of them (`as-733.tar.gz`); or a Parquet file with columns
-            `window_start` (date or timestamp, UTC), `src` and `dst`. Several files of the same time
-            are one snapshot. Names that begin with a dot are ignored, other files are logged.
-        first, last: first and last day, inclusive.
-        window: the window that a time lies in; all files of a window are one snapshot. By default
-            a window lasts until the time of the next file (`windows_at`).
-        graph: by default from the name of the file or directory (`name_of`).
-        on_bad_row: called with each line of unknown format, each damaged file, and each window
-            without links.
+    `path` is a folder of text files such as `rib.20080101.0200.txt.gz`, one such file, an archive
+    of them (`as-733.tar.gz`), or Parquet with the columns `window_start` (date or timestamp, UTC),
+    `src` and `dst`. Files of the same time are one snapshot; so are all files of a `window`, which
+    by default lasts until the time of the next file (`windows_at`). Names that begin with a dot are
+    ignored, other files are logged. Damaged files, and windows without links, are bad rows, too.
 
-    Raises:
-        SourceNotFound: `path` does not exist, or contains no date.
-        BadSettings: the format of `path` is unknown, or no date is between `first` and `last`.
+    Raises `SourceNotFound` if `path` does not exist or holds no date; `BadSettings` if its format
+    is unknown, or no date is between `first` and `last`, both included.
     """
     times = _times(path)
     if not times:
@@ -271,16 +263,9 @@ def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> p
 
 
 def _read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
-    """Read the links of one file in any of the formats: columns `src` and `dst`.
-
-    They may contain both directions, repeats and self loops.
+    """Read the links of one file in any of the formats, also in both directions and repeated.
 
     Raises `BadSettings` if the file is binary, such as a routing table not yet converted to text.
-
-    >>> import io
-    >>> from stream_icd.sources.source import stop_at_bad_row
-    >>> _read_links(io.BytesIO(b"# comment\\n1\\t2\\n2\\t1\\n"), "day", stop_at_bad_row).to_pydict()
-    {'src': [1, 2], 'dst': [2, 1]}
     """
     first = next((line for line in file if line.strip() and not line.startswith(b"#")), b"")
     if b"\0" in first:
