@@ -27,13 +27,7 @@ from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
 from stream_icd.sources.compression import OPENERS, form_of
 from stream_icd.sources.edge_list import FORMS, is_edge_list, read_edge_list
-from stream_icd.sources.source import (
-    Count,
-    OnBadRow,
-    Source,
-    count_nothing,
-    stop_at_bad_row,
-)
+from stream_icd.sources.source import Count, OnBadRow, Source, count_nothing, stop_at_bad_row
 from stream_icd.sources.values import IdKind, KindBefore
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 

@@ -97,10 +97,7 @@ def event_message(
 
 def window_headers(window: Window) -> dict[str, str]:
     """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
-    return {
-        "icd_window_start": rfc3339(window.start),
-        "icd_window_end": rfc3339(window.end),
-    }
+    return {"icd_window_start": rfc3339(window.start), "icd_window_end": rfc3339(window.end)}
 
 
 def source_of_correction(source: str, number: int) -> str:

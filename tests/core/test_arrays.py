@@ -41,11 +41,7 @@ NEAR = st.integers(-40, 40)
 FAR = st.sampled_from([-(1 << 63), -(1 << 40), 0, 1 << 20, (1 << 63) - 1])
 
 
-@given(
-    wanted=st.lists(NEAR | FAR),
-    known=st.sets(NEAR | FAR),
-    in_order=st.booleans(),
-)
+@given(wanted=st.lists(NEAR | FAR), known=st.sets(NEAR | FAR), in_order=st.booleans())
 def test_each_id_is_found_where_it_is(wanted: list[int], known: set[int], in_order: bool) -> None:
     among = sorted(known) if in_order else sorted(known, reverse=True)
     found = places(pa.array(wanted, pa.int64()), pa.array(among, pa.int64()))

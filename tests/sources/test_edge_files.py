@@ -371,10 +371,7 @@ def write_equal_rows(path: Path, n_rows: int) -> None:
             path.write_bytes(gzip.compress(rows.encode(), compresslevel=1))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["categories.arrow", "g.arrows", "g.parquet", "g.csv.gz"],
-)
+@pytest.mark.parametrize("name", ["categories.arrow", "g.arrows", "g.parquet", "g.csv.gz"])
 def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(name: str, tmp_path: Path) -> None:
     """A file of a few kB can hold more rows than fit the memory."""
     write_equal_rows(tmp_path / name, 2_000_000)
@@ -521,10 +518,7 @@ NOT_EDGES = {
     "all in one": ("1,7\n2,7\n3,7\n", "column 2 holds 7 in each row: is it a label"),
     "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
     "ends": ("source,destination\na,b\nb,c\n", "source, destination. looks like a header"),
-    "matrix": (
-        ",a,b,c\na,0.0,1.0,1.0\nb,1.0,0.0,1.0\n",
-        "line .*a, b, c. looks like a header",
-    ),
+    "matrix": (",a,b,c\na,0.0,1.0,1.0\nb,1.0,0.0,1.0\n", "line .*a, b, c. looks like a header"),
     "series": (",team\na,red\nb,red\nc,blue\n", "first line .*team. looks like a header"),
     "own names": (
         "person_a,person_b\nann,bob\nbob,cy\n",
@@ -832,12 +826,7 @@ def test_a_watched_file_that_changes_is_sent_again_and_one_that_vanishes_is_not(
     file, other = tmp_path / "a.csv", tmp_path / "b.csv"
     file.write_text("1,2\n")
     other.write_text("1,2\n")
-    looks = Looks(
-        other.unlink,
-        lambda: None,
-        lambda: file.write_text("1,2\n2,3\n"),
-        lambda: None,
-    )
+    looks = Looks(other.unlink, lambda: None, lambda: file.write_text("1,2\n2,3\n"), lambda: None)
     found, _ = read(tmp_path, every_s=2.0, stop=looks)
     assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/a.csv", 2)]
 

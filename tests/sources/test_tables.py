@@ -512,8 +512,7 @@ def test_times_of_another_form_than_said_are_bad(given: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "form",
-    ["", "MM/DD/YYYY", "%Y-%d", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y-%m-%d %Z", "%"],
+    "form", ["", "MM/DD/YYYY", "%Y-%d", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y-%m-%d %Z", "%"]
 )
 def test_a_form_that_loses_a_part_of_the_time_is_refused(form: str) -> None:
     with pytest.raises(BadSettings, match="--time-format"):

@@ -20,14 +20,7 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Window
 from stream_icd.core.times import parse_duration, parse_wait
-from stream_icd.sources.windows import (
-    Hopping,
-    Quiet,
-    Rule,
-    Session,
-    TimedRows,
-    windowed_snapshots,
-)
+from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, windowed_snapshots
 from stream_icd.wire.limits import Limits
 
 SECOND = 1_000_000

@@ -18,9 +18,7 @@ from stream_icd.history.replay.redetect import record_job
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.record import Record
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import (
-    decode_communities,
-)
+from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.wire.samples import DAY, MESSAGES, with_header

@@ -240,10 +240,7 @@ BAD_TABLES = {
         pa.table({"node": pa.array([], pa.int64()), "community": pa.array([], pa.int32())}),
         "0 rows",
     ),
-    "a null": (
-        pa.table({"node": [1], "community": pa.array([None], pa.int32())}),
-        "nulls",
-    ),
+    "a null": (pa.table({"node": [1], "community": pa.array([None], pa.int32())}), "nulls"),
     "a negative community": (
         pa.table({"node": [1], "community": pa.array([-1], pa.int32())}),
         "run from -1",

@@ -34,9 +34,7 @@ from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import (
-    MEMBERSHIP,
-)
+from stream_icd.wire.communities import MEMBERSHIP
 from stream_icd.wire.events import FIELDS
 from stream_icd.wire.known import MOST_LABEL_BYTES, KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import DEFAULT_LIMITS
