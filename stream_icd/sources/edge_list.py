@@ -27,12 +27,10 @@ from stream_icd.sources.bounded import (
 from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
-    A_LOOK,
     EXPECTED,
-    TIME,
-    all_match,
     edges_of,
     guess_about,
+    holds_times,
     refuse_other_content,
     shape_of,
 )
@@ -202,7 +200,7 @@ def _raw_rows(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits
 ) -> Iterator[RawRows]:
     """Read rows with a header that names the ends; without one, use the first two columns."""
-    lines, delimiter = first_rows(file, A_LOOK)
+    lines, delimiter = first_rows(file, 20)
     if not lines:
         return
     fields, shape = lines[0], None
@@ -332,7 +330,7 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
 def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
     """Refuse pairs with different times, if a column without a name has the form of times."""
     for number, name in enumerate(rows.column_names[2:], start=3):
-        if all_match(rows[name], TIME):
+        if holds_times(rows[name]):
             columns = ",".join("t" if other == name else other for other in rows.column_names)
             _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
 

@@ -16,12 +16,15 @@ from flatbuffers.table import Table as FlatTable
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.node_ids import viewed_bytes, without_views
-from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
 
 # Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more
 # than it gains, and much more on a busy machine.
 READING = pa.ipc.IpcReadOptions(use_threads=False)
+
+_ANY_RATIO_BYTES = 16 << 20
+"""Up to this size, a table may have any compression ratio."""
 
 _V5 = 4
 """Number of Arrow's format since 1.0; in 0.17, compression was an experiment."""
@@ -91,7 +94,7 @@ def _check_size(size: int, value: bytes | pa.Buffer, limits: Limits) -> None:
             f"the table is {size} bytes or more when decompressed; "
             f"the limit is {limits.decoded_bytes}"
         )
-    if size > max(ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
+    if size > max(_ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
         raise LimitExceeded(
             f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
             f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
