@@ -101,7 +101,7 @@ def window_at(start: int, end: int) -> Window:
 def _iso_duration(span: timedelta) -> str:
     """Return the duration in ISO 8601, in its largest whole unit.
 
-    >>> iso_duration(timedelta(days=3)), iso_duration(timedelta(minutes=90))
+    >>> _iso_duration(timedelta(days=3)), _iso_duration(timedelta(minutes=90))
     ('P3D', 'PT90M')
     """
     if span.microseconds:

@@ -155,7 +155,7 @@ class StandingGraph:
 def _source_of(topic: str, places: Mapping[int, int]) -> str:
     """Return the source of a snapshot: the topic, and the next place of each stream.
 
-    >>> source_of("edges", {0: 12, 1: 7})
+    >>> _source_of("edges", {0: 12, 1: 7})
     'urn:stream_icd:changes?topic=edges&next=0@12,1@7'
     """
     after = ",".join(f"{stream}@{place}" for stream, place in sorted(places.items()))

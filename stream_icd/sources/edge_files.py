@@ -258,7 +258,7 @@ def _windows_of(
     (`windows_at`); the window of a single file is a day, or a moment if the name has a clock
     time. Without a time in the name, it is the moment when the file was changed. All UTC.
 
-    >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
+    >>> _windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
     '2026-02-01T00:00:00+00:00'
     """
     named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}

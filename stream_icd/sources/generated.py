@@ -32,7 +32,7 @@ _Shift = Literal["none", "sudden", "gradual"]
 def _shifted(shift: _Shift, n_steps: int, before: float, after: float) -> Iterator[float]:
     """Yield a parameter's value at each step: constant, changed at the middle, or linear.
 
-    >>> list(shifted("gradual", 3, 0.2, 0.6))
+    >>> list(_shifted("gradual", 3, 0.2, 0.6))
     [0.2, 0.4, 0.6]
     """
     for step in range(n_steps):
