@@ -191,30 +191,20 @@ class _Held:
 
 def _cut_windows(
     arrivals: Iterable[TimedRows | Quiet],
-    rule: Rule,
-    *,
-    lateness: timedelta = timedelta(0),
-    n_streams: int = 1,
+    settings: Windowing,
+    n_streams: int,
     on_late: OnLate,
-    on_open: OnOpen | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    stop: Event = Event(),
+    on_open: OnOpen | None,
+    limits: Limits,
+    stop: Event,
 ) -> Iterator[tuple[Window, pa.Table]]:
-    """Yield each window that holds a row, once, in order of ends, with its rows in time order.
-
-    A row may arrive `lateness` behind the newest one of its stream; a window waits so long for each
-    of `n_streams`, and for others from their first row on. At the end of the arrivals, open windows
-    are closed: nothing comes after the end of a file. If more rows may come, as in a topic, give
-    `on_open`: open windows then stay open, and only their number of rows is reported. After `stop`,
-    they are discarded as incomplete. Raises `LimitExceeded` if open windows hold more rows than
-    `limits` allow.
-    """
+    """Yield each window that holds a row, once, in order of ends, with its rows in time order."""
+    rule, slack = settings.rule, microseconds(settings.lateness)
     newest = np.full(n_streams, NEVER, np.int64)
     watermark, closes = NEVER, _FOREVER
     quiet: frozenset[int] = frozenset()
     held: list[_Held] = []
     n_held = 0
-    slack = microseconds(lateness)
     for arrived in arrivals:
         if stop.is_set():
             return
@@ -229,11 +219,8 @@ def _cut_windows(
             if len(accepted.time):
                 closes = rule.may_close(accepted.time, watermark, closes)
                 held.append(accepted)
-                if (n_held := n_held + len(accepted.time)) > limits.rows:
-                    raise LimitExceeded(
-                        f"open windows hold more than {limits.rows:,} rows: choose shorter windows "
-                        "or less lateness, or set STREAM_ICD_LIMITS_ROWS"
-                    )
+                n_held += len(accepted.time)
+                _check_held(n_held, limits)
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
         if closes <= reached:
@@ -241,7 +228,7 @@ def _cut_windows(
             yield from windows
             closes = min((rule.may_close(h.time, reached) for h in held), default=_FOREVER)
             n_held = sum(len(h.time) for h in held)
-        watermark = reached
+        watermark = reached  # after windows are closed, which end above the watermark before
     if not held or stop.is_set():
         return
     if on_open is None:
@@ -249,6 +236,14 @@ def _cut_windows(
     else:
         missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
         on_open(n_held, [s for s in missing if s not in quiet])
+
+
+def _check_held(n_rows: int, limits: Limits) -> None:
+    if n_rows > limits.rows:
+        raise LimitExceeded(
+            f"open windows hold more than {limits.rows:,} rows: choose shorter windows or less "
+            "lateness, or set STREAM_ICD_LIMITS_ROWS"
+        )
 
 
 def _accept(
@@ -320,21 +315,18 @@ def windowed_snapshots(
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
-    """Yield a snapshot for each window of `_cut_windows` that ends after the time `after`.
+    """Yield a snapshot for each window that holds a row, and ends after the time `after`.
+
+    A row may arrive so late behind the newest one of its stream as the settings say; a window waits
+    so long for each of `n_streams`, and for others from their first row on. At the end of the
+    arrivals, open windows are closed: nothing comes after the end of a file. If more rows may come,
+    as in a topic, give `on_open`: open windows then stay open, and only their number of rows is
+    reported. After `stop`, they are discarded as incomplete.
 
     Counts `small_windows`, which make no snapshot, and `earlier_windows`, which were already made.
+    Raises `LimitExceeded` if open windows hold more rows than `limits` allow.
     """
-
-    windows = _cut_windows(
-        arrivals,
-        settings.rule,
-        lateness=settings.lateness,
-        n_streams=n_streams,
-        on_late=on_late,
-        on_open=on_open,
-        limits=limits,
-        stop=stop,
-    )
+    windows = _cut_windows(arrivals, settings, n_streams, on_late, on_open, limits, stop)
 
     def snapshots() -> Iterator[tuple[Snapshot, None]]:
         for window, rows in windows:
