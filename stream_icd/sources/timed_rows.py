@@ -26,7 +26,6 @@ from stream_icd.sources.values import (
     TimeUnit,
     check_time_format,
     form_of_ids,
-    read_formatted_times,
     read_ids,
     read_numbers,
     read_times,
@@ -139,12 +138,11 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
         good[~readable] = False
 
     times = batch.rows[columns.time]
+    time, readable = read_times(times, columns.time_unit, columns.zone, columns.time_format)
     if columns.time_format is None:
-        time, readable = read_times(times, columns.time_unit, columns.zone)
         forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
         why = f"not a time: neither {forms}; for another form, such as 12/31/2026, --time-format"
     else:
-        time, readable = read_formatted_times(times, columns.time_format, columns.zone)
         why = f"not a time of the form {columns.time_format!r} (--time-format)"
     check(columns.time, readable, lambda _: why)
     for name, column in columns.ids.items():

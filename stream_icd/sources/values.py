@@ -256,20 +256,25 @@ def _float(text: object) -> float | None:
     return None
 
 
-def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids, Mask]:
+def read_times(
+    column: pa.ChunkedArray, unit: TimeUnit, zone: str, form: str | None = None
+) -> tuple[Ids, Mask]:
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
         column: text of ISO 8601, of BigQuery (2026-01-31 13:05:00 UTC) or of mails (RFC 2822),
             timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
+        form: of text and numbers, as `datetime.strptime` takes it; None: the forms above.
 
     Numbers such as 20260131 are no good times where most are: they mean a day, not a count.
     """
     times = _with_dates(column)
     if pa.types.is_timestamp(times.type):
-        micros = _of_timestamps(times, zone)
-    elif is_text(times.type):
+        return _in_calendar(_of_timestamps(times, zone))
+    if form is not None:
+        return _in_calendar(_of_form(times, form, zone))
+    if is_text(times.type):
         micros = _of_text(times, unit, zone)
     else:
         try:
@@ -280,22 +285,6 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
             micros = pa.nulls(len(times), pa.int64())
     read, good = _in_calendar(micros)
     return read, good & ~_days_in(times)
-
-
-def read_formatted_times(column: pa.ChunkedArray, form: str, zone: str) -> tuple[Ids, Mask]:
-    """Return event times as `read_times`, of text or numbers in a form of `datetime.strptime`.
-
-    Timestamps and dates need no form, and are read as they are.
-    """
-    times = _with_dates(column)
-    if pa.types.is_timestamp(times.type):
-        return _in_calendar(_of_timestamps(times, zone))
-    if pa.types.is_floating(times.type):
-        times = _whole(times)
-    if not is_id_type(times.type):
-        times = pa.nulls(len(times), pa.string())
-    times = times.cast(pa.string())
-    return _in_calendar(_of_each(times, partial(_formatted, form), zone))
 
 
 def check_time_format(form: str) -> None:
@@ -357,6 +346,14 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
         except pa.ArrowInvalid:
             continue
     return _of_each(text, partial(_one_time, unit=unit), zone)
+
+
+def _of_form(times: pa.Array, form: str, zone: str) -> pa.Array:
+    if pa.types.is_floating(times.type):
+        times = _whole(times)
+    if not is_id_type(times.type):
+        times = pa.nulls(len(times), pa.string())
+    return _of_each(times.cast(pa.string()), partial(_formatted, form), zone)
 
 
 def _with_zone(text: pa.Array) -> pa.Array:

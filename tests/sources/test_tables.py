@@ -29,7 +29,7 @@ from stream_icd.core.snapshot import MOST_NODE_BYTES
 from stream_icd.sources import tables
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.values import IdKind, read_formatted_times, read_numbers, read_times
+from stream_icd.sources.values import IdKind, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -499,7 +499,7 @@ def test_times_of_another_form_are_read_by_it(
     form: str, given: list[object], expected: str
 ) -> None:
     Columns("t", {"src": "src"}, time_format=form)
-    times, good = read_formatted_times(pa.chunked_array([pa.array(given)]), form, "UTC")
+    times, good = read_times(pa.chunked_array([pa.array(given)]), "s", "UTC", form)
     assert good.all()
     at = datetime.fromisoformat(expected).replace(tzinfo=UTC).timestamp() * 1e6
     assert times.tolist() == [at] * len(given)
@@ -508,7 +508,7 @@ def test_times_of_another_form_are_read_by_it(
 @pytest.mark.parametrize("given", ["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None])
 def test_times_of_another_form_than_said_are_bad(given: str | None) -> None:
     column = pa.chunked_array([pa.array([given], pa.string())])
-    assert not read_formatted_times(column, "%m/%d/%Y %I:%M %p", "UTC")[1].any()
+    assert not read_times(column, "s", "UTC", "%m/%d/%Y %I:%M %p")[1].any()
 
 
 @pytest.mark.parametrize(
