@@ -127,46 +127,39 @@ def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
     assert snapshot.weights.tolist() == [2, 1]
 
 
-PANDAS = {
-    "g.csv": "src,dst\n1,2.0\n2,3.0\n5,",
-    "other.csv": "src,dst\n1.0,2\n2.0,3\n5.0,",
+WHOLE = {
+    "half.csv": "src,dst\n1,2.0\n2,3.0\n5,",
+    "all.csv": "src,dst\n1.0,2\n2.0,3\n5.0,",
     "g.graphml": "<graphml><graph><node id='5.0'/><edge source='1.0' target='2.0'/>"
     "<edge source='2' target='3.0'/></graph></graphml>",
+    "pandas.txt": "1.0,2.0\n2.0,3.0\n3.0,5.0\n",
+    "numpy.txt": "1.0e+00 2.0e+00 1e-1\n2.0e+00 5.0e+00 1\n3.0e+00 5.0e+00 1\n",
+    "g.parquet": "",
 }
 
 
-def test_integers_that_pandas_made_floats_beside_a_missing_one_are_ids(tmp_path: Path) -> None:
-    for name, text in PANDAS.items():
-        (tmp_path / name).write_text(text)
-    pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / "g.parquet")
-    found, bad = read(tmp_path)
-    graphs = [(snapshot.nodes.to_pylist(), snapshot.n_edges) for snapshot in found]
-    assert (graphs, bad) == ([([1, 2, 3, 5], 2)] * 4, [])
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_that_pandas_and_numpy_write_as_floats_are_ids(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(WHOLE[name])
+    if name == "g.parquet":
+        pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / name)
+    (snapshot,), bad = read(tmp_path)
+    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3, 5], [])
 
 
-def test_whole_numbers_without_a_header_are_ids(tmp_path: Path) -> None:
-    """As pandas and NumPy save an array of edges."""
-    (tmp_path / "pandas.txt").write_text("1.0,2.0\n2.0,3.0\n")
-    (tmp_path / "numpy.txt").write_text("1.0e+00 2.0e+00 1e-1\n2.0e+00 3.0e+00 1\n")
-    found, bad = read(tmp_path)
-    assert ([snapshot.nodes.to_pylist() for snapshot in found], bad) == ([[1, 2, 3]] * 2, [])
-
-
-def test_versions_beside_names_keep_their_zero(tmp_path: Path) -> None:
+def test_versions_keep_their_zero_and_ids_that_a_float_does_not_hold_are_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "2026-01-01.csv").write_text("src,dst\napp,1.0\nlib,2.0\n")
     (tmp_path / "2026-01-02.csv").write_text("src,dst\napp,1.0\nlib,1.1\n")
     first, second = read(tmp_path)[0]
     assert first.nodes.to_pylist() == ["1.0", "2.0", "app", "lib"]
     assert second.nodes.to_pylist() == ["1.0", "1.1", "app", "lib"]
-
-
-def test_an_id_that_a_float_does_not_hold_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text(f"src,dst\n1,2.0\n2,{2**53}.0\n")
-    pq.write_table(pa.table({"src": [1, 2], "dst": [2.0, 2.0**53]}), tmp_path / "g.parquet")
-    found, bad = read(tmp_path)
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [[1, 2]] * 2
-    assert all("a decimal number of at least 2^53" in one for one in bad)
-    assert len(bad) == 2
+    (tmp_path / "2026-01-01.csv").write_text(f"src,dst\n1,2.0\n2,{2**53}.0\n")
+    (tmp_path / "2026-01-02.csv").unlink()
+    (snapshot,), (bad,) = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == [1, 2]
+    assert "a decimal number of at least 2^53" in bad
 
 
 DAYS = {
