@@ -14,17 +14,16 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.child_process import start_child
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.publish import read_last_snapshot, read_sent_before
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.wire.snapshots import decode_snapshot
+from tests.producers.sent import sent
 from tests.run_here import Done, run_here
 from tests.sources.test_changes import add, edges, reference, remove
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.streams import held, publish
+from tests.testbed.streams import publish
 
 T0 = 1_600_000_020
 
@@ -58,11 +57,6 @@ def row(op: str, minute: float, src: str, dst: str, **more: object) -> dict[str,
 def produce(broker: Broker, topic: str, *options: str) -> Done:
     where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
     return run_here("produce", "changes", *where, "--until", "end", *options)
-
-
-def sent(broker: Broker, graph: str) -> list[Snapshot]:
-    records = [record for record in held(broker, SNAPSHOTS) if record.key == graph.encode()]
-    return [decode_snapshot(one.key, one.value, one.headers) for one in records]
 
 
 FIRST = [

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -23,13 +24,14 @@ from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import partition_by_id
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import LABELS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import UNORDERED, decode_snapshot, encode_snapshot
+from stream_icd.wire.snapshots import UNORDERED, encode_snapshot
+from tests.producers.sent import decoded
+from tests.producers.sent import records as records_in
 from tests.run_here import run_here
 from tests.testbed import brokers
 
@@ -137,11 +139,7 @@ def produce(memory: brokers.Broker, topic_name: str, monkeypatch: pytest.MonkeyP
 def records(memory: brokers.Broker, topic_name: str) -> Callable[..., list[Record]]:
     """`records(topic)`: what this test's graph has there now."""
 
-    def read(topic: str = SNAPSHOTS) -> list[Record]:
-        with open_reader(memory.settings(), topic, until="end") as found:
-            return [record for record in found if record.key == topic_name.encode()]
-
-    return read
+    return partial(records_in, memory, topic_name)
 
 
 def bytes_of(records: list[Record]) -> list[tuple[object, ...]]:
@@ -149,7 +147,7 @@ def bytes_of(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 def ids_of(records: list[Record]) -> list[str]:
-    return [decode_snapshot(r.key, r.value, r.headers).id for r in records]
+    return [decoded(record).id for record in records]
 
 
 def summary(said: str) -> dict[str, object]:
@@ -196,13 +194,13 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
     assert sorted(bytes_of(same)) == sorted(bytes_of(sent[:4]))
     assert len({record.partition for record in sent}) == 1
     for record in spread:
-        snapshot = decode_snapshot(record.key, record.value, record.headers)
+        snapshot = decoded(record)
         assert record.partition == partition_by_id(snapshot, 6)
 
 
 def assert_valid(sent: list[Record], labels: list[Record]) -> None:
     """Snapshots in the order of their windows, each with another id; labels of their nodes."""
-    snapshots = [decode_snapshot(r.key, r.value, r.headers) for r in sent]
+    snapshots = [decoded(record) for record in sent]
     assert len({snapshot.id for snapshot in snapshots}) == len(sent)
     ends = [snapshot.window.end for snapshot in snapshots]
     assert ends == sorted(ends)

@@ -21,16 +21,16 @@ from stream_icd.commands.programs import windowed
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
-from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.kafka.messages.publish import SentBefore, publish_source, read_sent_before
 from stream_icd.kafka.port import ExistingTopic
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import create_topics
 from stream_icd.sources.source import RawRows
 from stream_icd.sources.windows import Quiet
-from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.producers.sent import sent
 from tests.run_here import Done, run_here
 from tests.testbed import brokers
 from tests.testbed.streams import publish
@@ -58,15 +58,6 @@ def send(broker: brokers.Broker, topic: str, events: Sequence[tuple[int, int, in
 def produce(broker: brokers.Broker, topic: str, *options: str) -> Done:
     where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
     return run_here("produce", "events", *where, *options)
-
-
-def sent(broker: brokers.Broker, graph: str) -> list[Snapshot]:
-    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
-        return [
-            decode_snapshot(record.key, record.value, record.headers)
-            for record in records
-            if record.key == graph.encode()
-        ]
 
 
 def read(
