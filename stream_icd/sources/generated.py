@@ -112,8 +112,9 @@ def drifting_lfr(
     if change is not None:
         source += f"&change={at}&mixing={later.mixing:g}"
         source += f"&sizes={later.min_community}-{later.max_community}"
-        after = _SECOND_LAW + seed, n_snapshots - before, later
-        stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
+        more = n_snapshots - before
+        after = generate_drifting_lfr(_SECOND_LAW + seed, more, later, churn, event_rate)
+        stream = chain(stream, after)
     graphs = (planted for planted, _ in stream)
     return Source(n_snapshots, planted_snapshots(graphs, graph, source))
 

@@ -195,14 +195,23 @@ def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, Ids]:
 
 
 def _events(columns: _Columns) -> Iterator[CommunityEvent]:
-    starts = range(
-        0, len(columns["event"]), _BATCH_ROWS
-    )  # all at once would take half as much more
+    # All rows at once would take half as much memory more.
+    starts = range(0, len(columns["event"]), _BATCH_ROWS)
     batches = (
         [columns[name].slice(at, _BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
-    for kind, community, label, size, before, overlap, parents, children, away, *rest in rows:
-        told: Kind = _TOLD_AS_BORN if kind == "born" and away else kind
-        both = tuple(parents), tuple(children)
-        yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
+    for kind, community, label, size, before, overlap, parents, children, away, bits, name in rows:
+        yield CommunityEvent(
+            kind=_TOLD_AS_BORN if kind == "born" and away else kind,
+            community=community,
+            label=label,
+            size=size,
+            size_before=before,
+            overlap=overlap,
+            parents=tuple(parents),
+            children=tuple(children),
+            away=away,
+            bits=bits,
+            name=name,
+        )
