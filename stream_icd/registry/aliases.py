@@ -48,21 +48,13 @@ class Aliases:
 
 
 def current(registry: Store) -> Aliases | None:
-    """The aliases in force; None if nothing was promoted yet.
-
-    Raises:
-        RegistryDamaged: the newest generation cannot be read.
-    """
+    """The aliases in force, None if nothing was promoted yet; raises `RegistryDamaged`."""
     numbers = _generations(registry)
     return _read(registry, numbers[-1]) if numbers else None
 
 
 def history(registry: Store, since: int = 0) -> list[Aliases]:
-    """The generations after this one, the oldest first.
-
-    Raises:
-        RegistryDamaged: one of them cannot be read.
-    """
+    """The generations after this one, the oldest first; raises `RegistryDamaged`."""
     return [_read(registry, number) for number in _generations(registry) if number > since]
 
 
@@ -76,12 +68,7 @@ def champions(registry: Store) -> Iterator[Aliases]:
 
 
 def champion(registry: Store) -> Aliases:
-    """The aliases in force.
-
-    Raises:
-        ModelNotFound: nothing was promoted yet.
-        RegistryDamaged: as `current`.
-    """
+    """The aliases in force; raises as `current`, and `ModelNotFound` if there are none yet."""
     aliases = current(registry)
     if aliases is None:
         raise ModelNotFound(
@@ -96,16 +83,9 @@ def promote(
 ) -> Aliases:
     """Make a version the champion, once it has been loaded; the one so far becomes `previous`.
 
-    If the version is the champion already, nothing changes.
-
-    Args:
-        seen: the aliases that this decision is based on (`current`). If others are in force by
-            now, nothing is changed.
-
-    Raises:
-        ChampionChanged: another promotion or rollback came first.
-        ModelError: the version does not exist or cannot be loaded.
-        StoreUnwritable, StoreUnreachable: see `Store`; the old champion stays.
+    If the version is the champion already, nothing changes. `seen`: the aliases that this decision
+    is based on (`current`). Raises `ChampionChanged` if others are in force by now; `ModelError` if
+    the version cannot be loaded; `StoreError`. The old champion stays then.
     """
     open_version(registry, version)
     if seen is not None and seen.champion == version:

@@ -29,10 +29,8 @@ def to_json(entry: object, format_: int) -> pa.Buffer:
 def read_json(store: Store, path: str, kind: type[_Entry], format_: int) -> _Entry:
     """Read an entry; fields that this version does not know are ignored.
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        RegistryDamaged: it is not such an entry, a number is not finite, a time has no zone or is
-            outside the years 1 to 9999, or the format is later than `format_`.
+    Raises `FileNotFoundError`; `RegistryDamaged` if it is not such an entry, a number is not
+    finite, a time has no zone or is outside the years 1 to 9999, or the format is a later one.
     """
     place, size = f"{store.place}/{path}", store.size(path)
     if size > _MOST_BYTES:

@@ -122,15 +122,11 @@ def read_model(store: Store) -> VersionedModel:
     """Read and check the model in a folder.
 
     Neither torch is imported nor code from the files run. Weights that a seed makes are made and
-    checked when the encoder is used (`Model.weights`).
+    checked when the encoder is used (`Model.weights`). Sizes are checked before anything is read.
 
-    Raises:
-        ModelNotFound: no such folder, or a folder without a recipe.
-        ModelForeign: the recipe is not one of ours.
-        ModelTooNew: written by a later version of this library.
-        ModelDamaged: truncated, altered, a value out of its range, or weights that do not fit the
-            recipe. Sizes are checked before anything is read.
-        StoreUnreachable: nobody answers there; try again.
+    Raises `ModelNotFound` if there is no recipe; `ModelForeign` if it is not one of ours;
+    `ModelTooNew` if a later version wrote it; `ModelDamaged` if a file is truncated or altered, a
+    value is out of its range, or weights do not fit the recipe; `StoreUnreachable`.
     """
     values, recipe, bp, how, version = _read_head(store)
     if values["format"] == _STORED:

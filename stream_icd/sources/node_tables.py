@@ -52,11 +52,8 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
 
     `snapshot` or `window_start` names the window: without either, the labels hold in each window.
     `graph` is optional. Nodes and labels are compared as text: `7` in a CSV file is node 7.
-
-    Raises:
-        SourceNotFound: `path` does not exist.
-        BadSettings: columns are missing, or the format is unknown.
-        BadRow: a value is missing or cannot be read, or a node of a window has two labels.
+    Raises `SourceNotFound`; `BadSettings` if columns are missing, or the format is unknown;
+    `BadRow` if a value is missing or cannot be read, or a node of a window has two labels.
     """
     columns = columns_of(path)
     label = next((name for name in _LABELS if name in columns), _LABELS[0])
@@ -240,10 +237,8 @@ def read_nodes(path: str | Path) -> frozenset[str]:
     """Return the ids in a file, as text: `.txt` has one a line; CSV, JSON lines and Parquet have
     the column `node`.
 
-    Raises:
-        SourceNotFound: there is no such file.
-        BadSettings: it has no column `node`, no id, or is of an unknown format.
-        BadRow: a row cannot be read.
+    Raises `SourceNotFound`; `BadSettings` if it has no column `node`, no id, or is of an unknown
+    format; `BadRow` if a row cannot be read.
     """
     path = Path(path)
     if not path.is_file():

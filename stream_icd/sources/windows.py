@@ -349,10 +349,8 @@ class LateRows:
 
     Each line records where its row was read (`at`), so that a row read again after a restart is
     not written twice. A line that a crash cut off is removed. The log names the file once.
-
-    Raises:
-        BadSettings: the file cannot be read, has other content, or is in no folder.
-        StoreUnwritable: such as a full disk; no part of a line stays.
+    Raises `BadSettings` if the file cannot be read, has other content, or is in no folder;
+    `StoreUnwritable`, such as for a full disk: no part of a line stays.
     """
 
     def __init__(self, path: Path, count: Count) -> None:

@@ -138,12 +138,9 @@ class Store:
 
         Of several writers at once, exactly one gets True: by a hard link on a local disk, by a
         conditional PUT (`If-None-Match: *`) on S3. A writer whose connection broke may get False
-        though its own file was written: compare the content if that matters.
-
-        Raises:
-            BadSettings: this kind of store has no such operation.
-            MissingExtra: S3 needs boto3, since `pyarrow.fs` has no conditional PUT.
-            StoreUnwritable: as `put`.
+        though its own file was written: compare the content if that matters. Raises as `put`;
+        `BadSettings` if this kind of store has no such operation; `MissingExtra` without boto3,
+        which S3 needs, since `pyarrow.fs` has no conditional PUT.
         """
         with self._writing(path):
             if isinstance(self.filesystem, fs.LocalFileSystem):

@@ -116,11 +116,9 @@ def fetch(
     """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
     If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
-    Returns the file, or the folder if the data are several files.
-
-    Raises:
-        SourceNotFound: the server cannot be reached; the message says how to download manually.
-        BadSettings: a file is damaged, or cannot be written.
+    Returns the file, or the folder if the data are several files. Raises `SourceNotFound` if the
+    server cannot be reached, which says how to download manually; `BadSettings` if a file is
+    damaged, or cannot be written.
     """
     target = folder / data.name
     try:
