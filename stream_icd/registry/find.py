@@ -13,7 +13,7 @@ from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, no_version, versions
 
 
-def models_folder() -> Path:
+def _models_folder() -> Path:
     """The folder of the shipped models: in the installed package, or next to it in a checkout."""
     package = Path(str(files("stream_icd")))
     installed = package / "models"
@@ -22,7 +22,7 @@ def models_folder() -> Path:
 
 def shipped_models() -> dict[str, Store]:
     """The folder of each shipped model, by name."""
-    return models_in(open_store(str(models_folder())))
+    return models_in(open_store(str(_models_folder())))
 
 
 def folder_of(name: str) -> Store:

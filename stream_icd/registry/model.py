@@ -58,7 +58,7 @@ RECIPE_FILE = "recipe.toml"
 LINEAGE_FILE = "lineage.json"
 LINEAGE_FORMAT = 1
 ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
-UNSAID = "not said"
+_UNSAID = "not said"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,9 +256,9 @@ class About:
     It says which graphs the model is for, what it learned from, and how good it is on which graphs.
     """
 
-    purpose: str = UNSAID
-    learned_on: str = UNSAID
-    figures: str = UNSAID
+    purpose: str = _UNSAID
+    learned_on: str = _UNSAID
+    figures: str = _UNSAID
 
     def to_toml(self) -> bytes:
         """The content of `about.toml`."""

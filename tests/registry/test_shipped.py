@@ -12,7 +12,7 @@ from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.core.store.store import Store
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.registry.find import models_folder, open_model, shipped_models
+from stream_icd.registry.find import folder_of, open_model, shipped_models
 from stream_icd.registry.model import models_in, read_model, save_model
 from stream_icd.streaming.detection.detect import detect
 
@@ -28,7 +28,7 @@ def test_a_wrong_name_lists_the_right_ones() -> None:
 def test_models_that_differ_anywhere_differ_in_version(tmp_path: Path) -> None:
     original = open_model("lfr").version
     copy = tmp_path / "renamed"  # where a model lies changes no version
-    shutil.copytree(models_folder() / "lfr", copy)
+    shutil.copytree(folder_of("lfr").root, copy)
     assert open_model(copy).version == open_model(str(copy)).version == original
     with (copy / "recipe.toml").open("ab") as recipe:
         recipe.write(b"\n")
@@ -53,7 +53,7 @@ def test_a_model_comes_back_from_any_store(store: Store) -> None:
 
 @pytest.mark.parametrize("name", shipped_models())
 def test_every_shipped_model_opens_is_small_and_has_a_card(name: str) -> None:
-    folder = models_folder() / name
+    folder = Path(folder_of(name).root)
     assert open_model(name).model.recipe.name
     assert sum(file.stat().st_size for file in folder.iterdir()) <= MOST_BYTES
     card = (folder / "card.md").read_text()
