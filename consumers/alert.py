@@ -86,7 +86,7 @@ class Alert(WorkerOptions):
         from stream_icd.methods.tracking.alerts import Alerting
         from stream_icd.methods.tracking.followed import names_in_events
         from stream_icd.methods.tracking.rules import parse_rule
-        from stream_icd.sources.node_lists import read_nodes
+        from stream_icd.sources.node_tables import read_nodes
         from stream_icd.streaming.workers.alert import names_by
 
         if not self.rule:

@@ -49,8 +49,7 @@ class Changes(ReadingProducer):
         "clock.",
     )
     anew: bool = option(
-        False,
-        "Begin with the changes that the topic still holds, although earlier ones are gone.",
+        False, "Begin with the changes that the topic still holds, although earlier ones are gone."
     )
     time: str = option("t", "Field of the time of a change: ISO 8601, or a number.")
     time_unit: Literal["s", "ms", "us", "ns"] = option("s", "Unit of numeric times since 1970 UTC.")

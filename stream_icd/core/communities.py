@@ -24,7 +24,7 @@ MOST_IDS = 10**15 - 1
 """Stable ids are below it, and the first unused one is it at most: 15 digits, as all whole numbers
 of the contract have at most (docs/wire.md)."""
 
-MOST_BITS = 1e100
+_MOST_BITS = 1e100
 """Bits of nodes that moved are below: those of an event are a sum of them, which must be finite."""
 
 EvidenceStrength = Literal["none", "weak", "strong"]
@@ -193,14 +193,14 @@ def revision_of(
     known: digest of the communities of nodes that were known; empty without any.
     levels: whether the result has levels.
     """
-    given = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
+    text = f"content {content}\nk {k_given or 0}\nseed {seed}\n"
     if memory != "none":
-        given += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
+        text += f"{memory}\n" if horizon == "auto" else f"{memory}\nhorizon {horizon}\n"
     if known:
-        given += f"known {known}\n"
+        text += f"known {known}\n"
     if levels:
-        given += "levels\n"
-    return hashlib.sha256(given.encode()).hexdigest()[:12]
+        text += "levels\n"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
@@ -294,8 +294,12 @@ def _check_moved(communities: Communities) -> None:
             f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
         )
     before, now = moved.T
-    if before.min(initial=0) < -1 or now.min(initial=0) < 0 or not (np.abs(bits) < MOST_BITS).all():
-        raise _refused(communities, f"moved needs ids from 0, and bits between ±{MOST_BITS}")
+    if (
+        before.min(initial=0) < -1
+        or now.min(initial=0) < 0
+        or not (np.abs(bits) < _MOST_BITS).all()
+    ):
+        raise _refused(communities, f"moved needs ids from 0, and bits between ±{_MOST_BITS}")
 
 
 def _check_probabilities(communities: Communities) -> None:

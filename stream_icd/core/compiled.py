@@ -29,42 +29,42 @@ from numba.core.caching import FunctionCache
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-LOG = logging.getLogger(__name__)
-PACKAGE = __name__.partition(".")[0]
+_LOG = logging.getLogger(__name__)
+_PACKAGE = __name__.partition(".")[0]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Result = TypeVar("Result")
-Item = TypeVar("Item", bound=np.generic)
+_Result = TypeVar("_Result")
+_Item = TypeVar("_Item", bound=np.generic)
 
 LARGE = 50_000
 """Nodes of a graph from which on more than one thread is used."""
 
-WORTH_A_THREAD = 100_000
+_WORTH_A_THREAD = 100_000
 """Entries of an adjacency that a thread must have to do: fewer take no longer than its start."""
 
 FAR = 10_000
 """Nodes of a graph from which on `prefetch` pays; the arrays of smaller ones stay in the caches."""
 
-_FOR_READING, _KEPT_CLOSE, DATA = 0, 3, 1
+_FOR_READING, _KEPT_CLOSE, _DATA = 0, 3, 1
 """What the instruction asks for (LLVM language reference, `llvm.prefetch`)."""
 
 
-class SaysThatItCompiles(event.Listener):
+class _SaysThatItCompiles(event.Listener):
     """Logs it once in a process: nothing else is seen for half a minute."""
 
     said = False
 
     def on_start(self, compiling: Any) -> None:
         module = getattr(compiling.data["dispatcher"].py_func, "__module__", None) or ""
-        if not self.said and module.partition(".")[0] == PACKAGE:
+        if not self.said and module.partition(".")[0] == _PACKAGE:
             self.said = True
-            LOG.info("compiling, which takes half a minute at the first start on a machine")
+            _LOG.info("compiling, which takes half a minute at the first start on a machine")
 
     def on_end(self, compiling: Any) -> None:
         pass
 
 
-event.register("numba:compile", SaysThatItCompiles())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _SaysThatItCompiles())  # type: ignore[no-untyped-call]
 
 
 class _SparedCache(FunctionCache):
@@ -79,7 +79,7 @@ class _SparedCache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception as error:  # of a damaged file, pickle raises nearly anything
-            LOG.warning(
+            _LOG.warning(
                 "what was compiled cannot be read, and is compiled anew: %s: %r",
                 self.cache_path,
                 error,
@@ -94,7 +94,7 @@ class _SparedCache(FunctionCache):
         except OSError as error:
             if not _SparedCache.said:
                 _SparedCache.said = True
-                LOG.warning(
+                _LOG.warning(
                     "what is compiled cannot be kept, so each process compiles for itself: "
                     "%s: %s; NUMBA_CACHE_DIR names another folder",
                     self.cache_path,
@@ -175,8 +175,8 @@ def keep_threads(threads: int) -> Iterator[None]:
 
 
 def in_parts(
-    work: Callable[[int, int], Result], n_items: int, weights: Callable[[], NDArray[Any]]
-) -> list[Result]:
+    work: Callable[[int, int], _Result], n_items: int, weights: Callable[[], NDArray[Any]]
+) -> list[_Result]:
     """Return `work(start, end)` of consecutive ranges of 0..n_items with about equal weights.
 
     weights: makes the entries of each item, (n_items,); called only if there are several threads.
@@ -184,14 +184,14 @@ def in_parts(
     n_parts = n_threads()
     if n_parts > 1:
         ends = np.cumsum(weights())
-        n_parts = min(n_parts, int(ends[-1]) // WORTH_A_THREAD) if n_items else 1
+        n_parts = min(n_parts, int(ends[-1]) // _WORTH_A_THREAD) if n_items else 1
     if n_parts <= 1:
         return [work(0, n_items)]
     inner = np.searchsorted(ends, ends[-1] * np.arange(1, n_parts) / n_parts)
     return in_threads(work, [0, *inner.tolist(), n_items])
 
 
-def in_threads(work: Callable[[int, int], Result], bounds: Sequence[int]) -> list[Result]:
+def in_threads(work: Callable[[int, int], _Result], bounds: Sequence[int]) -> list[_Result]:
     """Return `work(start, end)` between each two bounds, in their order.
 
     The calling thread works too: no other is waited for that has not begun.
@@ -214,7 +214,7 @@ def in_threads(work: Callable[[int, int], Result], bounds: Sequence[int]) -> lis
     return results
 
 
-def joined(parts: Sequence[NDArray[Item]]) -> NDArray[Item]:
+def joined(parts: Sequence[NDArray[_Item]]) -> NDArray[_Item]:
     """`np.concatenate`, each part copied by a thread."""
     bounds = [0, *accumulate(len(part) for part in parts)]
     whole = np.empty(bounds[-1], parts[0].dtype)
@@ -271,7 +271,7 @@ def _ask(_typing: Any, array: Any, _index: Any) -> Any:
         place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         instruction = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        flags = [ir.Constant(number, flag) for flag in (_FOR_READING, _KEPT_CLOSE, DATA)]
+        flags = [ir.Constant(number, flag) for flag in (_FOR_READING, _KEPT_CLOSE, _DATA)]
         builder.call(instruction, [place, *flags])
         return context.get_dummy_value()
 

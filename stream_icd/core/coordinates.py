@@ -78,10 +78,10 @@ def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:
     Raises `BadSnapshot` if it is none, or has another length.
     """
     try:
-        given = np.asarray(values)
-        if given.dtype.kind in "cmM":  # numpy takes the real part, or the number of microseconds
-            raise TypeError(f"it has type {given.dtype}")
-        column = np.asarray(given, np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind in "cmM":  # numpy takes the real part, or the number of microseconds
+            raise TypeError(f"it has type {array.dtype}")
+        column = np.asarray(array, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
     if column.shape != (n_rows,):

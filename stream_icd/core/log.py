@@ -59,13 +59,13 @@ def configure_logging(*, json: bool | None = None) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     if level != "DEBUG":
-        handler.addFilter(SeldomFromClient())
+        handler.addFilter(_SeldomFromClient())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     # The Kafka client logs every connection at INFO, and every byte at DEBUG.
     logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
-class SeldomFromClient(logging.Filter):
+class _SeldomFromClient(logging.Filter):
     """Passes a kind of line of the Kafka client once a minute, and says how many it left out.
 
     While a broker is away, the client logs several lines a second; all about connections are of one
@@ -85,8 +85,8 @@ class SeldomFromClient(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith("kafka."):
             return True
-        said = record.getMessage()
-        is_of_connection = any(part in said for part in self.of_connections)
+        line = record.getMessage()
+        is_of_connection = any(part in line for part in self.of_connections)
         kind = "connection" if is_of_connection else str(record.msg)
         now = self._now()
         if now - self._last.get(kind, -self.every_s) < self.every_s:
@@ -95,7 +95,7 @@ class SeldomFromClient(logging.Filter):
         self._last[kind] = now
         more = self._left_out.pop(kind, 0)
         record.exc_info = record.exc_text = None
-        record.msg, record.args = said + (f" (and {more} such lines before)" if more else ""), ()
+        record.msg, record.args = line + (f" (and {more} such lines before)" if more else ""), ()
         return True
 
 

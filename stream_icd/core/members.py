@@ -95,18 +95,18 @@ def changes_by(
     """
     ids, at = window.ids_of_nodes, places(window.nodes, before.nodes)
     assert ids is not None  # the caller asks for windows with stable ids only
-    known = at >= 0
+    was_there = at >= 0
     own = window.probabilities
     own = np.full(len(ids), np.nan, np.float32) if own is None else own
     if len(before.nodes):
-        stays = known & (before.community_ids[at] == ids)
-        said = np.where(known, before.probabilities[at], np.float32(np.nan))
+        stays = was_there & (before.community_ids[at] == ids)
+        published = np.where(was_there, before.probabilities[at], np.float32(np.nan))
         start = np.where(stays, before.since[at], microseconds(window.window.start - EPOCH))
     else:
-        stays, said = known, np.full(len(ids), np.nan, np.float32)
+        stays, published = was_there, np.full(len(ids), np.nan, np.float32)
         start = np.full(len(ids), microseconds(window.window.start - EPOCH))
     # In hundredths, as they are published: a difference of just `least` counts, whatever its bits.
-    differs = (np.abs(own - said) >= least - 1e-6) | (np.isnan(own) != np.isnan(said))
+    differs = (np.abs(own - published) >= least - 1e-6) | (np.isnan(own) != np.isnan(published))
     renamed = [one for one in set(ids.tolist()) if names.get(one) != before.names.get(one)]
     changed = ~stays | differs | np.isin(ids, renamed)
     after = Members(
@@ -114,7 +114,7 @@ def changes_by(
         nodes=window.nodes,
         community_ids=ids,
         since=start,
-        probabilities=np.where(changed, own, said),
+        probabilities=np.where(changed, own, published),
         names={one: name for one, name in names.items() if name is not None},
     )
     gone = places(before.nodes, window.nodes) < 0

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-MOST_TEXT = (1 << 31) - 1
+_MOST_TEXT = (1 << 31) - 1
 """Bytes of text in an array of type `string`; longer ones are `large_string`."""
 
-WIDE = pa.int64(), pa.string()
+_WIDE = pa.int64(), pa.string()
 """The types of nearly all ids."""
 
 _FEW_FOR_EACH = 16
@@ -77,11 +77,11 @@ def widened(ids: pa.Array) -> pa.Array:
 def wide_type(*columns: pa.Array | pa.ChunkedArray) -> pa.DataType:
     """Return the one type of ids of their kind, for columns of one type; ids may be null."""
     kind = columns[0].type
-    if kind in WIDE:
+    if kind in _WIDE:
         return kind
     if is_text(kind):
         most = sum(map(_text_bytes, columns))
-        return pa.large_string() if most > MOST_TEXT else pa.string()
+        return pa.large_string() if most > _MOST_TEXT else pa.string()
     if not pa.types.is_integer(kind):
         return kind
     if kind == pa.uint64():

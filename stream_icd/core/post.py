@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-MOST_ANSWER = 1 << 20
+_MOST_ANSWER = 1 << 20
 """Bytes of an answer that are read."""
 
 
@@ -27,5 +27,5 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) ->
     """
     request = Request(url, body, dict(headers), method="POST")
     with _OPENER.open(request, timeout=timeout_s) as answer:
-        content: bytes = answer.read(MOST_ANSWER)
+        content: bytes = answer.read(_MOST_ANSWER)
     return content

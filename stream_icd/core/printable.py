@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHORT = 120
-SHOWN = 10
+_SHORT = 120
+_SHOWN = 10
 """How many names a message lists."""
 
 _FORMULA = r"^([=+\-@＝＋－＠])"
 """First characters of a cell that spreadsheets treat as a formula (OWASP, *CSV Injection*); some of
 them take the full-width ones for the others."""
 
-CONTROL = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+_CONTROL = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 """Characters that end a line, command a terminal, or change the direction of what follows. OWASP's
 list has three of them, too: a tab, CR or LF before a formula."""
 
@@ -67,7 +67,7 @@ def end_without_reader() -> NoReturn:
     raise SystemExit(0)
 
 
-def shortened(text: str | bytes, most: int = SHORT) -> str:
+def shortened(text: str | bytes, most: int = _SHORT) -> str:
     """Return at most `most` characters of a text, or of bytes in UTF-8; `…` if some are missing.
 
     >>> shortened("as733"), shortened(b"x" * 1_000_000, 5)
@@ -109,8 +109,8 @@ def listed(names: Sequence[str]) -> str:
     >>> listed([str(number) for number in range(1_011)])
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 1,001 more'
     """
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(map(printable, names[:SHOWN])) + more
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
 def shown(content: bytes | None) -> str:
@@ -178,10 +178,10 @@ def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pc.any(pc.match_substring_regex(texts, CONTROL)).as_py():
+    if not pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
         return texts
     escaped = [
-        text and re.sub(CONTROL, lambda match: ascii(match[0])[1:-1], text)
+        text and re.sub(_CONTROL, lambda match: ascii(match[0])[1:-1], text)
         for text in texts.to_pylist()
     ]
     return pa.chunked_array([pa.array(escaped, texts.type)])

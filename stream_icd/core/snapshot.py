@@ -31,7 +31,7 @@ MOST_NODE_BYTES = 4096
 """Maximum size of a node's id: that of the longest path of a file; URLs are shorter in practice.
 Millions of equal bytes compress to a few, so limits on messages do not bound what an id takes."""
 
-SHORT = 1 << 16
+_SHORT = 1 << 16
 """Length of a range of ids for which a table takes no longer than hashing, however few ids."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-150, 1e150
@@ -360,7 +360,7 @@ def _span(ends: tuple[pa.Array, pa.Array]) -> range | None:
     if not columns:
         return None
     first, last = min(int(ids.min()) for ids in columns), max(int(ids.max()) for ids in columns)
-    is_short = last - first < 4 * sum(map(len, ends)) + SHORT
+    is_short = last - first < 4 * sum(map(len, ends)) + _SHORT
     return range(first, last + 1) if is_short and last < (1 << 63) - 1 else None
 
 

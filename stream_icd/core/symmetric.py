@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Floats
 from stream_icd.core.compiled import compiled
 
-Index = TypeVar("Index", bound=np.integer)
+_Index = TypeVar("_Index", bound=np.integer)
 
 
 def symmetric(
@@ -32,8 +32,8 @@ def symmetric(
 
 @compiled()
 def both_ways(
-    row: NDArray[Index], column: NDArray[Index], weights: NDArray[np.floating], n_nodes: int
-) -> tuple[Floats, NDArray[Index], NDArray[Index]]:
+    row: NDArray[_Index], column: NDArray[_Index], weights: NDArray[np.floating], n_nodes: int
+) -> tuple[Floats, NDArray[_Index], NDArray[_Index]]:
     """The matrix of `symmetric` in CSR form: weights, columns and where rows begin.
 
     row, column: of one type, that of the result; columns are places of 0..n_nodes-1.

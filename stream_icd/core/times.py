@@ -13,8 +13,8 @@ from threading import TIMEOUT_MAX
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, Window
 
-SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 LONGEST = datetime.max - datetime.min
 """No two times are farther apart. The sum of some such durations fits 64 bits of microseconds."""
 
@@ -55,10 +55,10 @@ def parse_duration(text: str) -> timedelta:
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
     """
-    parts = PART.findall(text)
+    parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise BadSettings(f"{text!r} is not a duration: write 90s, 1h30m or 3d (ms, s, m, h, d, w)")
-    seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if seconds > LONGEST.total_seconds():
         raise BadSettings(f"the duration {text!r:.80} is too long: the limit is {LONGEST.days}d")
     return timedelta(seconds=seconds)
@@ -98,10 +98,10 @@ def window_at(start: int, end: int) -> Window:
         ) from error
 
 
-def iso_duration(span: timedelta) -> str:
+def _iso_duration(span: timedelta) -> str:
     """Return the duration in ISO 8601, in its largest whole unit.
 
-    >>> iso_duration(timedelta(days=3)), iso_duration(timedelta(minutes=90))
+    >>> _iso_duration(timedelta(days=3)), _iso_duration(timedelta(minutes=90))
     ('P3D', 'PT90M')
     """
     if span.microseconds:
@@ -129,7 +129,7 @@ def snapshot_id(graph: str, window: Window) -> str:
     >>> snapshot_id("taxi", Window(start, start + timedelta(hours=1)))
     'taxi/2008-02-02T08:00:00Z/PT1H'
     """
-    return f"{graph}/{rfc3339(window.start)}/{iso_duration(window.end - window.start)}"
+    return f"{graph}/{rfc3339(window.start)}/{_iso_duration(window.end - window.start)}"
 
 
 WindowOf = Callable[[datetime], Window]
@@ -199,7 +199,7 @@ def parse_window(text: str) -> WindowOf:
 AHEAD = timedelta(days=31)
 """How far ahead of the clock a window may end: allows for windows of a month and wrong clocks."""
 
-MOST_MISSED = 10**9
+_MOST_MISSED = 10**9
 """Upper limit of the count, for tiny windows far apart (a microsecond, a century later)."""
 
 
@@ -218,10 +218,10 @@ class Gap:
 
 
 def missed_windows(earlier: Window, later: Window) -> int:
-    """Return how many windows as long as `later` fit between, rounded; at most `MOST_MISSED`."""
+    """Return how many windows as long as `later` fit between, rounded; at most `_MOST_MISSED`."""
     length = later.end - later.start
     between = later.start - earlier.end
-    return min(MOST_MISSED, max(0, round(between / length))) if length else 0
+    return min(_MOST_MISSED, max(0, round(between / length))) if length else 0
 
 
 def too_far_ahead(window: Window, now: datetime, ahead: timedelta = AHEAD) -> bool:

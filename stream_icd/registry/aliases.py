@@ -23,13 +23,13 @@ from stream_icd.core.store.store import Store
 from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.registry.versions import open_version
 
-FOLDER = "aliases"
-FORMAT = 1
+_FOLDER = "aliases"
+_FORMAT = 1
 _FILE = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.json")
 """As `_path` writes it: one file a number, in ASCII digits."""
 
 CHAMPION, PREVIOUS = "champion", "previous"
-Change = Literal["promoted", "rolled back"]
+_Change = Literal["promoted", "rolled back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Aliases:
     generation: int  # from 1 on
     champion: str
     previous: str | None  # the version that a rollback returns to
-    change: Change
+    change: _Change
     reason: str
     by: str  # the program that made the change
     at: datetime
@@ -48,21 +48,13 @@ class Aliases:
 
 
 def current(registry: Store) -> Aliases | None:
-    """The aliases in force; None if nothing was promoted yet.
-
-    Raises:
-        RegistryDamaged: the newest generation cannot be read.
-    """
+    """The aliases in force, None if nothing was promoted yet; raises `RegistryDamaged`."""
     numbers = _generations(registry)
     return _read(registry, numbers[-1]) if numbers else None
 
 
 def history(registry: Store, since: int = 0) -> list[Aliases]:
-    """The generations after this one, the oldest first.
-
-    Raises:
-        RegistryDamaged: one of them cannot be read.
-    """
+    """The generations after this one, the oldest first; raises `RegistryDamaged`."""
     return [_read(registry, number) for number in _generations(registry) if number > since]
 
 
@@ -76,12 +68,7 @@ def champions(registry: Store) -> Iterator[Aliases]:
 
 
 def champion(registry: Store) -> Aliases:
-    """The aliases in force.
-
-    Raises:
-        ModelNotFound: nothing was promoted yet.
-        RegistryDamaged: as `current`.
-    """
+    """The aliases in force; raises as `current`, and `ModelNotFound` if there are none yet."""
     aliases = current(registry)
     if aliases is None:
         raise ModelNotFound(
@@ -96,16 +83,9 @@ def promote(
 ) -> Aliases:
     """Make a version the champion, once it has been loaded; the one so far becomes `previous`.
 
-    If the version is the champion already, nothing changes.
-
-    Args:
-        seen: the aliases that this decision is based on (`current`). If others are in force by
-            now, nothing is changed.
-
-    Raises:
-        ChampionChanged: another promotion or rollback came first.
-        ModelError: the version does not exist or cannot be loaded.
-        StoreUnwritable, StoreUnreachable: see `Store`; the old champion stays.
+    If the version is the champion already, nothing changes. `seen`: the aliases that this decision
+    is based on (`current`). Raises `ChampionChanged` if others are in force by now; `ModelError` if
+    the version cannot be loaded; `StoreError`. The old champion stays then.
     """
     open_version(registry, version)
     if seen is not None and seen.champion == version:
@@ -142,7 +122,7 @@ def _set(registry: Store, wanted: Aliases) -> Aliases:
     path, before = _path(wanted.generation), wanted.generation - 1
     if before and not registry.exists(_path(before)):  # it was deleted, or all is gone
         raise _changed(registry, champion(registry))
-    if registry.create(path, to_json(wanted, FORMAT)):
+    if registry.create(path, to_json(wanted, _FORMAT)):
         return wanted
     aliases = _read(registry, wanted.generation)
     if aliases.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
@@ -158,14 +138,14 @@ def _changed(registry: Store, now: Aliases) -> ChampionChanged:
 
 
 def _generations(registry: Store) -> list[int]:
-    names = (path.rpartition("/")[2] for path in registry.files(FOLDER))
+    names = (path.rpartition("/")[2] for path in registry.files(_FOLDER))
     return sorted(int(match[1]) for name in names if (match := _FILE.fullmatch(name)))
 
 
 def _read(registry: Store, generation: int) -> Aliases:
     path = _path(generation)
     try:
-        aliases = read_json(registry, path, Aliases, FORMAT)
+        aliases = read_json(registry, path, Aliases, _FORMAT)
     except FileNotFoundError as error:
         raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
     if aliases.generation != generation:
@@ -179,7 +159,7 @@ def _read(registry: Store, generation: int) -> Aliases:
 
 
 def _path(generation: int) -> str:
-    return f"{FOLDER}/{generation:08}.json"
+    return f"{_FOLDER}/{generation:08}.json"
 
 
 def _id() -> str:

@@ -60,7 +60,7 @@ def refusal(
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 def announce(settings: KafkaSettings, announcement: Announcement, topic: str = MODELS) -> None:
@@ -79,7 +79,7 @@ def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Anno
             try:
                 announcement = decode_announcement(record.key, record.value, record.headers)
             except BadInput as error:
-                LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+                _LOG.warning("skipped %s: %s", record.place, printable(str(error)))
                 continue
             if (announcement.registry, announcement.id) not in seen:
                 seen.add((announcement.registry, announcement.id))

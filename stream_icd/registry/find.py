@@ -13,7 +13,7 @@ from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, no_version, versions
 
 
-def models_folder() -> Path:
+def _models_folder() -> Path:
     """The folder of the shipped models: in the installed package, or next to it in a checkout."""
     package = Path(str(files("stream_icd")))
     installed = package / "models"
@@ -22,15 +22,13 @@ def models_folder() -> Path:
 
 def shipped_models() -> dict[str, Store]:
     """The folder of each shipped model, by name."""
-    return models_in(open_store(str(models_folder())))
+    return models_in(open_store(str(_models_folder())))
 
 
 def folder_of(name: str) -> Store:
     """The folder of a shipped model by name, or of any model by path or URI.
 
-    Raises:
-        ModelNotFound: neither a shipped model nor a folder; the message lists the shipped ones.
-        BadSettings, StoreUnreachable: as `open_store`.
+    Raises `ModelNotFound`, which lists the shipped ones; else as `open_store`.
     """
     shipped = shipped_models()
     if name in shipped:
@@ -47,9 +45,7 @@ def folder_of(name: str) -> Store:
 def open_model(name: str | os.PathLike[str]) -> VersionedModel:
     """Load a model by the name of a shipped one, or by its folder: a path, or a URI.
 
-    Raises:
-        ModelDamaged, ModelForeign, ModelTooNew: the files cannot be used.
-        ModelNotFound, BadSettings, StoreUnreachable: as `folder_of`.
+    Raises as `folder_of` and `read_model`.
     """
     return read_model(folder_of(os.fspath(name)))
 
@@ -57,14 +53,9 @@ def open_model(name: str | os.PathLike[str]) -> VersionedModel:
 def find_model(name: str, registry: Store | None = None) -> Store:
     """The folder of a model.
 
-    Args:
-        name: `champion`, `previous` or a version of the registry; a shipped model, a path or a
-            URI; else a name that has one version in the registry.
-
-    Raises:
-        ModelNotFound: nothing has that name.
-        BadSettings: an alias without a registry, or `previous` without a previous champion.
-        RegistryDamaged: the registry cannot be read.
+    The name is `champion`, `previous` or a version of the registry; a shipped model, a path or a
+    URI; else a name that has one version in the registry. Raises `ModelNotFound`; `BadSettings` if
+    it is an alias and there is no registry; `RegistryDamaged`.
     """
     if name in (CHAMPION, PREVIOUS):
         if registry is None:
@@ -86,9 +77,7 @@ def find_model(name: str, registry: Store | None = None) -> Store:
 def find_version(registry: Store, text: str) -> str:
     """The version that a text means: a version, an alias, or a name that has one version.
 
-    Raises:
-        ModelNotFound: none, or several; the message lists them.
-        RegistryDamaged: the registry cannot be read.
+    Raises `ModelNotFound` if there are none or several, which the message lists.
     """
     if text in (CHAMPION, PREVIOUS):
         aliases = champion(registry)

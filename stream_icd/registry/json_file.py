@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from stream_icd.core.errors import RegistryDamaged, StreamIcdError
 from stream_icd.core.store.store import Store
 
-Entry = TypeVar("Entry")
+_Entry = TypeVar("_Entry")
 
-MOST_BYTES = 2**24
+_MOST_BYTES = 2**24
 """A retrainer remembers a score for each of `settings.MOST_LOOKED_AT` windows: 3 MB, as a rule."""
 
 
@@ -26,17 +26,15 @@ def to_json(entry: object, format_: int) -> pa.Buffer:
     return pa.py_buffer(json.dumps({"format": format_, **values}, indent=2).encode() + b"\n")
 
 
-def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry:
+def read_json(store: Store, path: str, kind: type[_Entry], format_: int) -> _Entry:
     """Read an entry; fields that this version does not know are ignored.
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        RegistryDamaged: it is not such an entry, a number is not finite, a time has no zone or is
-            outside the years 1 to 9999, or the format is later than `format_`.
+    Raises `FileNotFoundError`; `RegistryDamaged` if it is not such an entry, a number is not
+    finite, a time has no zone or is outside the years 1 to 9999, or the format is a later one.
     """
     place, size = f"{store.place}/{path}", store.size(path)
-    if size > MOST_BYTES:
-        raise RegistryDamaged(f"{place} has {size} bytes; at most {MOST_BYTES} are read")
+    if size > _MOST_BYTES:
+        raise RegistryDamaged(f"{place} has {size} bytes; at most {_MOST_BYTES} are read")
     content = store.read(path, size)
     try:
         values = json.loads(content or b"", parse_float=_finite, parse_constant=_finite)
@@ -46,7 +44,7 @@ def read_json(store: Store, path: str, kind: type[Entry], format_: int) -> Entry
                 f"{place} has format {found} and this version reads up to {format_}; upgrade "
                 "stream-icd"
             )
-        entry: Entry = _with_utc(TypeAdapter(kind).validate_python(values, strict=False))
+        entry: _Entry = _with_utc(TypeAdapter(kind).validate_python(values, strict=False))
         return entry
     except StreamIcdError:
         raise

@@ -39,7 +39,7 @@ from stream_icd.methods.icd.recipe import Recipe, recipe_values
 from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
-_STORED, _SEEDED, SHORT = 1, 2, 3
+_STORED, _SEEDED, _SHORT = 1, 2, 3
 """Versions of the layout on disk: weights in a file; from the recipe's seed; the same, and the
 recipe leaves out defaults. A reader rejects later versions."""
 
@@ -58,7 +58,7 @@ RECIPE_FILE = "recipe.toml"
 LINEAGE_FILE = "lineage.json"
 LINEAGE_FORMAT = 1
 ABOUT_FILE, CARD_FILE = "about.toml", "card.md"
-UNSAID = "not said"
+_UNSAID = "not said"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,22 +67,16 @@ class VersionedModel:
 
     version: str  # see `version_of`
     model: Model
-    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `proved_on`
+    proved_on: frozenset[str] = frozenset()  # graphs that it is known to fit; see `_proved_on`
 
 
 def save_model(
     model: Model, folder: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None
 ) -> None:
-    """Write a model to a folder, a path or a URI.
+    """Write a model to a folder, a path or a URI, and other files `beside` it, by name.
 
     The recipe is written last and holds the weights' SHA-256: without it, a folder is no model yet.
-
-    Args:
-        beside: other files of the folder, by name.
-
-    Raises:
-        BadSettings: the folder holds a model already; a model never changes once written.
-        StoreUnwritable: such as a full disk.
+    Raises `BadSettings` if the folder holds a model already: a model never changes once written.
     """
     target = open_store(os.fspath(folder))
     if target.exists(RECIPE_FILE):
@@ -103,7 +97,7 @@ def pack(model: Model) -> PackedModel:
     """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
     if can_be_made_again(model.recipe, model.weights):
-        layout = SHORT if model.recipe.discriminator_widths is None else _SEEDED
+        layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
         head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
     else:
         weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
@@ -128,15 +122,11 @@ def read_model(store: Store) -> VersionedModel:
     """Read and check the model in a folder.
 
     Neither torch is imported nor code from the files run. Weights that a seed makes are made and
-    checked when the encoder is used (`Model.weights`).
+    checked when the encoder is used (`Model.weights`). Sizes are checked before anything is read.
 
-    Raises:
-        ModelNotFound: no such folder, or a folder without a recipe.
-        ModelForeign: the recipe is not one of ours.
-        ModelTooNew: written by a later version of this library.
-        ModelDamaged: truncated, altered, a value out of its range, or weights that do not fit the
-            recipe. Sizes are checked before anything is read.
-        StoreUnreachable: nobody answers there; try again.
+    Raises `ModelNotFound` if there is no recipe; `ModelForeign` if it is not one of ours;
+    `ModelTooNew` if a later version wrote it; `ModelDamaged` if a file is truncated or altered, a
+    value is out of its range, or weights do not fit the recipe; `StoreUnreachable`.
     """
     values, recipe, bp, how, version = _read_head(store)
     if values["format"] == _STORED:
@@ -149,7 +139,7 @@ def read_model(store: Store) -> VersionedModel:
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
             'must be "seed"'
         )
-    return VersionedModel(version, model, proved_on(store))
+    return VersionedModel(version, model, _proved_on(store))
 
 
 def version_of(store: Store) -> str:
@@ -221,17 +211,17 @@ def _read_head(store: Store) -> _Head:
     if type(layout) is not int or not {"sha256", "recipe", "bp"} <= values.keys():
         raise ModelForeign(f"{path} is not a model of stream_icd: no format, sha256, recipe")
     if layout < _STORED:
-        raise ModelDamaged(f"{path} has format {layout}; formats are {_STORED} to {SHORT}")
-    if layout > SHORT:
+        raise ModelDamaged(f"{path} has format {layout}; formats are {_STORED} to {_SHORT}")
+    if layout > _SHORT:
         raise ModelTooNew(
-            f"{path} has format {layout} and this version reads up to {SHORT}; upgrade stream-icd"
+            f"{path} has format {layout} and this version reads up to {_SHORT}; upgrade stream-icd"
         )
     if not (isinstance(values["sha256"], str) and _SHA256.fullmatch(values["sha256"])):
         raise ModelDamaged(f"{path}: sha256 is {values['sha256']!r:.80}, not 64 hexadecimal digits")
     method = values.get("method", "bp")
     if method not in get_args(Method):
-        known = " or ".join(get_args(Method))
-        raise ModelDamaged(f"{path}: method is {method!r:.80}, not {known}")
+        methods = " or ".join(get_args(Method))
+        raise ModelDamaged(f"{path}: method is {method!r:.80}, not {methods}")
     leads = values.get("leads", False)
     if not isinstance(leads, bool):
         raise ModelDamaged(f"{path}: leads is {leads!r:.80}, not true or false")
@@ -246,11 +236,8 @@ def _read_head(store: Store) -> _Head:
 
 
 def _check_values(path: str, values: Mapping[str, Any]) -> None:
-    """Raise `ModelDamaged` for tables too deep, or integers too long.
-
-    More than `_MOST_DEPTH` are inside one another, as dotted keys may be, or an integer has more
-    than the 64 bits of TOML's, and may be too long to be shown.
-    """
+    """Raise `ModelDamaged` if tables are too deep, as dotted keys may be, or an integer is longer
+    than the 64 bits of TOML's: it may be too long to be shown."""
     level: list[Any] = [values]
     for _ in range(_MOST_DEPTH):
         inside = (one.values() if isinstance(one, dict) else one for one in level)
@@ -269,9 +256,9 @@ class About:
     It says which graphs the model is for, what it learned from, and how good it is on which graphs.
     """
 
-    purpose: str = UNSAID
-    learned_on: str = UNSAID
-    figures: str = UNSAID
+    purpose: str = _UNSAID
+    learned_on: str = _UNSAID
+    figures: str = _UNSAID
 
     def to_toml(self) -> bytes:
         """The content of `about.toml`."""
@@ -279,11 +266,7 @@ class About:
 
 
 def read_about(store: Store) -> About:
-    """Read the description from a model's folder; empty if there is none.
-
-    Raises:
-        ModelDamaged: the file is not TOML, holds something else, or is too large.
-    """
+    """Read the description from a model's folder, empty if there is none; raises `ModelDamaged`."""
     if not store.exists(ABOUT_FILE):
         return About()
     text = _read_text(store, ABOUT_FILE)
@@ -298,11 +281,7 @@ def read_about(store: Store) -> About:
 
 
 def read_card(store: Store) -> str:
-    """The model card in a folder, as Markdown.
-
-    Raises:
-        ModelDamaged: there is no card, or it is too large or not UTF-8.
-    """
+    """The model card in a folder, as Markdown; raises `ModelDamaged`, also if there is none."""
     return _read_text(store, CARD_FILE)
 
 
@@ -331,9 +310,9 @@ def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
     content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected_hash:
-        raise ModelDamaged(f"{path} has SHA-256 {found}; its recipe says {expected_hash}")
+    digest_found = hashlib.sha256(content).hexdigest()
+    if digest_found != expected_hash:
+        raise ModelDamaged(f"{path} has SHA-256 {digest_found}; its recipe says {expected_hash}")
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -359,11 +338,7 @@ def _weight(
 
 
 def lineage_in(folder: Store) -> Lineage:
-    """The lineage of the model in a folder.
-
-    Raises:
-        RegistryDamaged: there is none, or it cannot be read.
-    """
+    """The lineage of the model in a folder; raises `RegistryDamaged`, also if there is none."""
     try:
         return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
     except FileNotFoundError as error:
@@ -373,7 +348,7 @@ def lineage_in(folder: Store) -> Lineage:
         ) from error
 
 
-def proved_on(folder: Store) -> frozenset[str]:
+def _proved_on(folder: Store) -> frozenset[str]:
     """The graphs that a model learned from before a gate promoted it.
 
     These need no further check whether the model fits them. A lineage that is missing or damaged

@@ -17,10 +17,7 @@ class RegistrySettings(Settings):
     """Where the model registry is, and how often a detector looks there.
 
     Set with `STREAM_ICD_REGISTRY` and `STREAM_ICD_REGISTRY_CHECK_S`, or in the `[models]` table of
-    the TOML file.
-
-    Raises:
-        BadSettings: a value or the TOML file is wrong.
+    the TOML file. Raises `BadSettings` if a value or the file is wrong.
 
     >>> RegistrySettings(registry="s3://bucket/models").registry
     's3://bucket/models'

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stream_icd.core.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.printable import shortened
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.version import __version__
 from stream_icd.registry.json_file import to_json
 from stream_icd.registry.model import (
@@ -43,21 +43,20 @@ _VERSIONS = "versions"
 _MOST_NAME_BYTES = 255
 """What file systems take as the name of a folder."""
 _VERSION = re.compile(r".+@[0-9a-f]{8}", re.DOTALL)
-MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
+_MODEL_FILES = (WEIGHTS_FILE, ABOUT_FILE, CARD_FILE, RECIPE_FILE)
 """The files of a model, in the order of writing."""
 
 
 def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     """Add a version; return whether it is new. One that is there and whole stays as it is.
 
-    Raises:
-        StoreUnwritable: such as a full disk; no version is visible.
+    Raises `StoreUnwritable`, such as for a full disk; no version is visible then.
     """
     folder = version_folder(registry, model.version)
     if _is_whole(folder, model.version):
         return False
     folder.put(LINEAGE_FILE, to_json(lineage, LINEAGE_FORMAT))
-    for name in sorted(model.files, key=MODEL_FILES.index):
+    for name in sorted(model.files, key=_MODEL_FILES.index):
         folder.put(name, pa.py_buffer(model.files[name]))
     return True
 
@@ -66,10 +65,7 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
     """Add the model in a folder, and return its version.
 
     What it learned from is kept, if it comes from a registry: the gate must not judge it on that.
-
-    Raises:
-        RegistryDamaged: the folder's lineage cannot be read.
-        ModelError, StoreError: as `read_model` and `publish`.
+    Raises `RegistryDamaged` if its lineage cannot be read; else as `read_model` and `publish`.
     """
     model = pack_folder(folder)
     data = lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
@@ -80,10 +76,27 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
 def pack_folder(folder: Store) -> PackedModel:
     """The model in a folder, with its description and card; all are checked, as they are read."""
     version = _readable(folder)
-    return PackedModel(version, files_in(folder, MODEL_FILES))
+    return PackedModel(version, _files_in(folder, _MODEL_FILES))
 
 
-def files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
+def export_folder(folder: Store, target: str) -> str:
+    """Copy a model and its lineage, byte for byte, to a new folder; return the folder's place.
+
+    Raises `BadSettings` if the target is a file, or holds more than a copy that was cut short.
+    """
+    place = open_store(target)
+    read_model(folder)  # nothing is copied of a model that cannot be used
+    files = _files_in(folder, (LINEAGE_FILE, *_MODEL_FILES))
+    held = {name: files.get(name, b"") for name in place.files()}  # as by a copy that was cut short
+    others = any(place.read(name, len(content)) != content for name, content in held.items())
+    if others or RECIPE_FILE in held:  # which is written last
+        raise BadSettings(f"{place.place} is not empty: export to a new folder")
+    for name, content in files.items():
+        place.put(name, pa.py_buffer(content))
+    return place.place
+
+
+def _files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
     """Those of the named files that the folder holds, by name; empty ones are left out."""
     sizes = {name: size for name in names if (size := folder.size(name))}
     return {name: folder.read(name, size) or b"" for name, size in sizes.items()}
@@ -108,9 +121,7 @@ def versions(registry: Store) -> list[str]:
 def version_folder(registry: Store, version: str) -> Store:
     """The folder of a version, which need not exist.
 
-    Raises:
-        ModelNotFound: the text is not a version.
-        BadSettings: its name is too long for a folder.
+    Raises `ModelNotFound` if the text is not a version; `BadSettings` if it is too long.
     """
     if not _VERSION.fullmatch(version):
         raise ModelNotFound(f"{version!r} is not a version: NAME@ and 8 hexadecimal digits")
@@ -137,10 +148,7 @@ def _version_of_folder(name: str) -> str | None:
 def existing_folder(registry: Store, version: str) -> Store:
     """The folder of a version, whose recipe is that of its name; weights are not read.
 
-    Raises:
-        ModelNotFound: the registry has no such version; the message lists those it has.
-        ModelDamaged: the folder holds another recipe.
-        ModelError, StoreUnreachable: as `version_of`.
+    Raises `ModelNotFound`, which lists the versions; `ModelDamaged` if it holds another recipe.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
         raise no_version(registry, version)
@@ -152,9 +160,9 @@ def existing_folder(registry: Store, version: str) -> Store:
 
 def no_version(registry: Store, text: str) -> ModelNotFound:
     """The error about a version that the registry does not have; it lists those it has."""
-    known = ", ".join(versions(registry)) or "none"
+    there = ", ".join(versions(registry)) or "none"
     return ModelNotFound(
-        f"no version {text!r} in {registry.place}; it has: {known} (stream-icd models import adds "
+        f"no version {text!r} in {registry.place}; it has: {there} (stream-icd models import adds "
         "one)"
     )
 

@@ -24,16 +24,9 @@ import pyarrow as pa
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import id_array
-from stream_icd.core.snapshot import (
-    EPOCH,
-    LEAST_WEIGHT,
-    MOST_WEIGHT,
-    Snapshot,
-    snapshot_from_pairs,
-)
+from stream_icd.core.snapshot import EPOCH, LEAST_WEIGHT, MOST_WEIGHT, Snapshot, snapshot_from_pairs
 from stream_icd.core.times import microseconds, snapshot_id, time_at, window_at
-from stream_icd.sources.source import Count, OnBadRow, count_nothing
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.source import Count, OnBadRow, RawRows, count_nothing
 from stream_icd.sources.values import (
     IdForm,
     KindBefore,
@@ -50,8 +43,8 @@ from stream_icd.sources.windows import NEVER, Quiet
 Id = int | str
 Op = Literal["add", "remove"]
 _OPS = ("add", "remove")
-SOURCE = "urn:stream_icd:changes"
-MOST_WINDOWS = 100_000
+_SOURCE = "urn:stream_icd:changes"
+_MOST_WINDOWS = 100_000
 """Windows without a change that are sent in a row, at most: a wrong time may be decades away."""
 MOST_STREAMS = 48
 """Places of so many streams fit the source of a snapshot, of at most 1024 bytes."""
@@ -148,10 +141,10 @@ class StandingGraph:
         )
 
     def _join(self, src: Id, dst: Id, weight: float) -> None:
-        one, other = (self._neighbours.setdefault(node, {}) for node in (src, dst))
+        of_src, of_dst = (self._neighbours.setdefault(node, {}) for node in (src, dst))
         if src != dst:
-            self.n_edges += dst not in one
-            one[dst] = other[src] = weight
+            self.n_edges += dst not in of_src
+            of_src[dst] = of_dst[src] = weight
 
     def _part(self, src: Id, dst: Id) -> None:
         if dst in self._neighbours.get(src, {}):
@@ -159,27 +152,27 @@ class StandingGraph:
             self.n_edges -= 1
 
 
-def source_of(topic: str, places: Mapping[int, int]) -> str:
+def _source_of(topic: str, places: Mapping[int, int]) -> str:
     """Return the source of a snapshot: the topic, and the next place of each stream.
 
-    >>> source_of("edges", {0: 12, 1: 7})
+    >>> _source_of("edges", {0: 12, 1: 7})
     'urn:stream_icd:changes?topic=edges&next=0@12,1@7'
     """
     after = ",".join(f"{stream}@{place}" for stream, place in sorted(places.items()))
-    return f"{SOURCE}?topic={quote(topic)}&next={after}"
+    return f"{_SOURCE}?topic={quote(topic)}&next={after}"
 
 
-def places_in(source: str, topic: str) -> dict[int, int]:
-    """Return the places in the source of a snapshot (`source_of`).
+def _places_in(source: str, topic: str) -> dict[int, int]:
+    """Return the places in the source of a snapshot (`_source_of`).
 
     Raises `BadSettings` if it is not one of changes in this topic.
     """
     parts = urlsplit(source)
     said = parse_qs(parts.query)
-    named = said.get("topic", [""])[0]
-    if not source.startswith(f"{SOURCE}?") or named != topic:
+    other = said.get("topic", [""])[0]
+    if not source.startswith(f"{_SOURCE}?") or other != topic:
         raise BadSettings(
-            f"the last snapshot of the graph comes from {named or source}, not from changes in "
+            f"the last snapshot of the graph comes from {other or source}, not from changes in "
             f"{topic}: give this graph another --graph"
         )
     after = said.get("next", [""])[0]
@@ -251,9 +244,9 @@ class Standing:
 
     @classmethod
     def after(cls, snapshot: Snapshot, topic: str) -> Standing:
-        """Return where to continue after a snapshot; raises as `places_in`."""
+        """Return where to continue after a snapshot; raises as `_places_in`."""
         end = microseconds(snapshot.window.end - EPOCH)
-        return cls(StandingGraph.of(snapshot), places_in(snapshot.source, topic), end)
+        return cls(StandingGraph.of(snapshot), _places_in(snapshot.source, topic), end)
 
 
 @dataclass(slots=True)
@@ -287,7 +280,7 @@ class StandingWindows:
         """Yield the graph at the end of each window; at the end of the arrivals, those with changes
         that are over.
 
-        Raises `LimitExceeded` if more than `MOST_WINDOWS` lie between two changes.
+        Raises `LimitExceeded` if more than `_MOST_WINDOWS` lie between two changes.
         """
         quiet: frozenset[int] = frozenset()
         for arrived in arrivals:
@@ -341,7 +334,7 @@ class StandingWindows:
         if self.only_changed:
             self.count("unchanged_windows", n_windows - len(changed))
             return sorted(changed)
-        if n_windows - len(changed) > MOST_WINDOWS:
+        if n_windows - len(changed) > _MOST_WINDOWS:
             raise LimitExceeded(
                 f"there are {n_windows:,} windows of {self.every} from {time_at(begin)} to "
                 f"{time_at(end)}, and changes in {len(changed):,}: choose a longer --every, or "
@@ -358,7 +351,7 @@ class StandingWindows:
         if not self.isolated:
             standing.graph.drop_isolated()
         if standing.graph.n_edges:
-            source = source_of(self.topic, standing.places)
+            source = _source_of(self.topic, standing.places)
             yield standing.graph.snapshot(self.graph, start, end, source)
         else:
             self.count("empty_windows", 1)

@@ -27,20 +27,14 @@ from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
 from stream_icd.sources.compression import OPENERS, form_of
 from stream_icd.sources.edge_list import FORMS, is_edge_list, read_edge_list
-from stream_icd.sources.source import (
-    Count,
-    OnBadRow,
-    Source,
-    count_nothing,
-    stop_at_bad_row,
-)
+from stream_icd.sources.source import Count, OnBadRow, Source, count_nothing, stop_at_bad_row
 from stream_icd.sources.values import IdKind, KindBefore
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 _PICKLES = (".pickle", ".pkl", ".gpickle", ".p")
-UNFINISHED = (".tmp", ".part")
-KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
+_UNFINISHED = (".tmp", ".part")
+_KNOWN = f"Files are read that are named {', '.join(FORMS)}, also compressed ({', '.join(OPENERS)})"
 _DATE = re.compile(
     r"(?<!\d)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})"
     r"(?:[T_ -]?(\d{2})[:h-]?(\d{2})(?:[:m-]?(\d{2}))?)?(?!\d)"
@@ -67,21 +61,15 @@ def watch_edge_files(
 ) -> Source:
     """Read a snapshot from each file, in the order of their windows; its id is `graph/file name`.
 
-    Ignores names that begin with a dot. Folders and files of unknown format are logged, and counted
-    as `other_files`; so are names that end in `.tmp` or `.part` (files still being written), unless
-    the folder is watched. Windows are those of `windows_of`. Rows and files that cannot be read go
-    to `on_bad_row`, and so do files above the `limits` of a snapshot; `empty_files` are counted.
-    With `every_s`, looks again after so many seconds, and reads new and changed files once they are
-    unchanged between two looks.
+    Names that begin with a dot are ignored; other files that are not read are logged, and counted
+    as `other_files`. Files ending in `.tmp` or `.part`, which are still being written, are neither
+    if the folder is watched: with `every_s`, new and changed files are read once they are unchanged
+    between two looks. Files that cannot be read, or are above the `limits`, are bad rows, too;
+    `empty_files` are counted. With `auto`, ids keep the kind of those of the snapshot before.
 
-    If `id_kind` is `auto`, the ids of each file have the kind of those of the snapshot before. For
-    the first file, `kind_before` returns it.
-
-    Raises:
-        SourceNotFound: the folder does not exist, is an archive, or has no file to send and is not
-            watched.
-        StoreUnreachable: the folder cannot be read, or, while it is watched, is no longer there.
-        BadSettings: `folder` is not a folder, or `every_s` is not positive.
+    Raises `SourceNotFound` if the folder does not exist, is an archive, or has no file to send and
+    is not watched; `StoreUnreachable` if it cannot be read, or vanishes; `BadSettings` if it is no
+    folder, or `every_s` is not positive.
     """
     if not folder.exists():
         raise SourceNotFound(f"nothing at {folder}: create the folder and put edge lists there")
@@ -99,7 +87,7 @@ def watch_edge_files(
             f"from it with --data archive:path={folder}"
         )
     if not files:
-        raise SourceNotFound(f"{folder} holds no edge list: {KNOWN}")
+        raise SourceNotFound(f"{folder} holds no edge list: {_KNOWN}")
     return Source(len(files), _read_all(files, files, reading))
 
 
@@ -126,7 +114,7 @@ class _Reading:
         if new := [name for name in names if name not in self.left_out]:
             self.left_out.update(new)
             self.count("other_files", len(new))
-            LOG.warning("not sent: %s. %s", listed(new), KNOWN)
+            _LOG.warning("not sent: %s. %s", listed(new), _KNOWN)
 
     def warn_once(self, text: str, file: str, shown: str | Sequence[str] = ()) -> None:
         """Log a warning that begins with the name of a file, for the first such file only.
@@ -134,20 +122,22 @@ class _Reading:
         If `shown` has names, such as those of columns: for the first file with each of them.
         """
         names = () if isinstance(shown, str) else shown
-        said = {(text, name) for name in names} or {(text, "")}
-        if new := said - self.warned:
+        warnings = {(text, name) for name in names} or {(text, "")}
+        if new := warnings - self.warned:
             self.warned.update(new)
-            given = [printable(shown)] if isinstance(shown, str) else []
+            arguments = [printable(shown)] if isinstance(shown, str) else []
             if names:
-                given = [listed([name for name in names if (text, name) in new])]
-            LOG.warning(f"%s {text} (this is logged of one file only)", printable(file), *given)
+                arguments = [listed([name for name in names if (text, name) in new])]
+            _LOG.warning(
+                f"%s {text} (this is logged of one file only)", printable(file), *arguments
+            )
 
     def settle(self, file: str, found: str | None) -> str | None:
         """Return what names the nodes of all GraphML files: the first that is found in one."""
         if found is not None and not self.naming:
             self.naming.append(found)
             if found:
-                LOG.info(
+                _LOG.info(
                     "%s: the attribute %s names the nodes, in GraphML files after it, too",
                     printable(file),
                     printable(found),
@@ -177,7 +167,7 @@ def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> _Stamps:
     except OSError as error:  # such as a disk that is no longer mounted
         raise StoreUnreachable(f"cannot read the folder {folder}: {error.strerror}") from error
     for file in present:
-        if file.name.endswith(UNFINISHED):
+        if file.name.endswith(_UNFINISHED):
             left_out += [file.name] * unfinished
         elif is_edge_list(file) or form_of(file.name) in _PICKLES:
             with suppress(FileNotFoundError):  # deleted since the listing
@@ -203,7 +193,7 @@ def _read_all(
     files: Collection[Path], folder: _Stamps, reading: _Reading
 ) -> Iterator[tuple[Snapshot, None]]:
     changed = {file.name: modified_ns for file, (modified_ns, *_) in folder.items()}
-    windows = windows_of(changed, reading.window)
+    windows = _windows_of(changed, reading.window)
     ends = {file: windows[file.name].end for file in files}
     for undated in (file.name for file in files if _time_in(file.name) is None):
         reading.warn_once(
@@ -212,7 +202,7 @@ def _read_all(
             undated,
         )
     if n_shared := len(ends) - len(set(ends.values())):
-        LOG.warning(
+        _LOG.warning(
             "%d files share a window, and are late for a tracker: name their times", n_shared
         )
     for file in sorted(files, key=ends.__getitem__):
@@ -221,7 +211,7 @@ def _read_all(
         except BadRow:  # strict reading stops at a bad row
             raise
         except NoGoodRows:  # such as the mails of a day without any
-            LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
+            _LOG.warning("%s is empty: it makes no snapshot", printable(file.name))
             reading.count("empty_files", 1)
         except BadInput as error:
             reading.on_bad_row(BadRow(f"{file.name} makes no snapshot: {error}"))
@@ -259,14 +249,16 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
     return snapshot
 
 
-def windows_of(modified_ns: Mapping[str, int], window: WindowOf | None = None) -> dict[str, Window]:
+def _windows_of(
+    modified_ns: Mapping[str, int], window: WindowOf | None = None
+) -> dict[str, Window]:
     """Return the window of each file in a folder, by its name, given when each was changed.
 
     A window begins at the date or time in the name and ends at that of the next file
     (`windows_at`); the window of a single file is a day, or a moment if the name has a clock
     time. Without a time in the name, it is the moment when the file was changed. All UTC.
 
-    >>> windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
+    >>> _windows_of({"mails-2026-01-31.csv": 0})["mails-2026-01-31.csv"].end.isoformat()
     '2026-02-01T00:00:00+00:00'
     """
     named = {name: time for name in modified_ns if (time := _time_in(name)) is not None}

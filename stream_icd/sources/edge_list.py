@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
@@ -18,30 +16,31 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
-from stream_icd.sources.bounded import arrow_table, parquet_table, whole, within
+from stream_icd.sources.bounded import (
+    arrow_table,
+    parquet_schema,
+    parquet_table,
+    seekable,
+    whole,
+    within,
+)
 from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
-    A_LOOK,
     EXPECTED,
-    TIME,
-    all_match,
     edges_of,
     guess_about,
+    holds_times,
     refuse_other_content,
     shape_of,
 )
-from stream_icd.sources.matrix_market import is_matrix_market, read_matrix_market
-from stream_icd.sources.metis import may_be_metis, read_metis
-from stream_icd.sources.pajek import is_pajek, read_pajek
-from stream_icd.sources.parquet import parquet_schema, seekable
-from stream_icd.sources.source import OnBadRow, OnIgnored
+from stream_icd.sources.numbered_graphs import FORMATS, numbered_graph
+from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import (
     DAMAGED,
     LONGEST_LINE,
     TEXTS,
     TIMES,
-    RawRows,
     check_columns,
     end_columns,
     first_rows,
@@ -62,19 +61,18 @@ from stream_icd.sources.values import (
 )
 from stream_icd.wire.limits import Limits
 
-ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-_MATRIX_MARKET, METIS, _PAJEK = (".mtx",), (".graph", ".metis"), (".net", ".pajek")
-FORMS = (*TEXTS, ".parquet", *ARROW, ".graphml", *_MATRIX_MARKET, *METIS, *_PAJEK)
-HEADER = {"src", "dst", "source", "target", "weight"}
+_ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *FORMATS)
+_HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids in the first line of a text without a header."""
-LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
-SNAPSHOT = "snapshot"
-NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
-NOT_USED = "has columns that are not used: %s"
-MIXED = "has numbers and other ids in one column, so all its ids are text (--ids): one is %s"
-FORMAT = "is read as a graph in the format of %s, which its first line shows"
+_LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
+_SNAPSHOT = "snapshot"
+_NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
+_NOT_USED = "has columns that are not used: %s"
+_MIXED = "has numbers and other ids in one column, so all its ids are text (--ids): one is %s"
+_FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
-START = 1 << 16
+_START = 1 << 16
 """Number of characters that show the format of a text."""
 
 
@@ -96,12 +94,9 @@ def read_edge_list(
 
     An edge without `dst` declares the node `src`. All ids have one type: `id_kind`, or if it is
     `auto`, the graph's `kind_before`, or else the one that holds all ids of the file. Columns that
-    are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML.
-
-    Raises:
-        LimitExceeded: the file has more rows or bytes than a snapshot may have; no more was read.
-        NoGoodRows: the file is empty.
-        BadInput: the file as a whole cannot be read, holds events, or has only bad rows.
+    are not used go to `on_ignored`; `settle` decides what names the nodes of GraphML. Raises
+    `NoGoodRows` if the file is empty; `LimitExceeded` as soon as more was read than a snapshot may
+    have; `BadInput` if it cannot be read, holds events, or has only bad rows.
     """
     n_bad, first_bad = 0, ""
 
@@ -128,7 +123,7 @@ def read_edge_list(
             ends = {end: table[end] for end in ("src", "dst")}
             form = form_of_ids(ends, kind_before, untyped=batches[0].untyped)
             if form.odd is not None:
-                on_ignored(MIXED, form.odd)
+                on_ignored(_MIXED, form.odd)
         edges = [_checked(batch, form, note) for batch in batches]
     if any(map(len, edges)):
         return pa.concat_tables(edges)
@@ -141,7 +136,7 @@ def _raw(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits, settle: SettleNames
 ) -> Iterator[RawRows]:
     form = form_of(file.name)
-    if form in (*TEXTS, *_MATRIX_MARKET, *METIS, *_PAJEK):
+    if form in (*TEXTS, *FORMATS):
         yield from _raw_text(file, form, on_bad_row, on_ignored, limits)
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
@@ -179,50 +174,33 @@ def _raw_text(
     if not (start := _start(file)).strip():
         return
     refuse_other_content(start)
-    shown = None
-    if form in _MATRIX_MARKET or is_matrix_market(start):
-        shown = "Matrix Market"
-        with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-            yield read_matrix_market(BytesIO(whole(content, limits)), file.name, on_ignored)
-    elif form in _PAJEK or is_pajek(start):
-        shown = "Pajek"
-        yield read_pajek(_text(file, limits), file.name, on_bad_row, on_ignored)
-    elif form in METIS:
-        yield read_metis(_text(file, limits), file.name)
-    elif may_be_metis(start) and (graph := _metis(file, limits)) is not None:
-        shown = "METIS"
-        yield graph
-    else:
+
+    def content() -> bytes:
+        with file.open("rb") as packed, uncompressed(packed, file.name) as unpacked:
+            return whole(unpacked, limits)
+
+    graph = numbered_graph(form, start, content, file.name, on_bad_row, on_ignored)
+    if graph is None:
         yield from _raw_rows(file, on_bad_row, on_ignored, limits)
-    if shown is not None and form in TEXTS:
-        on_ignored(FORMAT, shown)
+        return
+    shown, rows = graph
+    yield rows
+    if form in TEXTS:
+        on_ignored(_FORMAT, shown)
 
 
 def _start(file: Path) -> str:
     """Return the first characters of a text, up to the end of a line."""
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         text = text_of(content)
-        return text.read(START) + text.readline(LONGEST_LINE)
-
-
-def _text(file: Path, limits: Limits) -> str:
-    """Return the whole text of a file that cannot be read in parts."""
-    with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-        return text_of(BytesIO(whole(content, limits))).read()
-
-
-def _metis(file: Path, limits: Limits) -> RawRows | None:
-    """Return the graph of a file that may be METIS; None if it is none."""
-    with suppress(BadInput):
-        return read_metis(_text(file, limits), file.name)
-    return None
+        return text.read(_START) + text.readline(LONGEST_LINE)
 
 
 def _raw_rows(
     file: Path, on_bad_row: OnBadRow, on_ignored: OnIgnored, limits: Limits
 ) -> Iterator[RawRows]:
     """Read rows with a header that names the ends; without one, use the first two columns."""
-    lines, delimiter = first_rows(file, A_LOOK)
+    lines, delimiter = first_rows(file, 20)
     if not lines:
         return
     fields, shape = lines[0], None
@@ -234,7 +212,7 @@ def _raw_rows(
     else:
         _refuse_labels(fields)
         index = fields[:1] == [""]  # which pandas writes without a name
-        if index or HEADER.intersection(field.lower() for field in fields):
+        if index or _HEADER.intersection(field.lower() for field in fields):
             raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
         shape = shape_of(lines)
         rows_below = read_rows(
@@ -260,10 +238,10 @@ def _raw_rows(
 def _say_unused(columns: Sequence[str], on_ignored: OnIgnored) -> None:
     """Say which columns are not used, and apart those that may be meant as weights."""
     names, time = _names(columns), _dividing_column(columns)
-    unused: dict[str, list[str]] = {NO_WEIGHT: [], NOT_USED: []}
+    unused: dict[str, list[str]] = {_NO_WEIGHT: [], _NOT_USED: []}
     for column in columns:
         if column not in names.values():
-            text = NOT_USED if "weight" in names or column == time else NO_WEIGHT
+            text = _NOT_USED if "weight" in names or column == time else _NO_WEIGHT
             unused[text].append(column or "one without a name")
     for text, some in unused.items():
         if some:
@@ -323,7 +301,7 @@ def _is_absent(column: pa.ChunkedArray) -> Mask:
 def _refuse_labels(columns: Sequence[str]) -> None:
     """Refuse a table whose column names show that it holds communities."""
     for column in columns:
-        if column.strip().lower() in LABELS:
+        if column.strip().lower() in _LABELS:
             raise BadInput(
                 f"column {column} says that this is a table of labels, not of edges; {EXPECTED}"
             )
@@ -332,7 +310,7 @@ def _refuse_labels(columns: Sequence[str]) -> None:
 def _dividing_column(columns: Sequence[str]) -> str | None:
     """Return the column that would divide an edge list into several graphs, if any."""
     lower = {column.lower(): column for column in reversed(columns)}
-    usual = (lower.get(name) for name in (*TIMES, "window_start", SNAPSHOT))
+    usual = (lower.get(name) for name in (*TIMES, "window_start", _SNAPSHOT))
     return next(filter(None, (time_column(columns), *usual)), None)
 
 
@@ -352,7 +330,7 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
 def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
     """Refuse pairs with different times, if a column without a name has the form of times."""
     for number, name in enumerate(rows.column_names[2:], start=3):
-        if all_match(rows[name], TIME):
+        if holds_times(rows[name]):
             columns = ",".join("t" if other == name else other for other in rows.column_names)
             _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
 
@@ -363,7 +341,7 @@ def _refuse_times(
     """Refuse different times, with the commands and their options that read a table as events."""
     if (n_different := len(times.unique())) < 2:
         return
-    if where.lower().endswith(SNAPSHOT):
+    if where.lower().endswith(_SNAPSHOT):
         raise BadInput(f"{where} names {n_different:,} graphs: write each to a file of its own")
     sent = "".join(f" --{name} {value}".removesuffix(" yes") for name, value in options.items())
     learned = "".join(f",{name}={value.replace(',', ';')}" for name, value in options.items())

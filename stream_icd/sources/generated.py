@@ -20,19 +20,19 @@ from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 from stream_icd.sources.source import Source
 
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-STEP = timedelta(minutes=1)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_STEP = timedelta(minutes=1)
 _SECOND_LAW = 2**32
 """Added to the seed after a change of the law: far from the seeds that people choose."""
 
-Shift = Literal["none", "sudden", "gradual"]
+_Shift = Literal["none", "sudden", "gradual"]
 """How a parameter of the generator changes over a stream."""
 
 
-def shifted(shift: Shift, n_steps: int, before: float, after: float) -> Iterator[float]:
+def _shifted(shift: _Shift, n_steps: int, before: float, after: float) -> Iterator[float]:
     """Yield a parameter's value at each step: constant, changed at the middle, or linear.
 
-    >>> list(shifted("gradual", 3, 0.2, 0.6))
+    >>> list(_shifted("gradual", 3, 0.2, 0.6))
     [0.2, 0.4, 0.6]
     """
     for step in range(n_steps):
@@ -47,7 +47,7 @@ def planted_snapshots(
 ) -> Iterator[tuple[Snapshot, Labels]]:
     """Yield one snapshot per simulated minute, with every node declared."""
     for step, planted in enumerate(graphs):
-        window = Window(EPOCH + step * STEP, EPOCH + (step + 1) * STEP)
+        window = Window(_EPOCH + step * _STEP, _EPOCH + (step + 1) * _STEP)
         name = f"{graph}/{step:06d}"
         every_node = pa.array(range(planted.n_nodes))
         snapshot = snapshot_from_pairs(
@@ -69,7 +69,7 @@ def independent_gn(
     n_nodes: int = 5000,
     n_communities: int = 250,
     p_in: float = 0.3,
-    shift: Shift = "none",
+    shift: _Shift = "none",
     p_in_after: float = 0.2,
     graph: str = "gn",
 ) -> Source:
@@ -81,7 +81,7 @@ def independent_gn(
     check_gn(n_nodes, n_communities, p_in=p_in, p_in_after=p_in_after)
     graphs = (
         generate_gn(np.random.default_rng([seed, step]), n_nodes, n_communities, p)
-        for step, p in enumerate(shifted(shift, n_snapshots, p_in, p_in_after))
+        for step, p in enumerate(_shifted(shift, n_snapshots, p_in, p_in_after))
     )
     source = f"urn:stream_icd:gn?seed={seed}&nodes={n_nodes}&k={n_communities}&p_in={p_in:g}"
     source += f"&shift={shift}&after={p_in_after:g}" if shift != "none" else ""
@@ -100,13 +100,10 @@ def drifting_lfr(
 ) -> Source:
     """Generate graphs of the same nodes with changing communities; same seed, same bytes.
 
-    Args:
-        churn: fraction of the nodes that are offered another community at each step.
-        event_rate: probability at each step of a merge, and of a split, a birth, a death.
-        change: after this many snapshots, the same nodes have these settings, and all communities
-            are new.
-
-    Raises `BadSettings` if a share or a probability is outside 0..1.
+    At each step, the fraction `churn` of the nodes is offered another community, and with the
+    probability `event_rate` each, there is a merge, a split, a birth and a death. `change`: after
+    so many snapshots, the same nodes have these settings, and all communities are new. Raises
+    `BadSettings` if a share or a probability is outside 0..1.
     """
     source = f"{_name(seed, settings)}&churn={churn:g}&events={event_rate:g}"
     at, later = change or (n_snapshots, settings)
@@ -115,8 +112,9 @@ def drifting_lfr(
     if change is not None:
         source += f"&change={at}&mixing={later.mixing:g}"
         source += f"&sizes={later.min_community}-{later.max_community}"
-        after = _SECOND_LAW + seed, n_snapshots - before, later
-        stream = chain(stream, generate_drifting_lfr(*after, churn, event_rate))
+        more = n_snapshots - before
+        after = generate_drifting_lfr(_SECOND_LAW + seed, more, later, churn, event_rate)
+        stream = chain(stream, after)
     graphs = (planted for planted, _ in stream)
     return Source(n_snapshots, planted_snapshots(graphs, graph, source))
 
@@ -127,7 +125,7 @@ def independent_lfr(
     settings: LfrSettings,
     *,
     most_nodes: int | None = None,
-    shift: Shift = "none",
+    shift: _Shift = "none",
     mixing_after: float = 0.6,
     graph: str = "lfr",
 ) -> Source:
@@ -148,7 +146,7 @@ def independent_lfr(
         replace(settings, mixing=mixing_after)  # fails at once, not during the stream
 
     def graphs() -> Iterator[PlantedGraph]:
-        for step, mixing in enumerate(shifted(shift, n_snapshots, settings.mixing, mixing_after)):
+        for step, mixing in enumerate(_shifted(shift, n_snapshots, settings.mixing, mixing_after)):
             rng = np.random.default_rng([seed, step])
             n_nodes = int(rng.integers(settings.n_nodes, most, endpoint=True))
             yield generate_lfr(rng, replace(settings, n_nodes=n_nodes, mixing=mixing))

@@ -21,18 +21,18 @@ from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import printable
 from stream_icd.sources.source import OnIgnored
 
-NAMES = ("name", "label", "vertex_name", "nodegraphics", "nodelabels", "_graphml_vertex_id", "id")
+_NAMES = ("name", "label", "vertex_name", "nodegraphics", "nodelabels", "_graphml_vertex_id", "id")
 """Attributes that name nodes, the most usual first, in lower case: of igraph, graph-tool, Cytoscape
 and Gephi (name, label), Boost, and yEd; the last two are ids of a file that graph-tool or igraph
 has read and written again."""
 
-DRAWN = ("NodeLabel", "EdgeLabel", "Label.Text")
+_DRAWN = ("NodeLabel", "EdgeLabel", "Label.Text")
 """Elements that hold the text of a drawn node or edge, in yEd."""
 
-PLACE = "n"
+_PLACE = "n"
 """The word before the places of nodes in a file, n0, of igraph, graph-tool, Boost and yEd."""
 
-NUMBERED = re.compile(r"(\D*)\d+")
+_NUMBERED = re.compile(r"(\D*)\d+")
 """A number, perhaps after a word: n0. Nested graphs of yEd join several: n0::n1."""
 
 _BY_ID = (
@@ -41,8 +41,8 @@ _BY_ID = (
 )
 _NESTED = "has nested graphs: all their nodes and edges are read as one graph"
 _SOME_WEIGHTS = "has edges without a weight: they weigh 1"
-NO_WEIGHT = "has no attribute weight on edges, so all edges weigh 1: not used are %s"
-NOT_USED = "has attributes that are not used: %s"
+_NO_WEIGHT = "has no attribute weight on edges, so all edges weigh 1: not used are %s"
+_NOT_USED = "has attributes that are not used: %s"
 
 SettleNames = Callable[[str | None], str | None]
 """Called with the attribute that can name the nodes of a file ("": their ids; None: nothing can);
@@ -52,15 +52,11 @@ returns the one of an earlier file of the same source, or else the given one."""
 def read_graphml(text: bytes, settle: SettleNames, on_ignored: OnIgnored) -> pa.Table:
     """Return columns `src`, `dst` and, if an edge has one, `weight`, all text.
 
-    A row without `dst` declares a node. If the ids of nodes are numbers, an attribute of `NAMES`
+    A row without `dst` declares a node. If the ids of nodes are numbers, an attribute of `_NAMES`
     that each node has, and no two nodes share, names them, as `settle` decides. Attributes that are
-    not used go to `on_ignored`.
-
-    Raises:
-        BadInput: the XML is no GraphML; it declares entities or attributes; it holds several
-            graphs, hyperedges, or links to other files; or its nodes have no names, unlike those
-            of an earlier file.
-        ParseError, ExpatError: the text is no XML.
+    not used go to `on_ignored`. Raises `BadInput` if this is not GraphML of a single graph, or it
+    declares entities, or its nodes have no names, unlike those of an earlier file; `ParseError` or
+    `ExpatError` if it is no XML.
     """
     _refuse_declarations(text)
     parts = _parts(ElementTree.fromstring(text))
@@ -92,7 +88,7 @@ def read_graphml(text: bytes, settle: SettleNames, on_ignored: OnIgnored) -> pa.
         if attribute != used[kind]
     ]
     if unused:
-        on_ignored(NO_WEIGHT if edges and weight is None else NOT_USED, unused)
+        on_ignored(_NO_WEIGHT if edges and weight is None else _NOT_USED, unused)
     return pa.table({column: pa.array(texts, pa.string()) for column, texts in columns.items()})
 
 
@@ -165,20 +161,20 @@ def _attributes(
     elements: Sequence[Element], names: Mapping[str, str]
 ) -> dict[str, dict[int, list[str]]]:
     """Return the texts of each attribute, by the place of the element that has it."""
-    found: dict[str, dict[int, list[str]]] = {}
+    attributes: dict[str, dict[int, list[str]]] = {}
     for at, element in enumerate(elements):
         for data in element:
             if _kind(data) == "data" and (text := _text(data)):
                 key = data.get("key", "")
-                found.setdefault(names.get(key, key), {}).setdefault(at, []).append(text)
-    return found
+                attributes.setdefault(names.get(key, key), {}).setdefault(at, []).append(text)
+    return attributes
 
 
 def _text(data: Element) -> str:
     """Return the text of an attribute; of a drawn node or edge, its first label."""
     if text := (data.text or "").strip():
         return text
-    drawn = ((part.text or "").strip() for part in data.iter() if part.tag.endswith(DRAWN))
+    drawn = ((part.text or "").strip() for part in data.iter() if part.tag.endswith(_DRAWN))
     return next(filter(None, drawn), "")
 
 
@@ -199,19 +195,19 @@ def _naming(
         return None
     faults = {
         attribute: _fault(ids, ends, attributes[attribute])
-        for name in NAMES
+        for name in _NAMES
         for attribute in attributes
         if attribute.lower() == name
     }
     best = next((attribute for attribute, fault in faults.items() if not fault), None)
-    by_id = None if word == PLACE else ""
+    by_id = None if word == _PLACE else ""
     name = settle(by_id if best is None else best)
     if name and (fault := faults.get(name, "no node has it")):
         raise BadInput(
             f"the attribute {printable(name):.60} names the nodes of the files before it, and "
             f"here {fault}: give each node a name of its own"
         )
-    if not name and (faults or word == PLACE):
+    if not name and (faults or word == _PLACE):
         on_ignored(_BY_ID, ())
     return name or None
 
@@ -222,7 +218,7 @@ def _word(ids: Collection[str]) -> str | None:
     >>> _word(["n0", "n0::n1"]), _word(["60", "61"]), _word(["as701", "ix1"])
     ('n', '', None)
     """
-    parts = (NUMBERED.fullmatch(part) for one in ids for part in one.split("::"))
+    parts = (_NUMBERED.fullmatch(part) for one in ids for part in one.split("::"))
     words = {part and part[1] for part in parts}
     return words.pop() if len(words) == 1 else None
 
@@ -232,17 +228,17 @@ def _fault(ids: Sequence[str], ends: Collection[str], values: Mapping[int, Seque
     if len(values) < len(ids):
         lacking = next(one for at, one in enumerate(ids) if at not in values)
         return f"node {printable(lacking):.60} has none"
-    known = set(ids)
-    if unknown := next((end for end in ends if end not in known), None):
+    declared = set(ids)
+    if unknown := next((end for end in ends if end not in declared), None):
         return f"node {printable(unknown):.60} has none"
-    if len(known) < len(ids):
+    if len(declared) < len(ids):
         return "two nodes have the same id"
     first: dict[str, int] = {}
     for at, text in enumerate(texts := _texts(values)):
         if first.setdefault(text, at) != at:
             both = f"{printable(ids[first[text]]):.60} and {printable(ids[at]):.60}"
             return f"nodes {both} have the same"
-    return "it holds numbers" if _word(texts) == PLACE else ""
+    return "it holds numbers" if _word(texts) == _PLACE else ""
 
 
 def _weights(

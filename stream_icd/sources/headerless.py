@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
-from stream_icd.sources.source import OnIgnored
-from stream_icd.sources.tables import RawRows
+from stream_icd.sources.source import OnIgnored, RawRows
 from stream_icd.sources.values import INTEGER, kind_of_column
 
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
@@ -40,15 +39,15 @@ NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
 """A name of a column, as a rule."""
-TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+_TIME = r"^([0-9]{9,10}|[0-9]{13})(\.[0-9]*)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 """Seconds or milliseconds since 1970, from 1973 on, or ISO 8601."""
-NAMES = (
+_NAMES = (
     r"account|actor|alter|author|buyer|callee|caller|child|destination|dst|ego|entity|followee|"
     r"follower|friend|from|fromnode|item|member|name|node|origin|parent|person|receiver|recipient|"
     r"seller|sender|source|src|target|to|tonode|user|vertex"
 )
 """What columns of nodes are called, without `id`, numbers and a last letter."""
-A_FEW, A_LOOK = 3, 20
+_A_FEW, _A_LOOK = 3, 20
 _IS_HEADER = (
     "if it is one, name the ends in it (src,dst or source,target or from,to), or leave it out; if "
     "it is an edge, write src,dst above it"
@@ -74,7 +73,7 @@ def refuse_other_content(start: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TextShape:
+class _TextShape:
     """What the first lines of a text show of its rows."""
 
     first: Sequence[str]  # the fields of the first line
@@ -87,7 +86,7 @@ class TextShape:
         return ["src", "dst", *(f"more{number}" for number in range(2, self.n_columns))]
 
 
-def shape_of(lines: Sequence[Sequence[str]]) -> TextShape:
+def shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
     """Return the shape of the rows, given the fields of the first lines.
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
@@ -102,16 +101,16 @@ def shape_of(lines: Sequence[Sequence[str]]) -> TextShape:
     if n_columns < 2:
         raise BadInput(f"its rows have one column, as in {listed(lines[-1])}; {EXPECTED}")
     if is_like_others:
-        return TextShape(first, n_columns, False)
+        return _TextShape(first, n_columns, False)
     if not all(re.fullmatch(r"\d+", field) for field in first):
         raise BadInput(
             f"its first line ({listed(first)}) has {len(first)} columns and the rows {n_columns}: "
             f"{_IS_HEADER}"
         )
-    return TextShape(first, n_columns, True)
+    return _TextShape(first, n_columns, True)
 
 
-def edges_of(batches: Sequence[RawRows], shape: TextShape, on_ignored: OnIgnored) -> list[RawRows]:
+def edges_of(batches: Sequence[RawRows], shape: _TextShape, on_ignored: OnIgnored) -> list[RawRows]:
     """Return the rows that are edges: all, except a first one that states sizes, or is a comment.
 
     That is guessed, and goes to `on_ignored`. Raises `BadInput` if the first row is a header, or
@@ -161,13 +160,13 @@ def guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[
 
 def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
     """Whether a line states the nodes (or rows and columns) and the number of edges below."""
-    if len(rows) < A_FEW or not 2 <= len(first) <= 3:
+    if len(rows) < _A_FEW or not 2 <= len(first) <= 3:
         return False
     ends = [rows["src"], rows["dst"]]
     if not all(re.fullmatch(r"\d{1,18}", field) for field in first):
         return False
     *n_nodes, n_edges = map(int, first)
-    if n_edges != len(rows) or not all(all_match(end, INTEGER) for end in ends):
+    if n_edges != len(rows) or not all(_all_match(end, INTEGER) for end in ends):
         return False
     return all(pc.max(end.cast(pa.int64())).as_py() <= max(n_nodes) for end in ends)
 
@@ -175,12 +174,15 @@ def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
 def _is_header(rows: pa.Table) -> bool:
     """Whether the first row has words in columns that hold numbers or times in all others."""
     titled = [
-        not all_match(column.slice(0, 1), f"{NUMBER}|{TIME}|^$")
+        not _all_match(column.slice(0, 1), f"{NUMBER}|{_TIME}|^$")
         and pc.any(pc.not_equal(column.slice(1), "")).as_py()
-        and (all_match(column.slice(1), f"{NUMBER}|^$") or all_match(column.slice(1), f"{TIME}|^$"))
+        and (
+            _all_match(column.slice(1), f"{NUMBER}|^$")
+            or _all_match(column.slice(1), f"{_TIME}|^$")
+        )
         for column in rows.columns
     ]
-    return all(titled[:2]) or (any(titled) and len(rows) >= A_FEW)
+    return all(titled[:2]) or (any(titled) and len(rows) >= _A_FEW)
 
 
 def _is_strange(rows: pa.Table) -> bool:
@@ -195,7 +197,7 @@ def _is_strange(rows: pa.Table) -> bool:
         return False
     if any(pc.sum(pc.equal(ends, word)).as_py() > 1 for word in words):
         return False
-    few = rows.slice(1, A_LOOK)
+    few = rows.slice(1, _A_LOOK)
     if all(_is_name(word) for word in words) and not any(
         _is_name(end) for end in (*few["src"], *few["dst"])
     ):
@@ -209,19 +211,23 @@ def _is_strange(rows: pa.Table) -> bool:
 def _is_name(word: pa.Scalar) -> bool:
     """Whether a column of nodes may be called so, such as `person_a`, `FromNodeId` or `user 2`."""
     stem = re.sub(r"[^a-z]", "", re.sub(r"[ _.-][a-z]$", "", word.as_py().lower()))
-    return re.fullmatch(NAMES, stem.removesuffix("id")) is not None
+    return re.fullmatch(_NAMES, stem.removesuffix("id")) is not None
 
 
 def _refuse_matrix(rows: pa.Table) -> None:
     """Refuse cells of a matrix: all are 0 or 1, or it is square with an empty diagonal."""
     columns = rows.columns
-    if len(columns) == len(rows) + 1 and not all_match(columns[0], NUMBER):  # names of the rows
+    if len(columns) == len(rows) + 1 and not _all_match(columns[0], NUMBER):  # names of the rows
         columns = columns[1:]
     is_square = len(columns) == len(rows)
-    if len(columns) < A_FEW or len(rows) < 2:
+    if len(columns) < _A_FEW or len(rows) < 2:
         return
-    is_table_of_links = all(all_match(column, r"^[01](\.0*)?$") for column in columns)
-    if is_square and not is_table_of_links and all(all_match(column, NUMBER) for column in columns):
+    is_table_of_links = all(_all_match(column, r"^[01](\.0*)?$") for column in columns)
+    if (
+        is_square
+        and not is_table_of_links
+        and all(_all_match(column, NUMBER) for column in columns)
+    ):
         cells = np.array([column.cast(pa.float64()).to_numpy() for column in columns])
         is_table_of_links = np.array_equal(cells, cells.T) or not cells.diagonal().any()
     if is_table_of_links:
@@ -236,19 +242,24 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
     ends = [rows["src"], rows["dst"]]
     for number, end in enumerate(ends, start=1):
         # Of more columns, it is a matrix: whole numbers such as 0.0 and 1.0 are no ids there.
-        may_be_ids = len(rows.columns) <= A_FEW and kind_of_column(end).kind == "integer"
-        if all_match(end, _FRACTION) and not may_be_ids:
+        may_be_ids = len(rows.columns) <= _A_FEW and kind_of_column(end).kind == "integer"
+        if _all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
     distinct = [len(end.unique()) for end in ends]
     for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
-        if here == 1 and there >= A_FEW:
+        if here == 1 and there >= _A_FEW:
             raise BadInput(
                 f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
                 "are edges to one node, name the columns in a first line: src,dst"
             )
 
 
-def all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+def holds_times(column: pa.ChunkedArray) -> bool:
+    """Whether each text of a column has the form of a time."""
+    return _all_match(column, _TIME)
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
     """Whether each text has this pattern; a look at a few is enough, as a rule."""
     parts = (column.slice(0, 100), column)
     return all(pc.all(pc.match_substring_regex(part, pattern)).as_py() for part in parts)

@@ -1,4 +1,4 @@
-"""Tables of nodes: their known communities by window, and their attributes."""
+"""Tables of nodes: their known communities by window, their attributes, or only their ids."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
 from stream_icd.methods.bp.known import Known, known_of
 from stream_icd.methods.names.attributes import Attributes, attributes_of
-from stream_icd.sources.source import stop_at_bad_row
-from stream_icd.sources.tables import UNREADABLE, RawRows, columns_of, read_rows
+from stream_icd.sources.source import RawRows, stop_at_bad_row
+from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
 from stream_icd.sources.values import kind_of_column, read_ids, read_times
 
-NODE = "node"
-LABELS = ("community", "label")
-WINDOWS = ("snapshot", "window_start")
+_NODE = "node"
+_LABELS = ("community", "label")
+_WINDOWS = ("snapshot", "window_start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +52,31 @@ def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
 
     `snapshot` or `window_start` names the window: without either, the labels hold in each window.
     `graph` is optional. Nodes and labels are compared as text: `7` in a CSV file is node 7.
-
-    Raises:
-        SourceNotFound: `path` does not exist.
-        BadSettings: columns are missing, or the format is unknown.
-        BadRow: a value is missing or cannot be read, or a node of a window has two labels.
+    Raises `SourceNotFound`; `BadSettings` if columns are missing, or the format is unknown;
+    `BadRow` if a value is missing or cannot be read, or a node of a window has two labels.
     """
     columns = columns_of(path)
-    label = next((name for name in LABELS if name in columns), LABELS[0])
-    if columns and not {NODE, label} <= set(columns):
+    label = next((name for name in _LABELS if name in columns), _LABELS[0])
+    if columns and not {_NODE, label} <= set(columns):
         raise BadSettings(
             f"{path} has the columns {', '.join(columns)}; a table of labels has node and "
             "community, and snapshot or window_start if they change; also graph, if there are "
             "several"
         )
-    of = [name for name in WINDOWS if name in columns][:1]
+    of = [name for name in _WINDOWS if name in columns][:1]
     graph = ["graph"] if "graph" in columns else []
     groups: dict[WindowName, dict[str, str]] = {}
-    for rows in map(_readable, read_rows(path, [NODE, label, *of, *graph], stop_at_bad_row)):
-        named = zip(_names(rows), _texts(rows, NODE), _texts(rows, label), strict=True)
+    for rows in map(_readable, read_rows(path, [_NODE, label, *of, *graph], stop_at_bad_row)):
+        named = zip(_names(rows), _texts(rows, _NODE), _texts(rows, label), strict=True)
         for at, (name, node, community) in enumerate(named):
             if not node or not community:
                 raise BadRow(f"{rows.origin}:{rows.place[at]}: node or {label} is missing")
-            known = groups.setdefault(name, {})
-            if known.setdefault(node, community) != community:
+            communities = groups.setdefault(name, {})
+            if communities.setdefault(node, community) != community:
                 where = str(name) or "each window"
                 raise BadRow(
                     f"{rows.origin}:{rows.place[at]}: node {node!r} of {where} is in "
-                    f"{community!r}, and was in {known[node]!r} before"
+                    f"{community!r}, and was in {communities[node]!r} before"
                 )
     if not groups:
         raise BadSettings(f"{path} has no labels: a table has the columns node and community")
@@ -114,7 +111,7 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     values = rows.rows[column]
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
-    if column == NODE and kind_of_column(values).kind == "integer":
+    if column == _NODE and kind_of_column(values).kind == "integer":
         values = read_ids(values, "integer")[0]
     try:
         texts: list[str | None] = values.cast(pa.string()).to_pylist()
@@ -218,11 +215,11 @@ def read_attributes(path: str | Path) -> Attributes:
         raise SourceNotFound(f"there is no file {path}; give a CSV, JSON lines or Parquet file")
     columns = [column for column in columns_of(path) if column]  # pandas' index has no name
     read = read_rows(path, columns, stop_at_bad_row)  # raises at once if the format is unknown
-    if NODE not in columns:
-        given = f"has the columns {', '.join(columns)}"
-        named = given if columns else "is empty, damaged or unreadable"
+    if _NODE not in columns:
+        shown = f"has the columns {', '.join(columns)}"
+        fault = shown if columns else "is empty, damaged or unreadable"
         raise BadSettings(
-            f"{path} {named}; a table of attributes has the column node, and one for each "
+            f"{path} {fault}; a table of attributes has the column node, and one for each "
             "attribute, such as country"
         )
     tables = [_readable(rows).rows for rows in read]
@@ -231,9 +228,36 @@ def read_attributes(path: str | Path) -> Attributes:
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     values = {column: table[column].combine_chunks() for column in columns}
     try:
-        return attributes_of(_ids(values.pop(NODE)), values)
+        return attributes_of(_ids(values.pop(_NODE)), values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
+
+
+def read_nodes(path: str | Path) -> frozenset[str]:
+    """Return the ids in a file, as text: `.txt` has one a line; CSV, JSON lines and Parquet have
+    the column `node`.
+
+    Raises `SourceNotFound`; `BadSettings` if it has no column `node`, no id, or is of an unknown
+    format; `BadRow` if a row cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise SourceNotFound(f"there is no file {path}; give one with an id a line, or a table")
+    if path.suffix in (".txt", ""):
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except ValueError:
+            raise BadSettings(f"{path} is not UTF-8 text") from None
+        ids = frozenset(line.strip() for line in lines if line.strip())
+    elif _NODE not in columns_of(path):
+        raise BadSettings(f"{path} has no column node; give one, or name it .txt with an id a line")
+    else:
+        columns = (rows.rows[_NODE] for rows in read_rows(path, [_NODE], stop_at_bad_row))
+        texts = (id for column in columns for id in column.cast(pa.string()).to_pylist())
+        ids = frozenset(id for id in texts if id)
+    if not ids:
+        raise BadSettings(f"{path} has no nodes; a rule with it would never fire")
+    return ids
 
 
 def _ids(nodes: pa.Array) -> pa.Array:

@@ -1,10 +1,13 @@
-"""The common result of all readers, and callbacks for input that they cannot use."""
+"""What readers return: rows, then snapshots; and callbacks for input that they cannot use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from stream_icd.core.arrays import Ids
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadRow
 from stream_icd.core.snapshot import Snapshot
@@ -32,6 +35,17 @@ class Source:
 
     total: int | None
     snapshots: Iterator[tuple[Snapshot, Labels | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawRows:
+    """Rows whose values are not yet checked."""
+
+    origin: str  # the file's name, or the topic's
+    place: Ids  # (n,) line, row or offset of each in its origin
+    rows: pa.Table  # (n rows) the requested columns; text if the format has no types
+    stream: int = 0  # number of their ordered stream, such as a topic's partition
+    untyped: bool = False  # whether the format has no types, so that a number is text, too
 
 
 def stop_at_bad_row(error: BadRow) -> None:

@@ -22,15 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
 from stream_icd.core.printable import listed, printable
+from stream_icd.sources.bounded import parquet_parts, parquet_schema, seekable
 from stream_icd.sources.compression import OPENERS, TORN, form_of, uncompressed
-from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
-from stream_icd.sources.source import OnBadRow
+from stream_icd.sources.source import OnBadRow, RawRows
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 DAMAGED = (*TORN, UnicodeDecodeError, tarfile.TarError)
 """Exceptions that reading a damaged file can raise; the second one is for names of columns."""
@@ -41,8 +40,8 @@ TEXTS = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".edges", ".edgelist")
 _NO_JSON = (ValueError, RecursionError)
 """Exceptions that reading JSON can raise; the second one, if it is deeply nested."""
 
-BATCH_CHARACTERS = 4 << 20
-BATCH_ROWS = 1 << 16
+_BATCH_CHARACTERS = 4 << 20
+_BATCH_ROWS = 1 << 16
 LONGEST_LINE = 1 << 20
 """Characters of a line of text, or bytes of a line of JSON. Of 1.5 MB, gzip can make one line of
 1.5 GB."""
@@ -54,7 +53,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT = re.compile(r"^[#%]+(\s|$)", re.MULTILINE)
 """Begins a comment, in any line; without a space after it, `#` begins an id, such as a hashtag."""
 
-SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
+_SPACES = re.compile(r"^ +| +$|(?<= ) +", re.MULTILINE)
 """Spaces that only align columns."""
 
 MOST_EXACT = 2**53
@@ -62,17 +61,6 @@ MOST_EXACT = 2**53
 
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """Replaces bytes that are not UTF-8."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RawRows:
-    """Rows whose values are not yet checked."""
-
-    origin: str  # the file's name, or the topic's
-    place: Ids  # (n,) line, row or offset of each in its origin
-    rows: pa.Table  # (n rows) the requested columns; text if the format has no types
-    stream: int = 0  # number of their ordered stream, such as a topic's partition
-    untyped: bool = False  # whether the format has no types, so that a number is text, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +85,27 @@ def read_rows(
 ) -> Iterator[RawRows]:
     """Read columns of a file, or of all files in a folder and its subfolders, in name order.
 
-    Hidden ones, whose names begin with a dot, are copies and notes of other programs: ignored. All
-    others that are not read are logged. The name sets the format: `TEXTS` (with a header line,
-    unless `header` names the columns; the first line determines the separator), `.jsonl`,
-    `.ndjson` or `.parquet`, each also compressed (`compression.OPENERS`). Lines that begin with `#`
-    or `%` and a space are comments. A file may be larger than memory. `way_out` ends the error of a
-    missing column. With `has_title`, the first line is no row although `header` is given.
-
-    Raises:
-        SourceNotFound: `path` does not exist, or its folder has no such file.
-        BadSettings: the format is unknown, or a column is missing.
+    Names that begin with a dot are ignored; other files that are not read are logged. The name sets
+    the format: `TEXTS` (with a header line, unless `header` names the columns; the first line
+    determines the separator), `.jsonl`, `.ndjson` or `.parquet`, each also compressed. Lines that
+    begin with `#` or `%` and a space are comments. A file may be larger than memory. `way_out` ends
+    the error of a missing column. With `has_title`, the first line is no row though there is a
+    `header`. Raises `SourceNotFound` if there is no such file; `BadSettings` if the format is
+    unknown, or a column is missing.
     """
     files, others = _tables_at(path, on_bad_row)
-    known = ", ".join(READERS)
+    endings = ", ".join(_READERS)
     if others and path.is_dir():
-        LOG.warning(
+        _LOG.warning(
             "not read in %s: %s. Files are read that are named %s, also compressed (%s)",
             printable(path.name),
             listed([str(file.relative_to(path)) for file in others]),
-            *(known, ", ".join(OPENERS)),
+            *(endings, ", ".join(OPENERS)),
         )
     if not files:
         if path.exists() and not path.is_dir():
-            raise BadSettings(f"{path.name} is none of {known}")
-        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {known}")
+            raise BadSettings(f"{path.name} is none of {endings}")
+        raise SourceNotFound(f"nothing at {path}; give a file or a folder of {endings}")
     return _read_files(files, _Wanted(columns, on_bad_row, header, way_out, has_title))
 
 
@@ -131,7 +116,7 @@ def _tables_at(path: Path, on_bad_row: OnBadRow) -> tuple[list[Path], list[Path]
     """
     files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
     there = {file: file.is_file() or (file.is_symlink() and not file.exists()) for file in files}
-    tables = [file for file in files if form_of(file.name) in READERS and there[file]]
+    tables = [file for file in files if form_of(file.name) in _READERS and there[file]]
     return tables, sorted(set(files).difference(tables))
 
 
@@ -148,7 +133,7 @@ def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
     for file in files:
         try:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                yield from READERS[form_of(file.name)](content, file.name, wanted)
+                yield from _READERS[form_of(file.name)](content, file.name, wanted)
         except MemoryError:
             raise
         except (*DAMAGED, pa.ArrowException) as error:
@@ -182,7 +167,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
         return []
     file = files[0]
     try:
-        reader = READERS[form_of(file.name)]
+        reader = _READERS[form_of(file.name)]
         if reader is _read_parquet:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
                 return list(parquet_schema(seekable(content)).names)
@@ -198,7 +183,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
 
 def _first_keys(content: IO[bytes]) -> list[str]:
     """Return the keys of the first line that is a JSON object; `read_rows` reports those before."""
-    for line in islice(_lines(content), BATCH_ROWS):
+    for line in islice(_lines(content), _BATCH_ROWS):
         with suppress(*_NO_JSON):
             if isinstance(row := json.loads(line), dict):
                 return list(row)
@@ -217,8 +202,8 @@ def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
     >>> end_columns(["#source", "target", "t"])  # a header that is written like a comment
     ('#source', 'target')
     """
-    given = {column.lower().lstrip("#% "): column for column in reversed(columns)}
-    pairs = ((given.get(src), given.get(dst)) for src, dst in _ENDS)
+    by_usual_name = {column.lower().lstrip("#% "): column for column in reversed(columns)}
+    pairs = ((by_usual_name.get(src), by_usual_name.get(dst)) for src, dst in _ENDS)
     return next(((src, dst) for src, dst in pairs if src is not None and dst is not None), None)
 
 
@@ -289,7 +274,7 @@ def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRo
     if wanted.header is None or wanted.has_title:
         line_number, first = line_number + 1, ""
     check_columns(name, header, wanted.columns, wanted.way_out)
-    while batch := first + text.read(BATCH_CHARACTERS):
+    while batch := first + text.read(_BATCH_CHARACTERS):
         batch += (rest := text.readline(LONGEST_LINE))
         if _is_cut(rest):
             _skip_line(text)
@@ -362,7 +347,7 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
     that align columns, or precede a quote, are removed.
     """
     if delimiter == " " and '"' not in text:
-        text = SPACES.sub("", text)
+        text = _SPACES.sub("", text)
     if '"' not in text and _COMMENT.search(text) is None:
         return text
     spaced = re.compile(f'(^|{re.escape(delimiter)}) +"')
@@ -400,7 +385,7 @@ def _read_json_lines(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator
         elif line.strip():
             batch.append((number, line))
             size += len(line)
-        if len(batch) == BATCH_ROWS or size > BATCH_CHARACTERS:
+        if len(batch) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
             yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
             batch, size = [], 0
     if batch:
@@ -466,7 +451,7 @@ def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[Ra
         first += len(table)
 
 
-READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
+_READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
     **dict.fromkeys(TEXTS, _read_text),
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,

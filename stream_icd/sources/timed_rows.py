@@ -16,8 +16,8 @@ from stream_icd.core.arrays import Floats
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id, time_at
-from stream_icd.sources.source import OnBadRow
-from stream_icd.sources.tables import RawRows, end_columns
+from stream_icd.sources.source import OnBadRow, RawRows
+from stream_icd.sources.tables import end_columns
 from stream_icd.sources.values import (
     IdForm,
     IdKind,
@@ -26,7 +26,6 @@ from stream_icd.sources.values import (
     TimeUnit,
     check_time_format,
     form_of_ids,
-    read_formatted_times,
     read_ids,
     read_numbers,
     read_times,
@@ -105,8 +104,8 @@ def timed_rows(
 
 def _form_of_ids(batch: RawRows, columns: Columns) -> IdForm:
     """Return the form of all ids, by those of a batch; log the id because of which it is text."""
-    found = {column: batch.rows[column] for column in columns.ids.values()}
-    ids = form_of_ids(found, columns.kind_before, untyped=batch.untyped)
+    ends = {column: batch.rows[column] for column in columns.ids.values()}
+    ids = form_of_ids(ends, columns.kind_before, untyped=batch.untyped)
     if ids.odd is not None:
         structlog.get_logger().warning(
             "numbers and other ids are in one column, so all ids are text (--ids)",
@@ -134,17 +133,16 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
     def check(column: str, readable: Mask, why: Callable[[pa.Scalar], str]) -> None:
         for index in np.flatnonzero(good & ~readable):
             where, value = batch.place[index], batch.rows[column][int(index)]
-            said = f"{column} {shown(value)!r:.60} is {why(value)}"
-            on_bad_row(BadRow(f"{batch.origin}:{where}: {said}"))
+            reason = f"{column} {shown(value)!r:.60} is {why(value)}"
+            on_bad_row(BadRow(f"{batch.origin}:{where}: {reason}"))
         good[~readable] = False
 
-    given = batch.rows[columns.time]
+    times = batch.rows[columns.time]
+    time, readable = read_times(times, columns.time_unit, columns.zone, columns.time_format)
     if columns.time_format is None:
-        time, readable = read_times(given, columns.time_unit, columns.zone)
         forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
         why = f"not a time: neither {forms}; for another form, such as 12/31/2026, --time-format"
     else:
-        time, readable = read_formatted_times(given, columns.time_format, columns.zone)
         why = f"not a time of the form {columns.time_format!r} (--time-format)"
     check(columns.time, readable, lambda _: why)
     for name, column in columns.ids.items():

@@ -30,29 +30,29 @@ KindBefore = Callable[[], IdKind]
 Mask = NDArray[np.bool_]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-MOST = str(2**63 - 1)
+_MOST = str(2**63 - 1)
 _BELOW_MOST = "|".join(  # of 19 digits: the first one that differs from those of MOST is less
-    f"{MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
-    for at, digit in enumerate(MOST)
+    f"{_MOST[:at]}[{int(at == 0)}-{int(digit) - 1}][0-9]{{{18 - at}}}"
+    for at, digit in enumerate(_MOST)
     if digit > "0"
 )
-INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{_BELOW_MOST}|{MOST})|-{2**63})$"
+INTEGER = rf"^(0|-?([1-9][0-9]{{0,17}}|{_BELOW_MOST}|{_MOST})|-{2**63})$"
 """Integers without leading zeros that int64 holds."""
 _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.0+|(\.[0-9]+)?[eE]\+[0-9]+)$"
 """Numbers such as 1.0 and 1e+05, as pandas and R write whole numbers that they hold as floats."""
-DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
+_DAY = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])(\.0*)?$"
 """A day such as 20260131; as seconds, all days of two centuries are the same month of 1970."""
 _ZONES = ((" (UTC|GMT)$", "Z"), (" ([+-][0-9]{2}:?[0-9]{2})$", r"\1"))
 """Zones that a space precedes, and how ISO 8601 writes them."""
 
-MAIL = re.compile(
+_MAIL = re.compile(
     r"([A-Za-z]{3}, *)?[0-9]{1,2} +[A-Za-z]{3} +[0-9]{4} +[0-9]{1,2}:[0-9]{2}(:[0-9]{2})? +"
     r"([+-][0-9]{4}|UTC?|GMT|Z|[ECMP][SD]T)( *\(.*\))?"
 )
 """A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
 
 _A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
-STARTS = {
+_STARTS = {
     datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
     for n in range(1, 8)
 }
@@ -62,7 +62,7 @@ _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-class ColumnKind(NamedTuple):
+class _ColumnKind(NamedTuple):
     """The kind that holds all ids of a column; `auto` if there is none."""
 
     kind: IdKind
@@ -94,7 +94,7 @@ def form_of_ids(
     than as an integer. Otherwise it is the one that holds all of these ids.
 
     Args:
-        untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
+        untyped: see ``; else a text such as 1.0 is no number among texts.
     """
     kinds = {name: kind_of_column(column) for name, column in columns.items()}
     if all(column.kind == "auto" for column in kinds.values()):
@@ -112,28 +112,28 @@ def form_of_ids(
     return IdForm("string", numeric, odd)
 
 
-def kind_of_column(ids: pa.ChunkedArray) -> ColumnKind:
+def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     """Return `integer` if each id is a whole number, even if it is written as 1.0."""
     if pa.types.is_null(ids.type):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if not is_text(ids.type):
         is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return ColumnKind("integer" if is_number else "string")
+        return _ColumnKind("integer" if is_number else "string")
     text = _given(ids.combine_chunks().cast(pa.string()))
     if text.null_count == len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     if _as_integers(text) is not None:
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
     if not len(text):
-        return ColumnKind("auto")
+        return _ColumnKind("auto")
     # A number that is too large to be exact is null here: it is refused, and the others are used.
     whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
     if pc.all(whole).as_py():
-        return ColumnKind("integer")
+        return _ColumnKind("integer")
     has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
     odd: str = text[pc.index(whole, False).as_py()].as_py()
-    return ColumnKind("string", odd if has_integers else None)
+    return _ColumnKind("string", odd if has_integers else None)
 
 
 def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
@@ -256,20 +256,25 @@ def _float(text: object) -> float | None:
     return None
 
 
-def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids, Mask]:
+def read_times(
+    column: pa.ChunkedArray, unit: TimeUnit, zone: str, form: str | None = None
+) -> tuple[Ids, Mask]:
     """Return event times in microseconds since 1970 UTC, and which of them are good.
 
     Args:
         column: text of ISO 8601, of BigQuery (2026-01-31 13:05:00 UTC) or of mails (RFC 2822),
             timestamps, dates, or numbers of this unit that count from 1970 UTC.
         zone: IANA time zone of times without one.
+        form: of text and numbers, as `datetime.strptime` takes it; None: the forms above.
 
     Numbers such as 20260131 are no good times where most are: they mean a day, not a count.
     """
     times = _with_dates(column)
     if pa.types.is_timestamp(times.type):
-        micros = _of_timestamps(times, zone)
-    elif is_text(times.type):
+        return _in_calendar(_of_timestamps(times, zone))
+    if form is not None:
+        return _in_calendar(_of_form(times, form, zone))
+    if is_text(times.type):
         micros = _of_text(times, unit, zone)
     else:
         try:
@@ -282,22 +287,6 @@ def read_times(column: pa.ChunkedArray, unit: TimeUnit, zone: str) -> tuple[Ids,
     return read, good & ~_days_in(times)
 
 
-def read_formatted_times(column: pa.ChunkedArray, form: str, zone: str) -> tuple[Ids, Mask]:
-    """Return event times as `read_times`, of text or numbers in a form of `datetime.strptime`.
-
-    Timestamps and dates need no form, and are read as they are.
-    """
-    times = _with_dates(column)
-    if pa.types.is_timestamp(times.type):
-        return _in_calendar(_of_timestamps(times, zone))
-    if pa.types.is_floating(times.type):
-        times = _whole(times)
-    if not is_id_type(times.type):
-        times = pa.nulls(len(times), pa.string())
-    times = times.cast(pa.string())
-    return _in_calendar(_of_each(times, partial(_formatted, form), zone))
-
-
 def check_time_format(form: str) -> None:
     """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
 
@@ -306,7 +295,7 @@ def check_time_format(form: str) -> None:
     try:
         text = _A_TIME.strftime(form)
         read = datetime.strptime(text, form)
-        same = read.strftime(form) == text and read.replace(tzinfo=None) in STARTS
+        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
     except ValueError:
         same = False
     if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
@@ -324,7 +313,7 @@ def _days_in(times: pa.Array) -> Mask:
         return none
     days = none
     for part in (times.slice(0, 20), times):  # a look at a few is enough, as a rule
-        days = _mask(pc.fill_null(pc.match_substring_regex(part.cast(pa.string()), DAY), False))
+        days = _mask(pc.fill_null(pc.match_substring_regex(part.cast(pa.string()), _DAY), False))
         if days.mean() <= 0.5:
             return none
     return days
@@ -359,6 +348,14 @@ def _of_text(text: pa.Array, unit: TimeUnit, zone: str) -> pa.Array:
     return _of_each(text, partial(_one_time, unit=unit), zone)
 
 
+def _of_form(times: pa.Array, form: str, zone: str) -> pa.Array:
+    if pa.types.is_floating(times.type):
+        times = _whole(times)
+    if not is_id_type(times.type):
+        times = pa.nulls(len(times), pa.string())
+    return _of_each(times.cast(pa.string()), partial(_formatted, form), zone)
+
+
 def _with_zone(text: pa.Array) -> pa.Array:
     """Return ISO 8601 for `2026-01-31 13:05:00 UTC`, as of BigQuery, or `… +0100`, as of git."""
     for pattern, zone in _ZONES:
@@ -370,8 +367,8 @@ def _of_each(texts: pa.Array, read: Callable[[str], int | datetime | None], zone
     """Parse each text to microseconds since 1970 UTC, or to a time without a zone."""
     times = [None if text is None else read(text) for text in texts.to_pylist()]
     local = pa.array([t if isinstance(t, datetime) else None for t in times], pa.timestamp("us"))
-    known = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
-    return pc.coalesce(known, _of_timestamps(local, zone))
+    zoned = pa.array([None if isinstance(t, datetime) else t for t in times], pa.int64())
+    return pc.coalesce(zoned, _of_timestamps(local, zone))
 
 
 def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:
@@ -381,7 +378,7 @@ def _one_time(text: str, unit: TimeUnit) -> int | datetime | None:
         rounded = round(number * 10**6 / _PER_SECOND[unit])
         return rounded if _FIRST_TIME <= rounded < _LAST_TIME else None
     with suppress(ValueError, OverflowError):
-        if MAIL.fullmatch(text.strip()):
+        if _MAIL.fullmatch(text.strip()):
             sent = parsedate_to_datetime(text)
             return _micros(sent if sent.tzinfo else sent.replace(tzinfo=UTC))  # its zone is -0000
         for pattern, zone in _ZONES:

@@ -35,9 +35,9 @@ from stream_icd.core.times import microseconds, time_at, window_at
 from stream_icd.sources.source import Count, Source, count_nothing
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
-Times = NDArray[np.int64]
-Time = TypeVar("Time", int, Times)
-Spans = Iterable[tuple[int, int]]
+_Times = NDArray[np.int64]
+_Time = TypeVar("_Time", int, _Times)
+_Spans = Iterable[tuple[int, int]]
 """Start and end of windows."""
 
 NEVER = np.iinfo(np.int64).min // 4
@@ -50,8 +50,8 @@ class TimedRows:
 
     origin: str  # a file's name, or a topic's
     stream: int  # number of their ordered stream, from 0
-    place: Times  # (n,) line or offset of each in its origin
-    time: Times  # (n,) event times
+    place: _Times  # (n,) line or offset of each in its origin
+    time: _Times  # (n,) event times
     rows: pa.Table  # (n rows) the other columns
 
     def where(self, mask: NDArray[np.bool_]) -> TimedRows:
@@ -93,25 +93,25 @@ class Hopping:
                 "interval at most the length, so that no row falls between two windows"
             )
 
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def late(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         """Which rows miss a window that they belong to, given the watermark that each found."""
         size = microseconds(self.size)
         return self._next_start(time - size) + size <= watermark
 
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def lost(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         """Which rows miss every window that they belong to."""
         return time < self._next_start(watermark - microseconds(self.size))
 
-    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:
+    def may_close(self, time: _Times, watermark: int, closes: int = _FOREVER) -> int:
         """A time before which no window closes: of these rows, and those held (`closes`)."""
         return min(closes, self._first_end(int(time.min()), watermark))
 
-    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
+    def closed(self, time: _Times, after: int, watermark: int) -> tuple[_Spans, int]:
         """Windows of ascending times with `after < end <= watermark`; where open ones begin."""
         open_from = self._next_start(watermark - microseconds(self.size))
         return self._spans(time, after, watermark), open_from
 
-    def _spans(self, time: Times, after: int, watermark: int) -> Spans:
+    def _spans(self, time: _Times, after: int, watermark: int) -> _Spans:
         """Yield each when it is asked for: with a short hop, they are many more than the rows."""
         size, hop = microseconds(self.size), microseconds(self.hop)
         end = self._first_end(int(time[0]), after)
@@ -130,7 +130,7 @@ class Hopping:
         size = microseconds(self.size)
         return self._next_start(max(earliest, watermark) - size) + size
 
-    def _next_start(self, time: Time) -> Time:
+    def _next_start(self, time: _Time) -> _Time:
         """Return the first start of a window after this time, or after each."""
         hop, align = microseconds(self.hop), microseconds(self.align)
         return (time - align) // hop * hop + hop + align
@@ -151,18 +151,18 @@ class Session:
         if self.gap <= timedelta(0):
             raise BadSettings(f"session gap {self.gap}: it must be above 0")
 
-    def late(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def late(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         return time < watermark
 
-    def lost(self, time: Times, watermark: Times) -> NDArray[np.bool_]:
+    def lost(self, time: _Times, watermark: _Times) -> NDArray[np.bool_]:
         return self.late(time, watermark)
 
-    def may_close(self, time: Times, watermark: int, closes: int = _FOREVER) -> int:  # noqa: ARG002
+    def may_close(self, time: _Times, watermark: int, closes: int = _FOREVER) -> int:  # noqa: ARG002
         gap = microseconds(self.gap)
         ascending = np.sort(np.append(time, closes - gap))  # with the last row of the first session
         return int(ascending[np.argmax(np.diff(ascending, append=_FOREVER) >= gap)]) + gap
 
-    def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:  # noqa: ARG002
+    def closed(self, time: _Times, after: int, watermark: int) -> tuple[_Spans, int]:  # noqa: ARG002
         gap = microseconds(self.gap)
         first = np.flatnonzero(np.diff(time, prepend=NEVER) >= gap)
         ends = time[np.append(first[1:], len(time)) - 1] + gap
@@ -179,42 +179,32 @@ Rule = Hopping | Session
 class _Held:
     """Rows of open windows."""
 
-    time: Times
-    met: Times  # (n,) the watermark when each arrived
-    order: Times  # (2, n) stream and place of each
+    time: _Times
+    met: _Times  # (n,) the watermark when each arrived
+    order: _Times  # (2, n) stream and place of each
     rows: pa.Table
 
-    def take(self, chosen: Times) -> _Held:
+    def take(self, chosen: _Times) -> _Held:
         rows = self.rows.take(pa.array(chosen))
         return _Held(self.time[chosen], self.met[chosen], self.order[:, chosen], rows)
 
 
-def cut_windows(
+def _cut_windows(
     arrivals: Iterable[TimedRows | Quiet],
-    rule: Rule,
-    *,
-    lateness: timedelta = timedelta(0),
-    n_streams: int = 1,
+    settings: Windowing,
+    n_streams: int,
     on_late: OnLate,
-    on_open: OnOpen | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    stop: Event = Event(),
+    on_open: OnOpen | None,
+    limits: Limits,
+    stop: Event,
 ) -> Iterator[tuple[Window, pa.Table]]:
-    """Yield each window that holds a row, once, in order of ends, with its rows in time order.
-
-    A row may arrive `lateness` behind the newest one of its stream; a window waits so long for each
-    of `n_streams`, and for others from their first row on. At the end of the arrivals, open windows
-    are closed: nothing comes after the end of a file. If more rows may come, as in a topic, give
-    `on_open`: open windows then stay open, and only their number of rows is reported. After `stop`,
-    they are discarded as incomplete. Raises `LimitExceeded` if open windows hold more rows than
-    `limits` allow.
-    """
+    """Yield each window that holds a row, once, in order of ends, with its rows in time order."""
+    rule, slack = settings.rule, microseconds(settings.lateness)
     newest = np.full(n_streams, NEVER, np.int64)
     watermark, closes = NEVER, _FOREVER
     quiet: frozenset[int] = frozenset()
     held: list[_Held] = []
     n_held = 0
-    slack = microseconds(lateness)
     for arrived in arrivals:
         if stop.is_set():
             return
@@ -229,11 +219,8 @@ def cut_windows(
             if len(accepted.time):
                 closes = rule.may_close(accepted.time, watermark, closes)
                 held.append(accepted)
-                if (n_held := n_held + len(accepted.time)) > limits.rows:
-                    raise LimitExceeded(
-                        f"open windows hold more than {limits.rows:,} rows: choose shorter windows "
-                        "or less lateness, or set STREAM_ICD_LIMITS_ROWS"
-                    )
+                n_held += len(accepted.time)
+                _check_held(n_held, limits)
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
         if closes <= reached:
@@ -241,7 +228,7 @@ def cut_windows(
             yield from windows
             closes = min((rule.may_close(h.time, reached) for h in held), default=_FOREVER)
             n_held = sum(len(h.time) for h in held)
-        watermark = reached
+        watermark = reached  # after windows are closed, which end above the watermark before
     if not held or stop.is_set():
         return
     if on_open is None:
@@ -249,6 +236,14 @@ def cut_windows(
     else:
         missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
         on_open(n_held, [s for s in missing if s not in quiet])
+
+
+def _check_held(n_rows: int, limits: Limits) -> None:
+    if n_rows > limits.rows:
+        raise LimitExceeded(
+            f"open windows hold more than {limits.rows:,} rows: choose shorter windows or less "
+            "lateness, or set STREAM_ICD_LIMITS_ROWS"
+        )
 
 
 def _accept(
@@ -285,7 +280,7 @@ def _close(
     return ([together.take(left)] if len(left) else []), _windows(together, spans)
 
 
-def _windows(held: _Held, spans: Spans) -> Iterator[tuple[Window, pa.Table]]:
+def _windows(held: _Held, spans: _Spans) -> Iterator[tuple[Window, pa.Table]]:
     for start, end in spans:
         first, last = np.searchsorted(held.time, [start, end])
         in_time = np.flatnonzero(held.met[first:last] < end)
@@ -320,21 +315,18 @@ def windowed_snapshots(
     count: Count = count_nothing,
     stop: Event = Event(),
 ) -> Source:
-    """Yield a snapshot for each window of `cut_windows` that ends after the time `after`.
+    """Yield a snapshot for each window that holds a row, and ends after the time `after`.
+
+    A row may arrive so late behind the newest one of its stream as the settings say; a window waits
+    so long for each of `n_streams`, and for others from their first row on. At the end of the
+    arrivals, open windows are closed: nothing comes after the end of a file. If more rows may come,
+    as in a topic, give `on_open`: open windows then stay open, and only their number of rows is
+    reported. After `stop`, they are discarded as incomplete.
 
     Counts `small_windows`, which make no snapshot, and `earlier_windows`, which were already made.
+    Raises `LimitExceeded` if open windows hold more rows than `limits` allow.
     """
-
-    windows = cut_windows(
-        arrivals,
-        settings.rule,
-        lateness=settings.lateness,
-        n_streams=n_streams,
-        on_late=on_late,
-        on_open=on_open,
-        limits=limits,
-        stop=stop,
-    )
+    windows = _cut_windows(arrivals, settings, n_streams, on_late, on_open, limits, stop)
 
     def snapshots() -> Iterator[tuple[Snapshot, None]]:
         for window, rows in windows:
@@ -357,10 +349,8 @@ class LateRows:
 
     Each line records where its row was read (`at`), so that a row read again after a restart is
     not written twice. A line that a crash cut off is removed. The log names the file once.
-
-    Raises:
-        BadSettings: the file cannot be read, has other content, or is in no folder.
-        StoreUnwritable: such as a full disk; no part of a line stays.
+    Raises `BadSettings` if the file cannot be read, has other content, or is in no folder;
+    `StoreUnwritable`, such as for a full disk: no part of a line stays.
     """
 
     def __init__(self, path: Path, count: Count) -> None:
@@ -406,12 +396,12 @@ def _known(path: Path) -> set[str]:
     try:
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        known = {json.loads(line)["at"] for line in content[:whole].splitlines()}
+        places = {json.loads(line)["at"] for line in content[:whole].splitlines()}
         if cut_off := content[whole:]:
             if not _LATE_ROW.startswith(cut_off[: len(_LATE_ROW)]):
                 raise ValueError(f"it ends with {cut_off!r:.40}")
             os.truncate(path, whole)
-        return known
+        return places
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(
             f"{path} does not hold late rows ({error}); give another file with --late-rows"

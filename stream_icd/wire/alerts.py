@@ -26,7 +26,7 @@ from stream_icd.wire.message import (
 
 _ALERT_TYPE = "stream_icd.alert.v1"
 STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
-MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Alert:
     def id(self) -> str:
         """Equal for two alerts of one event, whatever its revision and the rules that fired."""
         whom = self.community if self.node is None else self.node
-        said = json.dumps([self.graph, self.snapshot_id, self.event, whom])
-        return sha256(said.encode()).hexdigest()[:32]
+        identity = json.dumps([self.graph, self.snapshot_id, self.event, whom])
+        return sha256(identity.encode()).hexdigest()[:32]
 
 
 def source_of_alerts(group: str) -> str:
@@ -104,7 +104,7 @@ def decode_alert(
     Raises BadAlert and LimitExceeded, see `wire.message`."""
     with refusing(BadAlert, "the alert cannot be read"):
         EventHeaders(headers, _ALERT_TYPE, limits, BadAlert, JSON_TYPE)
-        if len(value or b"") > MOST_BYTES:
+        if len(value or b"") > _MOST_BYTES:
             raise LimitExceeded(f"an alert of {len(value or b'')} bytes; at most 1 MiB")
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
         if graph_of(key, limits, BadAlert) != alert.graph:
@@ -115,7 +115,7 @@ def decode_alert(
 
 def structured(alert: Alert) -> bytes:
     """Return the alert as one JSON object: CloudEvents' structured mode, for HTTP."""
-    said = {
+    event = {
         "specversion": "1.0",
         "type": _ALERT_TYPE,
         "source": source_of_alerts(alert.group),
@@ -125,9 +125,9 @@ def structured(alert: Alert) -> bytes:
         "datacontenttype": JSON_TYPE,
         "data": _said(alert),
     }
-    return json.dumps(said, ensure_ascii=False).encode()
+    return json.dumps(event, ensure_ascii=False).encode()
 
 
 def _said(alert: Alert) -> dict[str, Any]:
-    said: dict[str, Any] = TypeAdapter(Alert).dump_python(alert, mode="json")
-    return said
+    fields: dict[str, Any] = TypeAdapter(Alert).dump_python(alert, mode="json")
+    return fields

@@ -17,7 +17,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
 
 _ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
-MOST_BYTES = 2**20
+_MOST_BYTES = 2**20
 
 Kind = Literal["published", "promoted", "rolled back", "refused", "kept"]
 
@@ -85,6 +85,6 @@ def decode_announcement(
     Raises BadAnnouncement and LimitExceeded, see `wire.message`."""
     with refusing(BadAnnouncement, "the announcement cannot be read"):
         EventHeaders(headers, _ANNOUNCEMENT_TYPE, limits, BadAnnouncement, JSON_TYPE)
-        if len(value or b"") > MOST_BYTES:
+        if len(value or b"") > _MOST_BYTES:
             raise LimitExceeded(f"an announcement of {len(value or b'')} bytes; at most 1 MiB")
         return TypeAdapter(Announcement).validate_python(json.loads(value or b""))

@@ -16,14 +16,17 @@ from flatbuffers.table import Table as FlatTable
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.node_ids import viewed_bytes, without_views
-from stream_icd.wire.limits import ANY_RATIO_BYTES, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
 
 # Arrow would use its thread pool for each buffer. For messages of a few kilobytes that costs more
 # than it gains, and much more on a busy machine.
 READING = pa.ipc.IpcReadOptions(use_threads=False)
 
-V5 = 4
+_ANY_RATIO_BYTES = 16 << 20
+"""Up to this size, a table may have any compression ratio."""
+
+_V5 = 4
 """Number of Arrow's format since 1.0; in 0.17, compression was an experiment."""
 
 
@@ -44,14 +47,9 @@ def read_table(
 ) -> pa.Table:
     """Read the table of an Arrow IPC stream that has only known columns.
 
-    Args:
-        columns: allowed column names, and whether each is required; None for any.
-
-    Raises:
-        LimitExceeded: the table is above `limits`; nothing of that size was allocated.
-        BadInput: as `error`: the bytes are truncated, foreign or inconsistent, or have unknown
-            columns.
-        MemoryError: there is not enough memory at the moment.
+    `columns`: whether each column is required; None allows any. Raises `error` if the bytes are
+    truncated, foreign or inconsistent; `LimitExceeded` if the table is above `limits`, before
+    anything of that size is allocated; `MemoryError` if there is not enough at the moment.
     """
     if not value:
         raise error("the message has no value; an Arrow table was expected")
@@ -96,7 +94,7 @@ def _check_size(size: int, value: bytes | pa.Buffer, limits: Limits) -> None:
             f"the table is {size} bytes or more when decompressed; "
             f"the limit is {limits.decoded_bytes}"
         )
-    if size > max(ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
+    if size > max(_ANY_RATIO_BYTES, limits.decoded_ratio * len(value)):
         raise LimitExceeded(
             f"the table is {size} bytes or more when decompressed, {size // len(value)} times "
             f"its {len(value)} bytes; the limit is {limits.decoded_ratio} times "
@@ -115,22 +113,20 @@ def _check_columns(schema: pa.Schema, columns: Mapping[str, bool], error: type[B
 
 
 def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
-    """Return the rows of a record batch or dictionary, and the decompressed size of its buffers.
-
-    Bytes; nothing of that size is allocated.
+    """Return the rows of a record batch or dictionary, and the decompressed bytes of its buffers.
 
     Reads the flatbuffer of Arrow's Message.fbs: Message.version, .header and .custom_metadata are
     fields 0, 2 and 4; RecordBatch.length, .buffers and .compression are fields 0, 2 and 3; the
-    RecordBatch of a DictionaryBatch is its field 1; a Buffer
-    is two int64, offset and length. A compressed buffer begins with its decompressed length, an
-    int64, or -1 for "stored plain". Before version 5, metadata may say that buffers are compressed.
+    RecordBatch of a DictionaryBatch is its field 1; a Buffer is two int64, offset and length. A
+    compressed buffer begins with its decompressed length, an int64, or -1 for "stored plain".
+    Before version 5, metadata may say that buffers are compressed.
     """
     metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
     root = FlatTable(metadata, int.from_bytes(metadata[:4], "little"))
     batch = FlatTable(metadata, 0)
     version_at, has_metadata = root.Offset(4), root.Offset(12)
     version = root.Get(number_types.Int16Flags, root.Pos + version_at) if version_at else 0
-    if has_metadata and version < V5:
+    if has_metadata and version < _V5:
         raise error("a batch of Arrow's format before V5 has metadata: send format V5 (Arrow 1.0)")
     root.Union(batch, root.Offset(8))
     if message.type == "dictionary":

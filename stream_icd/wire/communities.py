@@ -42,7 +42,7 @@ from stream_icd.wire.message import (
 
 COMMUNITIES_TYPE = "stream_icd.communities.v1"
 LABELS_TYPE = "stream_icd.labels.v1"
-COLUMNS = {"node": True, "community": True}
+_COLUMNS = {"node": True, "community": True}
 MEMBERSHIP = {
     "community_id": pa.int64(),
     "probability": pa.float32(),
@@ -50,14 +50,14 @@ MEMBERSHIP = {
     "second_probability": pa.float32(),
 }
 """Further columns of communities, which those of earlier versions lack; null where not known."""
-IDS, _REPLACED = b"icd_community_ids", b"icd_replaced"
-MOVED, _MOVED_BITS = b"icd_moved", b"icd_moved_bits"
-LEVELS = b"icd_levels"
+_IDS, _REPLACED = b"icd_community_ids", b"icd_replaced"
+_MOVED, _MOVED_BITS = b"icd_moved", b"icd_moved_bits"
+_LEVELS = b"icd_levels"
 """Keys in the metadata of the table's schema, which a reader may ignore."""
 
-INTEGERS, NUMBERS = np.dtype("<i8"), np.dtype("<f8")
+_INTEGERS, _NUMBERS = np.dtype("<i8"), np.dtype("<f8")
 
-REQUIRED: Fields = {
+_REQUIRED: Fields = {
     "icd_model": text("model"),
     "icd_k": whole("n_communities", least=1),
     "icd_n_edges": whole("n_edges", least=1),
@@ -65,7 +65,7 @@ REQUIRED: Fields = {
     "icd_ncut": number("ncut"),
     "icd_detected_at": time("detected_at"),
 }
-OPTIONAL: Fields = {
+_OPTIONAL: Fields = {
     "icd_revision": optional_text("revision", absent=""),
     "icd_snapshot_place": optional_text("snapshot_place", absent=""),
     "icd_content": optional_text("content", absent=""),
@@ -96,9 +96,9 @@ def encode_communities(communities: Communities) -> Message:
     extra = {
         "icd_snapshot_id": communities.snapshot_id,
         **window_headers(communities.window),
-        **written(REQUIRED, communities),
+        **written(_REQUIRED, communities),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
-        **written(OPTIONAL, communities),
+        **written(_OPTIONAL, communities),
     }
     return event_message(
         communities.graph.encode(),
@@ -117,9 +117,9 @@ def decode_communities(
     """Decode communities; raises BadCommunities and LimitExceeded, see `wire.message`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
-        table = _read_nodes(value, COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
+        table = _read_nodes(value, _COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
         nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
-        found = read(REQUIRED | OPTIONAL, fields)
+        found = read(_REQUIRED | _OPTIONAL, fields)
         k = found.pop("n_communities")
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
@@ -130,8 +130,8 @@ def decode_communities(
             milliseconds={stage: fields.number(f"icd_ms_{stage}") for stage in STAGES},
             community_ids=stable_ids(metadata),
             replaced=_read_pairs(metadata, _REPLACED),
-            moved=_read_pairs(metadata, MOVED),
-            moved_bits=_numbers(metadata, _MOVED_BITS, NUMBERS),
+            moved=_read_pairs(metadata, _MOVED),
+            moved_bits=_numbers(metadata, _MOVED_BITS, _NUMBERS),
             levels=_read_levels(metadata, k),
             **_read_memberships(table),
             **found,
@@ -163,7 +163,7 @@ def decode_labels(
     """Decode labels; raises as `decode_communities`."""
     with refusing(BadCommunities, "the message cannot be read"):
         fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
-        table = _read_nodes(value, COLUMNS, limits)
+        table = _read_nodes(value, _COLUMNS, limits)
         return Labels(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -204,11 +204,11 @@ def _column(
 def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
     """Return stable ids, and what changed, for the metadata of the table, if there are any."""
     arrays = {
-        IDS: communities.community_ids,
+        _IDS: communities.community_ids,
         _REPLACED: communities.replaced,
-        MOVED: communities.moved,
+        _MOVED: communities.moved,
         _MOVED_BITS: communities.moved_bits,
-        LEVELS: communities.levels,
+        _LEVELS: communities.levels,
     }
     metadata = {
         # 8 bytes each, row by row
@@ -221,18 +221,18 @@ def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
 
 def stable_ids(metadata: Mapping[bytes, bytes]) -> Ids | None:
     """Return the stable id of each community from the metadata of the table's schema, if any."""
-    return _numbers(metadata, IDS, INTEGERS)
+    return _numbers(metadata, _IDS, _INTEGERS)
 
 
 def _read_pairs(metadata: Mapping[bytes, bytes], key: bytes) -> Ids | None:
-    integers = _numbers(metadata, key, INTEGERS)
+    integers = _numbers(metadata, key, _INTEGERS)
     if integers is not None and len(integers) % 2:
         raise BadCommunities(f"the metadata {key.decode()} is not base64 of pairs of int64")
     return None if integers is None else integers.reshape(-1, 2)
 
 
 def _read_levels(metadata: Mapping[bytes, bytes], k: int) -> Ids | None:
-    integers = _numbers(metadata, LEVELS, INTEGERS)
+    integers = _numbers(metadata, _LEVELS, _INTEGERS)
     if integers is not None and len(integers) % max(k, 1):
         raise BadCommunities(f"the metadata icd_levels have not {k} integers for each level")
     return None if integers is None else integers.reshape(-1, max(k, 1))
@@ -255,7 +255,7 @@ def _read_nodes(value: bytes | None, columns: Mapping[str, bool], limits: Limits
         raise BadCommunities(
             f"node has type {node!s:.80} and community {community!s:.80}; expected ids and int32"
         )
-    if not table.num_rows or any(table[name].null_count for name in COLUMNS):
+    if not table.num_rows or any(table[name].null_count for name in _COLUMNS):
         raise BadCommunities(f"the table has {table.num_rows} rows, or nulls among them")
     if not _differ(table["node"].combine_chunks()):
         raise BadCommunities(

@@ -27,7 +27,7 @@ from stream_icd.wire.message import (
 )
 
 EVENTS_TYPE = "stream_icd.events.v1"
-IDS = pa.list_(pa.int64())
+_IDS = pa.list_(pa.int64())
 FIELDS: dict[str, pa.DataType] = {
     "event": pa.string(),
     "community": pa.int64(),
@@ -35,15 +35,15 @@ FIELDS: dict[str, pa.DataType] = {
     "size": pa.int64(),
     "size_before": pa.int64(),
     "overlap": pa.float64(),
-    "parents": IDS,
-    "children": IDS,
+    "parents": _IDS,
+    "children": _IDS,
     "away": pa.int32(),
     "bits": pa.float64(),
     "name": pa.string(),
 }
-Columns = dict[str, pa.Array]
+_Columns = dict[str, pa.Array]
 
-HEADERS: Fields = {
+_HEADERS: Fields = {
     "icd_model": text("model"),
     "icd_missed": whole("missed"),
     "icd_late": flag("late"),
@@ -53,13 +53,13 @@ HEADERS: Fields = {
     "icd_snapshot_place": optional_text("snapshot_place", absent=""),
 }
 
-BATCH_ROWS = 1 << 12
-OPTIONAL = ("bits", "name")
-_NULLABLE = {"label", "overlap", "members", *OPTIONAL}
+_BATCH_ROWS = 1 << 12
+_OPTIONAL = ("bits", "name")
+_NULLABLE = {"label", "overlap", "members", *_OPTIONAL}
 _TOLD_AS_BORN: Kind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
 _WIRE_KINDS = tuple(kind for kind in KINDS if kind != _TOLD_AS_BORN)
-COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(OPTIONAL, False)}
+COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
@@ -71,7 +71,7 @@ def encode_events(tracked: CommunityEvents) -> Message:
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,
         **window_headers(tracked.window),
-        **written(HEADERS, tracked),
+        **written(_HEADERS, tracked),
     }
     return event_message(
         tracked.graph.encode(),
@@ -103,10 +103,10 @@ def decode_events(
     with refusing(BadEvents, "the message cannot be read"):
         fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
         table = read_table(value, COLUMNS, limits, BadEvents)
-        columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in OPTIONAL}
+        columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in _OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
         _check(columns)
-        found = read(HEADERS, fields)
+        found = read(_HEADERS, fields)
         _check_numbers(columns, found["next_community"])
         nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
@@ -146,7 +146,7 @@ def _members(tracked: CommunityEvents) -> pa.Array:
     return lists.take(pa.array(at, pa.int32()))
 
 
-def _check(columns: Columns) -> None:
+def _check(columns: _Columns) -> None:
     for name, kind in FIELDS.items():
         if columns[name].type != kind:
             raise BadEvents(f"{name} has type {columns[name].type!s:.80}; expected {kind}")
@@ -161,7 +161,7 @@ def _check(columns: Columns) -> None:
         raise BadEvents(f"unknown event {min(unknown)!r:.40}; expected {', '.join(_WIRE_KINDS)}")
 
 
-def _check_numbers(columns: Columns, next_community: int) -> None:
+def _check_numbers(columns: _Columns, next_community: int) -> None:
     """Check that counts are not negative, overlaps are in 0..1, and stable ids were assigned."""
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, columns[name], np.inf)
@@ -194,13 +194,24 @@ def _nodes(members: pa.ListArray, community: pa.Array) -> tuple[pa.Array, Ids]:
     return nodes.take(order), communities[order.to_numpy()].astype(np.int64)
 
 
-def _events(columns: Columns) -> Iterator[CommunityEvent]:
-    starts = range(0, len(columns["event"]), BATCH_ROWS)  # all at once would take half as much more
+def _events(columns: _Columns) -> Iterator[CommunityEvent]:
+    # All rows at once would take half as much memory more.
+    starts = range(0, len(columns["event"]), _BATCH_ROWS)
     batches = (
-        [columns[name].slice(at, BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
+        [columns[name].slice(at, _BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
-    for kind, community, label, size, before, overlap, parents, children, away, *rest in rows:
-        told: Kind = _TOLD_AS_BORN if kind == "born" and away else kind
-        both = tuple(parents), tuple(children)
-        yield CommunityEvent(told, community, label, size, before, overlap, *both, away, *rest)
+    for kind, community, label, size, before, overlap, parents, children, away, bits, name in rows:
+        yield CommunityEvent(
+            kind=_TOLD_AS_BORN if kind == "born" and away else kind,
+            community=community,
+            label=label,
+            size=size,
+            size_before=before,
+            overlap=overlap,
+            parents=tuple(parents),
+            children=tuple(children),
+            away=away,
+            bits=bits,
+            name=name,
+        )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stream_icd.wire.message import EventHeaders
 
 
-class Field(NamedTuple):
+class _Field(NamedTuple):
     """How a header holds an attribute.
 
     Attributes:
@@ -23,79 +23,79 @@ class Field(NamedTuple):
     read: Callable[[EventHeaders, str], Any]
 
 
-Fields = dict[str, Field]
+Fields = dict[str, _Field]
 """Each field by the name of its header, in the order in which headers are written."""
 
 
-def text(attribute: str) -> Field:
+def text(attribute: str) -> _Field:
     """A required text."""
-    return Field(attribute, str, EventHeaders.text)
+    return _Field(attribute, str, EventHeaders.text)
 
 
-def optional_text(attribute: str, absent: str | None = None) -> Field:
+def optional_text(attribute: str, absent: str | None = None) -> _Field:
     """A text that is left out if it is `absent`: the empty text or None."""
 
     def read(headers: EventHeaders, name: str) -> str | None:
         return headers.optional(name) or absent
 
-    return Field(attribute, lambda value: value or None, read)
+    return _Field(attribute, lambda value: value or None, read)
 
 
-def word(attribute: str, words: Sequence[str]) -> Field:
+def word(attribute: str, words: Sequence[str]) -> _Field:
     """One of these words, left out if it is None."""
 
     def read(headers: EventHeaders, name: str) -> str | None:
         return headers.word(name, words)
 
-    return Field(attribute, lambda value: value, read)
+    return _Field(attribute, lambda value: value, read)
 
 
-def flag(attribute: str) -> Field:
+def flag(attribute: str) -> _Field:
     """A required `true` or `false`."""
 
     def read(headers: EventHeaders, name: str) -> bool:
         headers.text(name)
         return headers.word(name, ("true", "false")) == "true"
 
-    return Field(attribute, lambda value: "true" if value else "false", read)
+    return _Field(attribute, lambda value: "true" if value else "false", read)
 
 
-def time(attribute: str) -> Field:
+def time(attribute: str) -> _Field:
     """A required time, RFC 3339."""
-    return Field(attribute, datetime.isoformat, EventHeaders.time)
+    return _Field(attribute, datetime.isoformat, EventHeaders.time)
 
 
-def number(attribute: str) -> Field:
+def number(attribute: str) -> _Field:
     """A required finite number."""
-    return Field(attribute, _decimal, EventHeaders.number)
+    return _Field(attribute, _decimal, EventHeaders.number)
 
 
-def optional_number(attribute: str, least: float | None = None) -> Field:
+def optional_number(attribute: str, least: float | None = None) -> _Field:
     """A finite number of at least `least`, left out if it is None."""
 
     def read(headers: EventHeaders, name: str) -> float | None:
         return None if headers.optional(name) is None else headers.number(name, least)
 
-    return Field(attribute, _decimal, read)
+    return _Field(attribute, _decimal, read)
 
 
-def whole(attribute: str, least: int = 0) -> Field:
+def whole(attribute: str, least: int = 0) -> _Field:
     """A required whole number of at least `least`."""
 
     def read(headers: EventHeaders, name: str) -> int | None:
         headers.text(name)
         return headers.whole(name, least)
 
-    return Field(attribute, str, read)
+    return _Field(attribute, str, read)
 
 
-def optional_whole(attribute: str, least: int = 0) -> Field:
+def optional_whole(attribute: str, least: int = 0) -> _Field:
     """A whole number of at least `least`, left out if it is None."""
 
     def read(headers: EventHeaders, name: str) -> int | None:
         return headers.whole(name, least)
 
-    return Field(attribute, lambda value: None if value is None else f"{value:d}", read)
+    return _Field(attribute, lambda value: None if value is None else f"{value:d}", read)
 
 
 def written(fields: Fields, item: object) -> dict[str, str | None]:

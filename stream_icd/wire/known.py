@@ -9,11 +9,18 @@ from datetime import datetime
 from stream_icd.core.errors import BadKnown
 from stream_icd.core.headers import Headers
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
-from stream_icd.wire.node_keys import graph_and_node, node_key
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Message,
+    event_message,
+    graph_and_node,
+    node_key,
+    refusing,
+)
 
 _KNOWN_TYPE = "stream_icd.known.v1"
-MOST_BYTES, MOST_LABEL_BYTES = 64 << 10, 1000
+_MOST_BYTES, MOST_LABEL_BYTES = 64 << 10, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,12 @@ def decode_known(
         if value is None:
             return KnownNode(graph, node.decode(), None)
         EventHeaders(headers, _KNOWN_TYPE, limits, BadKnown, JSON_TYPE)
-        if len(value) > MOST_BYTES:
-            raise BadKnown(f"the value has {len(value)} bytes; at most {MOST_BYTES}")
-        said = json.loads(value)
-        if not isinstance(said, dict):
+        if len(value) > _MOST_BYTES:
+            raise BadKnown(f"the value has {len(value)} bytes; at most {_MOST_BYTES}")
+        fields = json.loads(value)
+        if not isinstance(fields, dict):
             raise BadKnown('the value is no JSON object, such as {"community": "east"}')
-        return KnownNode(graph, node.decode(), _checked(said.get("community")))
+        return KnownNode(graph, node.decode(), _checked(fields.get("community")))
 
 
 def _checked(community: object) -> str:

@@ -9,9 +9,6 @@ from pydantic_settings import SettingsConfigDict
 
 from stream_icd.core.settings import ENV_PREFIX, Settings
 
-ANY_RATIO_BYTES = 16 << 20
-"""Up to this size, a table may have any compression ratio."""
-
 
 class Limits(Settings):
     """Upper bounds that are checked before anything of that size is allocated.
@@ -21,7 +18,7 @@ class Limits(Settings):
 
     Attributes:
         decoded_bytes: size of a message's table, decompressed.
-        decoded_ratio: that size as a multiple of the message's, above `ANY_RATIO_BYTES`. Sorted
+        decoded_ratio: that size as a multiple of the message's, above 16 MiB. Sorted
             integer ids compress up to 25 times.
         rows: rows of a table (pairs of a snapshot, nodes of a communities message).
         header_bytes: size of all headers of a message together.

@@ -13,11 +13,18 @@ from stream_icd.core.headers import Headers
 from stream_icd.core.members import MemberRow
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_message, refusing
-from stream_icd.wire.node_keys import graph_and_node, node_key
+from stream_icd.wire.message import (
+    JSON_TYPE,
+    EventHeaders,
+    Message,
+    event_message,
+    graph_and_node,
+    node_key,
+    refusing,
+)
 
 _MEMBER_TYPE = "stream_icd.member.v1"
-MOST_BYTES = 64 << 10
+_MOST_BYTES = 64 << 10
 
 
 def encode_member(member: MemberRow, event_id: str) -> Message:
@@ -57,20 +64,20 @@ def decode_member(
     with refusing(BadMember, "the row cannot be read"):
         graph = graph_in_key(key, limits)
         EventHeaders(headers, _MEMBER_TYPE, limits, BadMember, JSON_TYPE)
-        if len(value) > MOST_BYTES:
-            raise LimitExceeded(f"the row has {len(value)} bytes; at most {MOST_BYTES}")
-        said = json.loads(value)
-        if not isinstance(said, dict) or said.get("graph") != graph:
+        if len(value) > _MOST_BYTES:
+            raise LimitExceeded(f"the row has {len(value)} bytes; at most {_MOST_BYTES}")
+        fields = json.loads(value)
+        if not isinstance(fields, dict) or fields.get("graph") != graph:
             raise BadMember(f"the value is no JSON object of graph {graph!r:.80}")
         member = MemberRow(
             graph=graph,
-            node=_of(said, "node", int, str),
-            community_id=_of(said, "community_id", int),
-            since=_time(said, "since"),
-            as_of=_time(said, "as_of"),
-            snapshot_id=_of(said, "snapshot_id", str),
-            probability=_of(said, "probability", float, int, type(None)),
-            name=_of(said, "name", str, type(None)),
+            node=_of(fields, "node", int, str),
+            community_id=_of(fields, "community_id", int),
+            since=_time(fields, "since"),
+            as_of=_time(fields, "as_of"),
+            snapshot_id=_of(fields, "snapshot_id", str),
+            probability=_of(fields, "probability", float, int, type(None)),
+            name=_of(fields, "name", str, type(None)),
         )
         if node_key(graph, member.node) != key:
             raise BadMember(f"the key is {key!r:.80}, but the node {member.node!r:.80}")
@@ -88,15 +95,15 @@ def _check(member: MemberRow) -> None:
         raise BadMember(f"node {member.node} has more than 64 bits")
 
 
-def _of(said: dict[str, Any], name: str, *kinds: type) -> Any:
-    value = said.get(name)
+def _of(fields: dict[str, Any], name: str, *kinds: type) -> Any:
+    value = fields.get(name)
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise BadMember(f"{name} is {value!r:.80}; expected {kinds[0].__name__}")
     return value
 
 
-def _time(said: dict[str, Any], name: str) -> datetime:
-    time = datetime.fromisoformat(_of(said, name, str))
+def _time(fields: dict[str, Any], name: str) -> datetime:
+    time = datetime.fromisoformat(_of(fields, name, str))
     if time.tzinfo is None:
-        raise BadMember(f"{name} is {said[name]!r:.80}; it needs a time zone, such as Z")
+        raise BadMember(f"{name} is {fields[name]!r:.80}; it needs a time zone, such as Z")
     return time.astimezone(UTC)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import quote, unquote
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.headers import Headers
@@ -23,21 +24,21 @@ from stream_icd.wire.limits import Limits
 
 _ARROW_TYPE, JSON_TYPE = "application/vnd.apache.arrow.stream", "application/json"
 
-OURS = frozenset(("ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time", "content-type"))
+_OURS = frozenset(("ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time", "content-type"))
 """The headers of the contract that do not begin with `icd_`. Other attributes of CloudEvents are
 extensions, such as traces: they change nothing, however long they are."""
 
 NAMES_IN_AN_ID = 4
 """Maximum number of names in a `ce_id`: that of a result has a snapshot's, a model's, and more."""
 
-NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
 """A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
 
-CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
+_CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
 """The end of the `ce_source` of a correction: CloudEvents with one source and id are one event, and
 the `ce_id` of a snapshot is its own."""
 
-PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
+_PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 _MOST_REASON = 300
 """Maximum characters quoted from another library's error, which may repeat the whole input."""
@@ -90,16 +91,13 @@ def event_message(
         "content-type": content_type,
         **extra,
     }
-    known = ((name, text.encode()) for name, text in attributes.items() if text is not None)
-    return Message(key, value, tuple(known))
+    headers = ((name, text.encode()) for name, text in attributes.items() if text is not None)
+    return Message(key, value, tuple(headers))
 
 
 def window_headers(window: Window) -> dict[str, str]:
     """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
-    return {
-        "icd_window_start": rfc3339(window.start),
-        "icd_window_end": rfc3339(window.end),
-    }
+    return {"icd_window_start": rfc3339(window.start), "icd_window_end": rfc3339(window.end)}
 
 
 def source_of_correction(source: str, number: int) -> str:
@@ -108,13 +106,13 @@ def source_of_correction(source: str, number: int) -> str:
     >>> source_of_correction("urn:me", 2)
     'urn:me#correction=2'
     """
-    first = CORRECTION.sub("", source)
+    first = _CORRECTION.sub("", source)
     return f"{first}{';' if '#' in first else '#'}correction={number}" if number else first
 
 
 def correction_in(source: str) -> int:
     """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
-    found = CORRECTION.search(source)
+    found = _CORRECTION.search(source)
     return int(found[1]) if found else 0
 
 
@@ -125,7 +123,7 @@ def result_id(snapshot_id: str, model: str, revision: str) -> str:
 
 def place_in_topic(snapshot_place: str) -> tuple[int, int] | None:
     """Return partition and offset of an `icd_snapshot_place`; None if the text is none."""
-    place = PLACE.fullmatch(snapshot_place)
+    place = _PLACE.fullmatch(snapshot_place)
     return None if place is None else (int(place[1]), int(place[2]))
 
 
@@ -156,7 +154,7 @@ class EventHeaders:
         self._values = dict(headers)
         for name in self._values:
             _check_utf_8(name, error)
-        ours = Counter(name for name, _ in headers if name in OURS or name.startswith("icd_"))
+        ours = Counter(name for name, _ in headers if name in _OURS or name.startswith("icd_"))
         for name, count in ours.items():
             names = names_in_id if name == "ce_id" else 1
             _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
@@ -200,7 +198,7 @@ class EventHeaders:
     def number(self, name: str, least: float | None = None) -> float:
         """A required header as a finite number, of at least `least`."""
         text = self.text(name)
-        number = float(text) if NUMBER.fullmatch(text) else math.nan
+        number = float(text) if _NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(number):
             raise self._error(f"header {name} is {text!r:.80}; expected a finite number")
         if least is not None and number < least:
@@ -261,6 +259,23 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
         raise error("the message has no key; the key is the graph's name")
     check_graph_name(graph)
     return graph
+
+
+def node_key(graph: str, node: int | str) -> bytes:
+    """Return the key of the messages about a node.
+
+    >>> node_key("a/b", "10.0.0.0/8")
+    b'a%2Fb/10.0.0.0/8'
+    """
+    return f"{quote(graph, safe='')}/{node}".encode()
+
+
+def graph_and_node(key: bytes | None, limits: Limits, error: type[BadInput]) -> tuple[str, bytes]:
+    """Return the graph and the node, UTF-8, that a key names; raises `error`, and as `graph_of`."""
+    quoted, _, node = (key or b"").partition(b"/")
+    if not node:
+        raise error(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
+    return graph_of(unquote(quoted, errors="strict").encode(), limits, error), node
 
 
 def _check_size(what: str, value: bytes | None, limit: int) -> None:

@@ -1,14 +1,16 @@
-"""The number of different values is that of a set; masked communities are none."""
+"""Arrays of ids: how many differ, where they are among others, and labels of communities."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.arrays import compact, n_distinct
 from stream_icd.core.errors import BadSettings
+from stream_icd.core.node_ids import places
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -25,3 +27,29 @@ def test_masked_communities_are_refused() -> None:
         compact(given)
     assert compact(given.filled(5)).tolist() == [0, 0, 1]
     assert compact(np.ma.array([5, 7])).tolist() == [0, 1]
+
+
+@given(st.lists(st.integers(-3, 12)), st.sampled_from([np.int32, np.int64]))
+def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
+    ranks = sorted(set(labels))
+    found = compact(np.array(labels, kind))
+    assert found.tolist() == [ranks.index(label) for label in labels]
+    assert found.dtype == np.int64
+
+
+NEAR = st.integers(-40, 40)
+FAR = st.sampled_from([-(1 << 63), -(1 << 40), 0, 1 << 20, (1 << 63) - 1])
+
+
+@given(wanted=st.lists(NEAR | FAR), known=st.sets(NEAR | FAR), in_order=st.booleans())
+def test_each_id_is_found_where_it_is(wanted: list[int], known: set[int], in_order: bool) -> None:
+    among = sorted(known) if in_order else sorted(known, reverse=True)
+    found = places(pa.array(wanted, pa.int64()), pa.array(among, pa.int64()))
+    assert found.tolist() == [among.index(one) if one in known else -1 for one in wanted]
+
+
+@pytest.mark.parametrize("span", [100, 1 << 40])
+def test_ids_above_the_range_of_int64_are_found(span: int) -> None:
+    among = pa.array([(1 << 63) + 1, (1 << 63) + span], pa.uint64())
+    wanted = pa.array([0, 1 << 63, (1 << 63) + 1, (1 << 63) + span, (1 << 64) - 1], pa.uint64())
+    assert places(wanted, among).tolist() == [-1, -1, 0, 1, -1]

@@ -101,7 +101,7 @@ def test_blocks_may_be_nested_and_other_threads_are_left_alone() -> None:
 
 def test_it_is_said_once_that_loops_are_compiled(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    event.register("numba:compile", said := compiled.SaysThatItCompiles())
+    event.register("numba:compile", said := compiled._SaysThatItCompiles())
     for module in ("another", "stream_icd.one", "stream_icd.two"):
 
         def loop(x: int) -> int:

@@ -1,52 +1,60 @@
-"""How much a program says is a setting."""
+"""How much a program says is a setting, and no text that it logs forges a line."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+import structlog
 
-from stream_icd.core.log import SeldomFromClient
-
-PROGRAM = """
-import logging, structlog
-from stream_icd.core.log import configure_logging
-configure_logging(json=True)
-with structlog.contextvars.bound_contextvars(offset=7):
-    structlog.get_logger().debug("small")
-    structlog.get_logger().info("usual")
-    logging.getLogger("a.library").warning("odd: %d", 1)
-    logging.getLogger("kafka.conn").warning("lost")
-"""
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.log import _SeldomFromClient, configure_logging
 
 
-def run(level: str | None) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ) | ({"STREAM_ICD_LOG_LEVEL": level} if level else {})
-    command = [sys.executable, "-c", PROGRAM]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+@pytest.fixture(autouse=True)
+def plain_structlog() -> Iterator[None]:
+    """Put back how this process logs."""
+    yield
+    structlog.reset_defaults()
 
 
-@pytest.mark.parametrize(
-    ("level", "events"),
-    [
-        (None, ["usual", "odd: 1", "lost"]),
-        ("WARNING", ["odd: 1", "lost"]),
-        ("debug", ["small", "usual", "odd: 1", "lost"]),
-        ("error", []),
-    ],
-)
-def test_a_level_says_what_is_worth_a_line(level: str | None, events: list[str]) -> None:
-    lines = [json.loads(line) for line in run(level).stderr.splitlines()]
-    assert [line["event"] for line in lines] == events
-    assert all(line["offset"] == 7 for line in lines)  # those of libraries, too
+def say() -> None:
+    with structlog.contextvars.bound_contextvars(offset=7):
+        structlog.get_logger().debug("small")
+        structlog.get_logger().info("usual")
+        logging.getLogger("a.library").warning("odd: %d", 1)
+        logging.getLogger("kafka.conn").warning("lost")
+
+
+def test_a_level_says_what_is_worth_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = ["small", "usual", "odd: 1", "lost"]
+    for level, n_left_out in ((None, 1), ("WARNING", 2), ("debug", 0), ("error", 4)):
+        if level is not None:
+            monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", level)
+        configure_logging(json=True)
+        say()
+        lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+        assert [line["event"] for line in lines] == events[n_left_out:]
+        assert all(line["offset"] == 7 for line in lines)  # those of libraries, too
+    monkeypatch.setenv("STREAM_ICD_LOG_LEVEL", "loud")
+    with pytest.raises(BadSettings, match=r"log\.log_level.*'debug', 'info', 'warning' or 'error'"):
+        configure_logging()
 
 
 def test_a_program_without_standard_error_logs_nothing_and_runs() -> None:
-    program = PROGRAM.replace("json=True", "") + "print('ran')"
+    program = """
+import logging
+from stream_icd.core.log import configure_logging
+configure_logging()
+logging.getLogger("a.library").warning("odd")
+print("ran")
+"""
     command = ["sh", "-c", '"$0" -c "$1" 2>&-', sys.executable, program]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout == "ran\n"
@@ -70,45 +78,29 @@ main.main()
     assert "hidden" not in ended.stderr
 
 
-def test_a_name_forges_no_line_on_a_terminal() -> None:
-    program = PROGRAM.replace("json=True", "json=False").replace(
-        'info("usual")', r'info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")'
-    )
-    command = [sys.executable, "-c", program]
-    said = subprocess.run(command, capture_output=True, timeout=60, check=True).stderr.decode()
-    assert r"usual\x1b[2J\nforged" in said
-    assert "\x1b[2J" not in said
-    assert len(said.splitlines()) == 3
-
-
-def test_a_level_that_does_not_exist_is_said() -> None:
-    said = run("loud").stderr
-    assert "BadSettings: log.log_level" in said
-    assert "'debug', 'info', 'warning' or 'error'" in said
-
-
 @pytest.mark.parametrize("as_json", [False, True])
-def test_the_text_of_an_exception_forges_nothing_either(as_json: bool) -> None:
-    program = (
-        PROGRAM.replace("json=True", f"json={as_json}")
-        + r"""
-try:
-    raise ValueError("g\x1b[2J\x07")
-except ValueError:
-    structlog.get_logger().exception("failed")
-    logging.getLogger("a.library").exception("failed")
-"""
-    )
-    command = [sys.executable, "-c", program]
-    said = subprocess.run(command, capture_output=True, timeout=60, check=True).stderr.decode()
+def test_no_name_and_no_text_of_an_exception_forges_a_line(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(json=as_json)
+    log = structlog.get_logger()
+    log.info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")
+    said = capsys.readouterr().err
+    assert (len(said.splitlines()), "\x1b[2J" in said) == (1, False)
+    assert as_json or r"usual\x1b[2J\nforged" in said
+    try:
+        raise ValueError("g\x1b[2J\x07")
+    except ValueError:
+        log.exception("failed")
+        logging.getLogger("a.library").exception("failed")
+    said = capsys.readouterr().err
     assert said.count("ValueError: g") == 2
-    assert "\x1b[2J" not in said
-    assert "\x07" not in said
+    assert ("\x1b[2J" in said, "\x07" in said) == (False, False)
 
 
 def test_the_client_says_the_same_once_a_minute() -> None:
     now, lines = 100.0, list[str]()
-    seldom = SeldomFromClient(lambda: now)
+    seldom = _SeldomFromClient(lambda: now)
 
     def say(name: str, message: str, *args: object) -> None:
         record = logging.LogRecord(name, logging.ERROR, "", 0, message, args, None)
@@ -121,11 +113,7 @@ def test_the_client_says_the_same_once_a_minute() -> None:
         say("kafka.coordinator", "odd: %s", 1)
         say("stream_icd.kafka", "waiting")
         now += 1
-    assert lines == [
-        "Connection failed: KafkaConnectionError: 111",
-        "odd: 1",
-        *["waiting"] * 3,
-    ]
+    assert lines == ["Connection failed: KafkaConnectionError: 111", "odd: 1", *["waiting"] * 3]
     now += 60
     say("kafka.cluster", "Metadata refresh: failed %s", "KafkaConnectionError: 111")
     assert lines[-1].endswith("KafkaConnectionError: 111 (and 5 such lines before)")

@@ -24,7 +24,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, check_topic_for
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.registry.find import shipped_models
-from stream_icd.sources.node_lists import read_nodes
+from stream_icd.sources.node_tables import read_nodes
 from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.metrics.probe import PORT

@@ -27,7 +27,7 @@ from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.registry.find import shipped_models
-from stream_icd.sources.node_lists import read_nodes
+from stream_icd.sources.node_tables import read_nodes
 from stream_icd.streaming.execution.budget import Budget, MemorySettings
 from tests.command_lines import arguments_of, complaint
 

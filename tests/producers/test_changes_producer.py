@@ -14,17 +14,16 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.child_process import start_child
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.publish import read_last_snapshot, read_sent_before
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
-from stream_icd.wire.snapshots import decode_snapshot
+from tests.producers.sent import sent
 from tests.run_here import Done, run_here
 from tests.sources.test_changes import add, edges, reference, remove
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.streams import held, publish
+from tests.testbed.streams import publish
 
 T0 = 1_600_000_020
 
@@ -60,11 +59,6 @@ def produce(broker: Broker, topic: str, *options: str) -> Done:
     return run_here("produce", "changes", *where, "--until", "end", *options)
 
 
-def sent(broker: Broker, graph: str) -> list[Snapshot]:
-    records = [record for record in held(broker, SNAPSHOTS) if record.key == graph.encode()]
-    return [decode_snapshot(one.key, one.value, one.headers) for one in records]
-
-
 FIRST = [
     row("add", 0.5, "a", "b", weight=2),
     row("add", 0.7, "b", "c"),
@@ -74,7 +68,7 @@ FIRST = [
 SECOND = [row("add", 2.1, "a", "c"), row("put", 3, "a", "z"), row("remove", 0.1, "c", "d")]
 
 
-@pytest.mark.brokers("memory", "embedded", "kafka")
+@pytest.mark.brokers("memory")
 def test_a_restart_continues_with_the_graph_of_the_last_snapshot(
     broker: Broker, topic: str
 ) -> None:
@@ -137,28 +131,24 @@ def start(broker: Broker, topic: str, log: Path) -> subprocess.Popen[bytes]:
     return start_child((*command, *where, *options), log)
 
 
+@pytest.mark.brokers("embedded")
 def test_kill_9_loses_and_doubles_no_change(broker: Broker, topic: str, tmp_path: Path) -> None:
-    chance, nodes = random.Random(7), "abcdefgh"
-    changes = []
-    for number in range(2):
-        rows = []
-        for _ in range(60):
-            src, dst = sorted(chance.sample(nodes, 2))
-            op = chance.choice(("add", "add", "remove"))
-            made = add if op == "add" else remove
-            changes.append(replace(made(0, src, dst), place=len(changes)))
-            rows.append({"op": op, "src": src, "dst": dst, "t": time.time()})
-        producer = start(broker, topic, tmp_path / f"{number}.log")
-        try:
-            send(broker, topic, rows[:30])
-            if number:
-                time.sleep(chance.uniform(1.0, 3.0))
-            else:
-                wait_until(lambda: sent(broker, topic))
-        finally:
-            producer.kill()
-            producer.wait()
-        send(broker, topic, rows[30:])
+    chance = random.Random(7)
+    changes, rows = [], []
+    for place in range(60):
+        src, dst = sorted(chance.sample("abcdefgh", 2))
+        op = chance.choice(("add", "add", "remove"))
+        made = add if op == "add" else remove
+        changes.append(replace(made(0, src, dst), place=place))
+        rows.append({"op": op, "src": src, "dst": dst, "t": time.time()})
+    producer = start(broker, topic, tmp_path / "killed.log")
+    try:
+        send(broker, topic, rows[:30])
+        wait_until(lambda: sent(broker, topic))
+    finally:
+        producer.kill()
+        producer.wait()
+    send(broker, topic, rows[30:])
     expected, names = reference(changes)
     producer = start(broker, topic, tmp_path / "last.log")
     settings = broker.settings()

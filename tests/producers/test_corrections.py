@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,15 +15,15 @@ from stream_icd.core.errors import BadSettings, ContentChanged
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.kafka.messages.publish import SentBefore, read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.producers.sent import decoded, records, sent
 from tests.testbed.brokers import Broker
 
 pytestmark = pytest.mark.brokers("memory")
@@ -32,12 +31,6 @@ pytestmark = pytest.mark.brokers("memory")
 
 def produce(broker: Broker, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["produce", *arguments, "-b", broker.bootstrap_servers])
-
-
-def sent(broker: Broker, graph: str, topic: str = SNAPSHOTS) -> list[Snapshot]:
-    with open_reader(broker.settings(), topic, until="end") as records:
-        ours = [record for record in records if record.key == graph.encode()]
-    return [decode_snapshot(one.key, one.value, one.headers) for one in ours]
 
 
 @pytest.fixture
@@ -122,16 +115,6 @@ def test_windows_before_those_of_the_topic_are_said_to_be_late(
     assert len(sent(memory, topic_name)) == 4
 
 
-def test_asked_to_stop_a_producer_reads_no_more_of_the_topic(
-    memory: Broker, folder: Path, topic_name: str
-) -> None:
-    assert produce(memory, "files", str(folder), "--graph", topic_name).exit_code == 0
-    stop = threading.Event()
-    assert len(read_sent_before(memory.settings(), stop=stop).names[topic_name]) == 3
-    stop.set()
-    assert read_sent_before(memory.settings(), stop=stop).names == {}
-
-
 def nodes_sent(broker: Broker, graph: str) -> list[set[object]]:
     return [set(snapshot.nodes.to_pylist()) for snapshot in sent(broker, graph)]
 
@@ -158,17 +141,14 @@ def test_a_last_snapshot_that_cannot_be_read_is_said(
     (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2\n")
     files = ("files", str(tmp_path), "--graph", topic_name)
     assert produce(memory, *files).exit_code == 0
-    with open_reader(memory.settings(), SNAPSHOTS, until="end") as records:
-        (record,) = (one for one in records if one.key == topic_name.encode())
+    (record,) = records(memory, topic_name)
     with Publisher(memory.settings()) as publisher:
         publisher.send(OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers))
     (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-02.csv").write_text("src,dst\na,b\n")
     again = produce(memory, *files)
     assert again.exit_code == 0
     assert "the graph's last snapshot cannot be read" in again.output
-    with open_reader(memory.settings(), SNAPSHOTS, until="end") as records:
-        *_, last = (one for one in records if one.key == topic_name.encode())
-    assert decode_snapshot(last.key, last.value, last.headers).nodes.to_pylist() == ["a", "b"]
+    assert decoded(records(memory, topic_name)[-1]).nodes.to_pylist() == ["a", "b"]
 
 
 def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
@@ -231,9 +211,8 @@ def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
     assert [snapshot.content for snapshot in first] == [snapshot.content for snapshot in second]
     ids = [snapshot.id.replace(topic_name, renamed, 1) for snapshot in first]
     assert [snapshot.id for snapshot in second] == ids
-    with open_reader(memory.settings(), LABELS, until="end") as records:
-        labels = [decode_labels(r.key, r.value, r.headers) for r in records]
-    assert [label.snapshot_id for label in labels if label.graph == renamed] == ids
+    labels = [decode_labels(r.key, r.value, r.headers) for r in records(memory, renamed, LABELS)]
+    assert [label.snapshot_id for label in labels] == ids
     refused = produce(memory, *archive[:2], "--as-graph", renamed).exception
     assert isinstance(refused, BadSettings)
     assert "choose one with --graph" in str(refused)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from stream_icd.commands.cli.main import app
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.methods.icd.recipe import Recipe
@@ -23,6 +22,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
+from tests.producers.sent import records
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside
@@ -42,12 +42,6 @@ def produce(broker: Broker, graph: str, *options: str) -> dict[str, object]:
     lines = [line for line in done.stderr.splitlines() if '"snapshots"' in line]
     found: dict[str, object] = json.loads(lines[-1])
     return found
-
-
-def records(broker: Broker, graph: str, topic: str = SNAPSHOTS) -> list[Record]:
-    """What a graph has in a topic that all tests share."""
-    with open_reader(broker.settings(), topic, until="end") as found:
-        return [record for record in found if record.key == graph.encode()]
 
 
 def header(record: Record, name: str) -> str:

@@ -8,30 +8,31 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
-from stream_icd.commands.cli.main import main
 from stream_icd.core.errors import TopicMissing
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import partition_by_id
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import UNORDERED, decode_snapshot, encode_snapshot
-from tests.testbed import brokers
+from stream_icd.wire.snapshots import UNORDERED, encode_snapshot
+from tests.producers.sent import decoded, records
+from tests.run_here import run_here
+from tests.testbed.brokers import Broker, wait_until
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 
@@ -96,12 +97,11 @@ class Example:
 
     `make(folder, graph, bad)` puts its input there, with the bad row in it, and gives its
     arguments.
-    `every` are arguments that a generator needs to make four and no more.
     """
 
     make: Callable[..., list[str]]
     bad: str | None = None
-    every: tuple[str, ...] = ()
+    is_endless: bool = False  # a generator, which needs a limit
     continues: bool = False  # a next run makes only what comes after
 
 
@@ -110,49 +110,55 @@ EXAMPLES = {
     "changes": Example(changes, '{"op": "add"}', continues=True),
     "events": Example(events, "yesterday,1,2\n"),
     "files": Example(edge_lists, "1,2,3\n"),
-    "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], every=("4",)),
-    "lfr": Example(generated, every=("4",)),
+    "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], is_endless=True),
+    "lfr": Example(generated, is_endless=True),
     "replay": Example(archived),
     "taxi": Example(fixes, "0,1,91,0\n"),
 }
 
-Produce = Callable[..., tuple[int, str]]
 
+@dataclass(frozen=True)
+class Producer:
+    """A producer, run as the command does it; the graph is this test's own."""
 
-@pytest.fixture
-def produce(
-    embedded: brokers.Broker,
-    topic_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> Iterator[Produce]:
-    """`produce(name, *arguments)`: as the command does it; exit status and what it said."""
-    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    name: str
+    broker: Broker
+    graph: str
+    folder: Path
+
+    def arguments(self, *bad: str) -> list[str]:
+        """Put its input there, perhaps with a bad row; what the command is to be told."""
+        return EXAMPLES[self.name].make(self.folder, self.graph, *bad)
+
+    @property
+    def limit(self) -> list[str]:
+        return ["--limit", "4"] if EXAMPLES[self.name].is_endless else []
 
     def run(
-        name: str, *arguments: str, option: str = "--graph", graph: str = topic_name
+        self, *arguments: str, option: str = "--graph", graph: str | None = None
     ) -> tuple[int, str]:
-        command = ["stream-icd", "produce", name, *arguments, option, graph]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return int(ended.value.code or 0), capfd.readouterr().err
+        """Exit status, and what it said."""
+        graph = self.graph if graph is None else graph
+        done = run_here("produce", self.name, *arguments, option, graph)
+        return done.returncode, done.stderr
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    def records(self, topic: str = SNAPSHOTS) -> list[Record]:
+        """What the graph has there now."""
+        return records(self.broker, self.graph, topic)
 
 
 @pytest.fixture
-def records(embedded: brokers.Broker, topic_name: str) -> Callable[..., list[Record]]:
-    """`records(topic)`: what this test's graph has there now."""
+def as_producer(
+    memory: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Producer:
+    monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", memory.bootstrap_servers)
+    return Producer("as", memory, topic_name, tmp_path)
 
-    def read(topic: str = SNAPSHOTS) -> list[Record]:
-        with open_reader(embedded.settings(), topic, until="end") as found:
-            return [record for record in found if record.key == topic_name.encode()]
 
-    return read
+@pytest.fixture(params=PRODUCERS)
+def producer(as_producer: Producer, request: pytest.FixtureRequest) -> Producer:
+    """Each producer: a test that takes it runs with all."""
+    return replace(as_producer, name=request.param)
 
 
 def bytes_of(records: list[Record]) -> list[tuple[object, ...]]:
@@ -160,13 +166,13 @@ def bytes_of(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 def ids_of(records: list[Record]) -> list[str]:
-    return [decode_snapshot(r.key, r.value, r.headers).id for r in records]
+    return [decoded(record).id for record in records]
 
 
-def summary(said: str) -> dict[str, object]:
+def summary(said: str) -> dict[str, Any]:
     """The last line of the log that sums up."""
     lines = [line for line in said.splitlines() if '"snapshots"' in line]
-    found: dict[str, object] = json.loads(lines[-1])
+    found: dict[str, Any] = json.loads(lines[-1])
     return found
 
 
@@ -174,46 +180,34 @@ def test_every_producer_has_an_example() -> None:
     assert set(PRODUCERS) == set(EXAMPLES), "give the new producer an example"
 
 
-@pytest.mark.parametrize("name", PRODUCERS)
-def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(
-    name: str,
-    produce: Produce,
-    records: Callable[..., list[Record]],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
-    example = EXAMPLES[name]
-    arguments = example.make(tmp_path, topic_name)
-    limit = ["--limit", *example.every] if example.every else []
-    assert produce(name, *arguments, "--limit", "2")[0] == 0
-    status, said = produce(name, *arguments, *limit)
+def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Producer) -> None:
+    arguments, limit = producer.arguments(), producer.limit
+    assert producer.run(*arguments, "--limit", "2")[0] == 0
+    status, said = producer.run(*arguments, *limit)
     assert status == 0
-    already = 0 if example.continues else 2
+    already = 0 if EXAMPLES[producer.name].continues else 2
     assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (2, already)
-    status, said = produce(name, *arguments, *limit, "--again")
+    status, said = producer.run(*arguments, *limit, "--again")
     assert status == 0
     assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (4, 0)
 
-    sent = records()
+    sent = producer.records()
     assert len(sent) == 8
     assert bytes_of(sent[4:]) == bytes_of(sent[:4])
-    assert_valid(sent[:4], records(LABELS)[:4])
+    assert_valid(sent[:4], producer.records(LABELS)[:4])
 
-    assert produce(name, *arguments, *limit, "--again", "--partition-by", "snapshot")[0] == 0
-    spread = [record for record in records() if record not in sent]
-    unordered = (UNORDERED, b"true")
-    assert all(record.headers[-1] == unordered for record in spread)
+    assert producer.run(*arguments, *limit, "--again", "--partition-by", "snapshot")[0] == 0
+    spread = [record for record in producer.records() if record not in sent]
+    assert all(record.headers[-1] == (UNORDERED, b"true") for record in spread)
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
     assert sorted(bytes_of(same)) == sorted(bytes_of(sent[:4]))
     assert len({record.partition for record in sent}) == 1
-    for record in spread:
-        snapshot = decode_snapshot(record.key, record.value, record.headers)
-        assert record.partition == partition_by_id(snapshot, 6)
+    assert all(record.partition == partition_by_id(decoded(record), 6) for record in spread)
 
 
 def assert_valid(sent: list[Record], labels: list[Record]) -> None:
     """Snapshots in the order of their windows, each with another id; labels of their nodes."""
-    snapshots = [decode_snapshot(r.key, r.value, r.headers) for r in sent]
+    snapshots = [decoded(record) for record in sent]
     assert len({snapshot.id for snapshot in snapshots}) == len(sent)
     ends = [snapshot.window.end for snapshot in snapshots]
     assert ends == sorted(ends)
@@ -224,90 +218,92 @@ def assert_valid(sent: list[Record], labels: list[Record]) -> None:
         assert truth.nodes.equals(snapshot.nodes)
 
 
-@pytest.mark.parametrize("name", PRODUCERS)
-def test_bad_rows_are_counted_shown_and_stop_it_when_strict(
-    name: str,
-    produce: Produce,
-    records: Callable[..., list[Record]],
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
-    example = EXAMPLES[name]
-    assert ("strict" in parameters(name)) == (example.bad is not None), "it reads rows, or not"
-    if example.bad is None:
+def test_bad_rows_are_counted_shown_and_stop_it_when_strict(producer: Producer) -> None:
+    bad = EXAMPLES[producer.name].bad
+    assert ("strict" in parameters(producer.name)) == (bad is not None), "it reads rows, or not"
+    if bad is None:
         return  # a generator: there is no row that could be bad
-    arguments = example.make(tmp_path, topic_name, example.bad)
-    status, said = produce(name, *arguments)
+    arguments = producer.arguments(bad)
+    status, said = producer.run(*arguments)
     assert status == 0
     assert summary(said)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
     assert '"event": "bad row"' in said
-    assert len(records()) == 4
+    assert len(producer.records()) == 4
 
-    status, said = produce(name, *arguments, "--strict", "--again")
+    status, said = producer.run(*arguments, "--strict", "--again")
     assert status == 65
     assert said.splitlines()[-1].startswith("BadRow: ")
 
 
-def test_nothing_but_bad_rows_is_a_failure(produce: Produce, tmp_path: Path) -> None:
-    for example, make in (("as", days), ("events", events), ("taxi", fixes), ("files", edge_lists)):
-        folder = tmp_path / example
-        folder.mkdir()
-        arguments = make(folder, "")
-        for file in folder.iterdir():
-            header = file.read_text().splitlines()[0] if file.suffix == ".csv" else ""
-            file.write_text("\n".join([header, *["what, is, this, row"] * 3]) + "\n")
-        status, said = produce(example, *arguments)
-        assert (status, summary(said)["snapshots"]) == (65, 0), example
-        assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: "), example
-        assert "bad rows and no good ones; the first bad row: " in said
+@pytest.mark.parametrize("name", ["as", "events", "taxi", "files"])
+def test_nothing_but_bad_rows_is_a_failure(name: str, as_producer: Producer) -> None:
+    producer = replace(as_producer, name=name)
+    arguments = producer.arguments()
+    for file in producer.folder.iterdir():
+        header = file.read_text().splitlines()[0] if file.suffix == ".csv" else ""
+        file.write_text("\n".join([header, *["what, is, this, row"] * 3]) + "\n")
+    status, said = producer.run(*arguments)
+    assert (status, summary(said)["snapshots"]) == (65, 0)
+    assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: ")
+    assert "bad rows and no good ones; the first bad row: " in said
 
 
-@pytest.mark.parametrize("name", PRODUCERS)
-@pytest.mark.parametrize("graph", ["", "g" * 201])
 def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
-    name: str, graph: str, produce: Produce, tmp_path: Path
+    producer: Producer,
 ) -> None:
-    option = "--as-graph" if name == "replay" else "--graph"
-    arguments = EXAMPLES[name].make(tmp_path, "g")
-    status, said = produce(name, *arguments, option=option, graph=graph)
-    assert status == 78
-    assert said.startswith("BadSettings: the name of ")
+    option = "--as-graph" if producer.name == "replay" else "--graph"
+    arguments = producer.arguments()
+    for graph in ("", "g" * 201):
+        status, said = producer.run(*arguments, option=option, graph=graph)
+        assert status == 78
+        assert said.startswith("BadSettings: the name of ")
 
 
-@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
+    as_producer: Producer,
+) -> None:
+    folder = as_producer.folder
+    bad = "".join(f"bad{n}\n" for n in range(7))
+    (folder / "as19971108.txt").write_text(f"1\t2\n{bad}2\t3\n")
+    status, said = as_producer.run(str(folder))
+    assert (status, summary(said)["bad_rows"], summary(said)["snapshots"]) == (0, 7, 1)
+    assert ("bad0" in said, "bad6" in said) == (True, False)
+    status, said = as_producer.run(str(folder), "--strict", "--again")
+    assert (status, "Traceback" in said) == (65, False)
+    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in said
+    status, said = as_producer.run(str(folder / "absent"))
+    assert (status, said[:26]) == (78, "SourceNotFound: nothing at")
+    status, said = as_producer.run(str(folder), "--from", "1997")
+    assert (status, said) == (78, "BadSettings: --from '1997': give a day as YYYY-MM-DD\n")
+
+
 def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
-    name: str,
-    produce: Produce,
-    records: Callable[..., list[Record]],
-    topic_name: str,
-    tmp_path: Path,
+    producer: Producer,
 ) -> None:
-    example = EXAMPLES[name]
-    arguments = example.make(tmp_path, topic_name)
-    limit = ["--limit", *example.every] if example.every else []
-    interrupt = threading.Thread(target=press_ctrl_c, args=(lambda: len(records()) >= 1,))
+    arguments, limit = producer.arguments(), producer.limit
+    interrupt = threading.Thread(target=press_ctrl_c, args=(producer.records,))
     interrupt.start()
-    status, said = produce(name, *arguments, *limit, "--rate", "0.02")
+    status, said = producer.run(*arguments, *limit, "--rate", "0.02")
     interrupt.join()
     assert status == 130
     assert summary(said)["event"] == "stopped"
-    sent = ids_of(records())
+    sent = ids_of(producer.records())
     assert 1 <= len(sent) < 4
     assert summary(said)["snapshots"] == len(sent)
 
-    assert produce(name, *arguments, *limit)[0] == 0
-    whole = ids_of(records())
+    assert producer.run(*arguments, *limit)[0] == 0
+    whole = ids_of(producer.records())
     assert whole[: len(sent)] == sent
     assert len(whole) == len(set(whole)) == 4
 
 
-def press_ctrl_c(when: Callable[[], bool]) -> None:
+def press_ctrl_c(when: Callable[[], object]) -> None:
     def there() -> bool:
         with suppress(TopicMissing):  # it is not there yet
-            return when()
+            return bool(when())
         return False
 
-    brokers.wait_until(there)
+    wait_until(there)
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -341,18 +337,20 @@ def parameters(name: str) -> set[str]:
     return {str(parameter.name) for parameter in typer.main.get_command(entry.load()).params}
 
 
-def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(produce: Produce) -> None:
-    code, said = produce("lfr", "--nodes", "60", "--limit", "1")
+def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(as_producer: Producer) -> None:
+    lfr = replace(as_producer, name="lfr")
+    code, said = lfr.run("--nodes", "60", "--limit", "1")
     assert (code, summary(said)["snapshots"]) == (0, 1)
-    code, said = produce("lfr", "--nodes", "300", "--sizes-after", "5-20")
+    code, said = lfr.run("--nodes", "300", "--sizes-after", "5-20")
     assert (code, "--sizes-after needs --change-at" in said) == (78, True)
 
 
 def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
-    produce: Produce, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    as_producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    events = replace(as_producer, name="events")
+    monkeypatch.chdir(events.folder)
     Path("mails.csv").write_text("t,src,dst\n0,1,2\n9000,2,3\n5,3,4\n")
-    code, said = produce("events", "mails.csv", graph=f"{topic_name}/mails")
+    code, said = events.run("mails.csv", graph=f"{events.graph}/mails")
     assert (code, summary(said)["late_rows"]) == (0, 1)
-    assert (tmp_path / f"{topic_name}%2Fmails.late.jsonl").is_file()
+    assert Path(f"{events.graph}%2Fmails.late.jsonl").is_file()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -23,107 +21,82 @@ from stream_icd.commands.programs import windowed
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
-from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.kafka.messages.publish import SentBefore, publish_source, read_sent_before
-from stream_icd.kafka.port import ExistingTopic, TopicSpec
+from stream_icd.kafka.port import ExistingTopic
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from stream_icd.kafka.topics import create_topics
+from stream_icd.sources.source import RawRows
 from stream_icd.sources.windows import Quiet
-from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.producers.sent import sent
+from tests.run_here import Done, run_here
 from tests.testbed import brokers
 from tests.testbed.streams import publish
 
+pytestmark = pytest.mark.brokers("memory")
+
 
 @pytest.fixture
-def topic(embedded: brokers.Broker, topic_name: str) -> str:
+def topic(broker: brokers.Broker, make_topic: Callable[..., str]) -> str:
     """A topic of events with two partitions, all of this project's topics beside it."""
-    create_topics(embedded.settings())
-    create_topics(embedded.settings(), [TopicSpec(topic_name, partitions=2)])
-    return topic_name
+    create_topics(broker.settings())
+    return make_topic(partitions=2)
 
 
-@pytest.fixture
-def send(embedded: brokers.Broker, topic: str) -> Callable[[Sequence[tuple[int, int, int]]], None]:
-    """`send([(t, src, dst), …])`: events at these minutes, alternating between partitions."""
-
-    def publish(events: Sequence[tuple[int, int, int]]) -> None:
-        with Publisher(embedded.settings()) as publisher:
-            for minute, src, dst in events:
-                value = json.dumps({"t": 60 * minute, "src": src, "dst": dst}).encode()
-                at = 60_000 * minute  # recorded at the very moment at which it happened
-                record = OutgoingRecord(topic, value, partition=src % 2, timestamp_ms=at)
-                publisher.send(record)
-
-    return publish
+def send(broker: brokers.Broker, topic: str, events: Sequence[tuple[int, int, int]]) -> None:
+    """Send events (minute, src, dst), recorded at the moment at which they happened."""
+    records = []
+    for minute, src, dst in events:
+        value = json.dumps({"t": 60 * minute, "src": src, "dst": dst}).encode()
+        at = 60_000 * minute
+        records.append(OutgoingRecord(topic, value, partition=src % 2, timestamp_ms=at))
+    publish(broker, records)
 
 
-def produce(
-    broker: brokers.Broker, topic: str, *arguments: str, folder: Path
-) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "produce",
-        "events",
-        "--topic",
-        topic,
-    ]
-    return subprocess.Popen(
-        [*command, "--graph", topic, *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        },
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def produce(broker: brokers.Broker, topic: str, *options: str) -> Done:
+    where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
+    return run_here("produce", "events", *where, *options)
 
 
-def finish(program: subprocess.Popen[str]) -> tuple[int, str]:
-    _, said = program.communicate(timeout=60)
-    return program.returncode, said
-
-
-def sent(broker: brokers.Broker, graph: str) -> list[Snapshot]:
-    with open_reader(broker.settings(), SNAPSHOTS, until="end") as records:
-        return [
-            decode_snapshot(record.key, record.value, record.headers)
-            for record in records
-            if record.key == graph.encode()
-        ]
+def read(
+    broker: brokers.Broker, topic: str, stop: threading.Event | None = None, **options: object
+) -> Iterator[RawRows | Quiet]:
+    """The rows of a topic with the column t, as `read_topic_rows` reads them."""
+    named = {"columns": ["t"], "on_bad_row": pytest.fail, "stop": stop or threading.Event()}
+    return read_topic_rows(broker.settings(), topic, **(named | options))  # type: ignore[arg-type]
 
 
 EVENTS = [(minute, minute % 5, (minute * 3 + 1) % 7) for minute in range(60)]
 
 
 def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
-    embedded: brokers.Broker, topic: str, send: Callable[..., None], tmp_path: Path
+    broker: brokers.Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Publisher(embedded.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, b"no event", partition=0, timestamp_ms=1))
-    send(EVENTS[:35])
-    following = produce(embedded, topic, "--window", "10m", folder=tmp_path)
-    brokers.wait_until(lambda: len(sent(embedded, topic)) == 3)
-    # Half of the fourth window is there: it must be neither sent now nor lost later.
-    following.send_signal(signal.SIGINT)
-    status, said = finish(following)
-    assert status == 130, said
-    assert '"bad_rows": 1' in said
-    assert len(sent(embedded, topic)) == 3
+    monkeypatch.chdir(tmp_path)
+    publish(broker, [OutgoingRecord(topic, b"no event", partition=0, timestamp_ms=1)])
+    send(broker, topic, EVENTS[:35])
 
-    send(EVENTS[35:])
+    def press_ctrl_c() -> None:
+        brokers.wait_until(lambda: len(sent(broker, topic)) == 3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupt = threading.Thread(target=press_ctrl_c)
+    interrupt.start()
+    done = produce(broker, topic, "--window", "10m")
+    interrupt.join()
+    # Half of the fourth window is there: it must be neither sent now nor lost later.
+    assert done.returncode == 130, done.stderr
+    assert '"bad_rows": 1' in done.stderr
+    assert len(sent(broker, topic)) == 3
+
+    send(broker, topic, EVENTS[35:])
     to_the_end = ("--until", "end", "--flush")
-    again = produce(embedded, topic, "--window", "10m", *to_the_end, folder=tmp_path)
-    status, said = finish(again)
-    assert status == 0, said
-    assert '"bad_rows": 0' in said  # it began to read after that one
-    found = sent(embedded, topic)
+    done = produce(broker, topic, "--window", "10m", *to_the_end)
+    assert done.returncode == 0, done.stderr
+    assert '"bad_rows": 0' in done.stderr  # it began to read after that one
+    found = sent(broker, topic)
     assert [s.window.start.minute for s in found] == [0, 10, 20, 30, 40, 50]
     edges = [
         {frozenset((src, dst)) for _, src, dst in EVENTS[i : i + 10] if src != dst}
@@ -131,10 +104,10 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     ]
     assert [s.n_edges for s in found] == [len(some) for some in edges]
 
-    patient = ("--lateness", "3000000d", *to_the_end)  # longer ago than the year 1
-    status, said = finish(produce(embedded, topic, *patient, folder=tmp_path))
-    assert '"bad_rows": 1, "earlier_windows": 1, ' in said  # it read everything again
-    assert status == 0, said  # not all rows were bad
+    longer_ago_than_the_year_1 = ("--lateness", "3000000d", *to_the_end)
+    done = produce(broker, topic, *longer_ago_than_the_year_1)
+    assert '"bad_rows": 1, "earlier_windows": 1, ' in done.stderr  # it read everything again
+    assert done.returncode == 0, done.stderr  # not all rows were bad
 
 
 RULES = {
@@ -145,21 +118,19 @@ RULES = {
 }
 
 
-@pytest.mark.brokers("memory")
-@pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("rule", RULES)
 def test_runs_to_the_end_together_send_each_window_once_and_whole(
-    rule: str, partitions: int, broker: brokers.Broker, make_topic: Callable[..., str]
+    rule: str, broker: brokers.Broker, make_topic: Callable[..., str]
 ) -> None:
     """As a job that runs each hour: rows of the last window come between two runs."""
-    topic, whole = make_topic(partitions=partitions), make_topic(partitions=partitions)
+    topic, whole = make_topic(partitions=2), make_topic(partitions=2)
     minutes = [minute for minute in range(60) if minute % 20 < 14]  # with gaps between sessions
     records = []
     for minute in minutes:
         row = {"t": 60 * minute, "src": minute % 5, "dst": (minute * 3 + 1) % 7}
         fix = {"taxi": minute % 5, "lat": 39.9 + minute / 1000, "lon": 116.4}
         value, at = json.dumps(row | fix).encode(), 60_000 * minute
-        records.append(OutgoingRecord(topic, value, partition=minute % partitions, timestamp_ms=at))
+        records.append(OutgoingRecord(topic, value, partition=minute % 2, timestamp_ms=at))
     make, options = RULES[rule]
 
     def run_to_the_end(graph: str, **more: object) -> Counter[str]:
@@ -187,7 +158,6 @@ def test_runs_to_the_end_together_send_each_window_once_and_whole(
     assert len(expected) > n_before
 
 
-@pytest.mark.brokers("memory")
 def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
     broker: brokers.Broker, make_topic: Callable[..., str]
 ) -> None:
@@ -198,33 +168,25 @@ def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
         [OutgoingRecord(topic, b'{"t": 1}', partition=p, timestamp_ms=1000 * s) for p, s in stamps],
     )
     for quiet_after_s, expected in ((60.0, {1, 2}), (61.0, {2})):
-        *_, last = read_topic_rows(
-            broker.settings(),
-            topic,
-            ["t"],
-            pytest.fail,
-            until="end",
-            quiet_after_s=quiet_after_s,
-            stop=threading.Event(),
-        )
+        *_, last = read(broker, topic, until="end", quiet_after_s=quiet_after_s)
         assert last == Quiet(frozenset(expected))
 
 
 def test_late_events_are_counted_and_kept_once(
-    embedded: brokers.Broker, topic: str, send: Callable[..., None], tmp_path: Path
+    broker: brokers.Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     # All of one partition: minute 3 comes when minute 25 has passed the end of its window.
-    send([(1, 0, 2), (25, 2, 4), (3, 4, 6), (26, 0, 6)])
+    send(broker, topic, [(1, 0, 2), (25, 2, 4), (3, 4, 6), (26, 0, 6)])
     arguments = ("--window", "10m", "--until", "end")
-    status, said = finish(produce(embedded, topic, *arguments, folder=tmp_path))
-    assert status == 0, said
-    assert '"late_rows": 1' in said
-    assert "windows wait for partitions without a row" in said
-    assert not sent(embedded, topic)
-    anew = (*arguments, "--again", "--quiet-after", "1m")
-    status, said = finish(produce(embedded, topic, *anew, folder=tmp_path))
-    assert status == 0, said
-    assert len(sent(embedded, topic)) == 1
+    done = produce(broker, topic, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert '"late_rows": 1' in done.stderr
+    assert "windows wait for partitions without a row" in done.stderr
+    assert not sent(broker, topic)
+    done = produce(broker, topic, *arguments, "--again", "--quiet-after", "1m")
+    assert done.returncode == 0, done.stderr
+    assert len(sent(broker, topic)) == 1
     kept = (tmp_path / f"{topic}.late.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [
         {"at": f"{topic}[0]:2", "time": "1970-01-01T00:03:00+00:00", "src": 4, "dst": 6}
@@ -232,22 +194,14 @@ def test_late_events_are_counted_and_kept_once(
 
 
 def test_records_that_are_no_events_are_reported_with_their_place(
-    embedded: brokers.Broker, topic: str
+    broker: brokers.Broker, topic: str
 ) -> None:
     values = [b"no json", b"[1]", b'{"t": 1}', None, b'{"t": true, "src": 1, "dst": 2}']
     good = b'{"t": 1, "src": 1, "dst": 2, "more": {}}'
-    with Publisher(embedded.settings()) as publisher:
-        for value in [*values, good]:
-            publisher.send(OutgoingRecord(topic, value, key=b"k", partition=1))
+    publish(broker, [OutgoingRecord(topic, v, key=b"k", partition=1) for v in [*values, good]])
     bad: list[BadRow] = []
-    batches = read_topic_rows(
-        embedded.settings(),
-        topic,
-        ["t", "src", "dst"],
-        bad.append,
-        until="end",
-        stop=threading.Event(),
-    )
+    columns = ["t", "src", "dst"]
+    batches = read(broker, topic, columns=columns, on_bad_row=bad.append, until="end")
     rows = [batch for batch in batches if not isinstance(batch, Quiet)]
     assert [row for batch in rows for row in batch.rows.to_pylist()] == [
         {"t": "1", "src": "1", "dst": "2"}
@@ -255,22 +209,16 @@ def test_records_that_are_no_events_are_reported_with_their_place(
     assert [str(error).split(": ")[0] for error in bad] == [f"{topic}[1]:{i}" for i in range(5)]
 
 
-def test_a_partition_that_is_silent_is_said_to_be_quiet(
-    embedded: brokers.Broker, topic: str, send: Callable[..., None]
-) -> None:
-    send([(0, 0, 1)])
+def test_a_partition_that_is_silent_is_said_to_be_quiet(broker: brokers.Broker, topic: str) -> None:
+    send(broker, topic, [(0, 0, 1)])
     stop = threading.Event()
     times = count(0.0, 10.0)  # the clock stands still until the row is there
     seen = []
-    for batch in read_topic_rows(
-        embedded.settings(),
-        topic,
-        ["t"],
-        lambda _: None,
-        quiet_after_s=25.0,
-        stop=stop,
-        monotonic=lambda: next(times) if seen else 0.0,
-    ):
+
+    def monotonic() -> float:
+        return next(times) if seen else 0.0
+
+    for batch in read(broker, topic, stop, quiet_after_s=25.0, monotonic=monotonic):
         seen.append(batch)
         if isinstance(batch, Quiet) and batch.streams == {0, 1}:
             stop.set()
@@ -278,22 +226,14 @@ def test_a_partition_that_is_silent_is_said_to_be_quiet(
 
 
 def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
-    monkeypatch: pytest.MonkeyPatch,
+    broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Record("t", 2, 0, 0, None, b'{"t": 1}')
     arrived: list[list[Record]] = [[], [row], []]
     monkeypatch.setattr(windowed, "describe_topic", lambda *_: ExistingTopic("t", 1, None))
     monkeypatch.setattr(windowed, "_batches", lambda *_: arrived)
     times = iter([0.0, 10.0, 20.0, 30.0])
-    found = read_topic_rows(
-        KafkaSettings(),
-        "t",
-        ["t"],
-        lambda _: None,
-        quiet_after_s=10.0,
-        stop=threading.Event(),
-        monotonic=lambda: next(times),
-    )
+    found = read(broker, "t", quiet_after_s=10.0, monotonic=lambda: next(times))
     said = [one.streams if isinstance(one, Quiet) else one.stream for one in found]
     assert said == [{0}, 2, {0, 1, 2}]
 
@@ -304,17 +244,13 @@ def test_windows_are_flushed_at_the_end_of_a_topic_only() -> None:
             Events(flush=True, **more)  # type: ignore[arg-type]
 
 
-def test_a_missing_topic_is_told_at_once(embedded: brokers.Broker, topic_name: str) -> None:
+def test_a_missing_topic_is_told_at_once(broker: brokers.Broker, topic_name: str) -> None:
     with pytest.raises(TopicMissing, match="create"):
-        list(
-            read_topic_rows(
-                embedded.settings(), topic_name, ["t"], lambda _: None, stop=threading.Event()
-            )
-        )
+        list(read(broker, topic_name))
 
 
 def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
-    embedded: brokers.Broker, topic: str
+    broker: brokers.Broker, topic: str
 ) -> None:
     start = datetime(2026, 1, 31, tzinfo=UTC)
     window = Window(start, start + timedelta(hours=12))
@@ -325,16 +261,18 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
         (b"graph", headers),
         (b"other", headers[:2]),
         (b"\xff", headers),
+        (b"hash", tuple((n, b"\xff" if n == "icd_content" else v) for n, v in headers)),
         *(
             (name.encode(), tuple((n, time if n == "icd_window_end" else v) for n, v in headers))
             for name, time in times.items()
         ),
         (None, ()),
     ]
-    with Publisher(embedded.settings()) as publisher:
-        for key, some in records:
-            publisher.send(OutgoingRecord(topic, b"", key=key, headers=some))
-    found = read_sent_before(embedded.settings(), topic)
+    publish(broker, [OutgoingRecord(topic, b"", key, headers) for key, headers in records])
+    stopped = threading.Event()
+    stopped.set()
+    assert read_sent_before(broker.settings(), topic, stop=stopped).names == {}
+    found = read_sent_before(broker.settings(), topic)
     assert found.names == {"graph": {("s", "i"): good.content}}
     assert found.ends == {"graph": window.end}
 
@@ -348,12 +286,3 @@ def test_a_window_that_ends_in_9999_does_not_end_its_graph_s_producer() -> None:
         found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
     assert found.ends == {"g": now}
     assert len(found.names["g"]) == 2
-
-
-def test_a_hash_that_is_no_text_does_not_end_producers() -> None:
-    window = Window(datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
-    message = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=window))
-    headers = tuple((n, b"\xff" if n == "icd_content" else v) for n, v in message.headers)
-    found = SentBefore()
-    found.add(Record("t", 0, 0, 0, message.key, message.value, headers))
-    assert found.names == {}

@@ -56,18 +56,14 @@ def test_a_model_comes_back_as_it_was(saved: Path, recipe: Recipe) -> None:
     assert all(np.array_equal(model.weights[n], original.weights[n]) for n in model.weights)
 
 
-def test_a_model_says_whether_its_encoder_leads_on_a_stream(recipe: Recipe, tmp_path: Path) -> None:
-    for leads in (True, False):
-        save_model(Model(recipe, BP, leads=leads), tmp_path / str(leads))
-        assert load_model(tmp_path / str(leads)).leads == leads
-
-
-def test_a_model_says_its_method_and_older_ones_are_for_bp(recipe: Recipe, tmp_path: Path) -> None:
-    for method in get_args(Method):
-        save_model(Model(recipe, BP, method=method), tmp_path / method)
-        assert load_model(tmp_path / method).method == method
-    head = tomllib.loads((tmp_path / "bp" / RECIPE_FILE).read_text())
-    assert "method" not in head
+def test_a_model_says_its_method_and_whether_its_encoder_leads(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    for method in get_args(Method):  # older models are for bp
+        save_model(Model(recipe, BP, method=method, leads=method == "icd"), tmp_path / method)
+        model = load_model(tmp_path / method)
+        assert (model.method, model.leads) == (method, method == "icd")
+    assert "method" not in tomllib.loads((tmp_path / "bp" / RECIPE_FILE).read_text())
     by_bp, by_icd = (version_of(open_store(str(tmp_path / name))) for name in ("bp", "icd"))
     assert by_bp != by_icd
     edit(tmp_path / "icd" / RECIPE_FILE, 'method = "icd"', 'method = "cid"')
@@ -75,45 +71,26 @@ def test_a_model_says_its_method_and_older_ones_are_for_bp(recipe: Recipe, tmp_p
         load_model(tmp_path / "icd")
 
 
-def test_a_model_folder_holds_two_plain_files(saved: Path) -> None:
+def test_a_model_is_two_plain_files_that_are_never_overwritten(saved: Path, recipe: Recipe) -> None:
     assert {path.name for path in saved.iterdir()} == {WEIGHTS_FILE, RECIPE_FILE}
-
-
-def test_a_recipe_file_says_what_is_not_the_papers(saved: Path) -> None:
     head = tomllib.loads((saved / RECIPE_FILE).read_text())
     assert "modules/layers.py" in head["deviations"]["encoder.normalise_rows"]
-
-
-def test_a_model_is_never_overwritten(saved: Path, recipe: Recipe) -> None:
     with pytest.raises(BadSettings, match="new folder"):
         save_model(Model(recipe), saved)
-
-
-def test_a_missing_model_is_told_what_is_there(saved: Path) -> None:
     with pytest.raises(ModelNotFound, match="toy"):
         load_model(saved.with_name("tyo"))
 
 
-def test_every_truncation_of_the_weights_is_damage(saved: Path) -> None:
+def test_weights_that_are_cut_altered_or_missing_are_damage(saved: Path) -> None:
     path = saved / WEIGHTS_FILE
     content = path.read_bytes()
-    for length in (0, 1, 8, 100, len(content) // 2, len(content) - 1):
-        path.write_bytes(content[:length])
+    changed = bytearray(content)
+    changed[-5] ^= 1  # one bit
+    for wrong in (*(content[:length] for length in (0, 8, len(content) - 1)), bytes(changed)):
+        path.write_bytes(wrong)
         with pytest.raises(ModelDamaged, match="SHA-256"):
             load_model(saved)
-
-
-def test_one_changed_bit_of_the_weights_is_damage(saved: Path) -> None:
-    path = saved / WEIGHTS_FILE
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ModelDamaged, match="SHA-256"):
-        load_model(saved)
-
-
-def test_missing_weights_are_damage(saved: Path) -> None:
-    (saved / WEIGHTS_FILE).unlink()
+    path.unlink()
     with pytest.raises(ModelDamaged, match="missing"):
         load_model(saved)
 
@@ -130,38 +107,30 @@ def edit(path: Path, old: str, new: str) -> None:
         ("format = 1", "format = 4", ModelTooNew, "upgrade"),
         ("format = 1", "format = 2", ModelDamaged, "weights = None"),
         ("format = 1", "", ModelForeign, "stream_icd"),
-        ("format = 1", 'format = "one"', ModelForeign, "stream_icd"),
         ("format = 1", "format = -5", ModelDamaged, "format -5; formats are 1 to 3"),
-        ("format = 1", "format = 0", ModelDamaged, "format 0; formats are 1 to 3"),
         ("format = 1", "format = true", ModelForeign, "stream_icd"),
         ("format = 1", "format = 0x" + 9000 * "f", ModelDamaged, "integer of more than 64 bits"),
         ('sha256 = "', 'sha256 = 5 #"', ModelDamaged, "sha256 is 5, not 64 hexadecimal digits"),
-        ("format = 1", f"{'a.' * 5000}a = 1\nformat = 1", ModelDamaged, "more than 10 deep"),
-        ("[recipe]", f"[recipe]\n{'a.' * 5000}a = 1", ModelDamaged, "more than 10 deep"),
-        ("format = 1", f"a = {'[' * 50}{']' * 50}\nformat = 1", ModelDamaged, "more than 10 deep"),
+        ("format = 1", f"{'a.' * 50}a = 1\nformat = 1", ModelDamaged, "more than 10 deep"),
+        ("[recipe]", f"[recipe]\n{'a.' * 50}a = 1", ModelDamaged, "more than 10 deep"),
         ("format = 1", f"a = {'[' * 9000}{']' * 9000}\nformat = 1", ModelDamaged, "TOML"),
         ("sha256", "sha512", ModelForeign, "stream_icd"),
-        ("[recipe]", "[recipe", ModelDamaged, "TOML"),
         ('kind = "gcn"', 'kind = "other"', ModelDamaged, "gcn"),
-        ('name = "toy"', "name = 5", ModelDamaged, "name"),
         ('variant = "ICD-M"', 'variant = "ICD-X"', ModelDamaged, "variant"),
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
         ("[bp]", "[other]", ModelForeign, "stream_icd"),
         ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
-        ("iterations = 10", "iterations = nan", ModelDamaged, "iterations.*1000.*nan"),
         ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
         ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
         ("resolution = 2.5", 'resolution = "2.5"', ModelDamaged, "resolution"),
-        ("resolution = 2.5", "resolution = true", ModelDamaged, "resolution"),
         ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
         ("smoothing = 0", "smoothing = 1000000000", ModelDamaged, "smoothing.*100.*1000000000"),
         ("learning_rate = 0.001", "learning_rate = inf", ModelDamaged, "learning_rate"),
         ("    128,\n", "    1000000000,\n", ModelDamaged, "widths.*65536"),
         ("    128,\n    64,\n", "    65536,\n    65536,\n", ModelDamaged, "268435456"),
         ("seed = 0", "seed = 1" + 5000 * "0", ModelDamaged, "TOML"),
-        ("seed = 0", "seed = " + 5000 * "[", ModelDamaged, "TOML"),
     ],
 )
 def test_an_altered_recipe_is_refused_for_what_it_is(
@@ -179,20 +148,17 @@ def replace_weights(folder: Path, content: bytes) -> None:
     edit(folder / RECIPE_FILE, old, hashlib.sha256(content).hexdigest())
 
 
-@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F16", "F64", "I32"])
-def test_weights_of_another_type_are_damage(saved: Path, kind: str) -> None:
-    n_bytes = {"BF16": 2, "F8_E4M3": 1, "F16": 2, "F64": 8, "I32": 4}[kind]
-    header = {
-        "layer.0": {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * n_bytes]},
-    }
-    text = json.dumps(header).encode()
+@pytest.mark.parametrize(("kind", "n_bytes"), [("BF16", 2), ("F8_E4M3", 1), ("F64", 8)])
+def test_weights_of_another_type_are_damage(saved: Path, kind: str, n_bytes: int) -> None:
+    weight = {"dtype": kind, "shape": [2], "data_offsets": [0, 2 * n_bytes]}
+    text = json.dumps({"layer.0": weight}).encode()
     content = len(text).to_bytes(8, "little") + text + bytes(2 * n_bytes)
     replace_weights(saved, content)
     with pytest.raises(ModelDamaged, match=f"{kind}.*F32"):
         load_model(saved)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
 def test_weights_out_of_range_are_damage_that_names_them(
     saved: Path, recipe: Recipe, value: float
 ) -> None:
@@ -217,8 +183,8 @@ def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Pa
     texts = [(saved / name).read_bytes() for name in (RECIPE_FILE, WEIGHTS_FILE)]
     ring = np.arange(12)
     adjacency = as_adjacency((np.stack([ring, (ring + 1) % 12]), 12))
-    n_refused = 0
-    for _ in range(120):
+    n_refused, n_examples = 0, 40
+    for _ in range(n_examples):
         head, weights = (bytearray(text) for text in texts)
         mutate(head if rng.random() < 0.5 else weights, rng)
         digests = (hashlib.sha256(one).hexdigest().encode() for one in (texts[1], weights))
@@ -232,7 +198,7 @@ def test_whatever_is_changed_in_a_model_it_is_refused_by_name_or_works(saved: Pa
         for method in ("bp", "icd"):
             labels = detect(adjacency, model, 3, method=method).communities  # type: ignore[arg-type]
             assert set(labels) == {0, 1, 2}
-    assert 40 < n_refused < 120
+    assert n_examples / 3 < n_refused < n_examples
 
 
 def mutate(content: bytearray, rng: random.Random) -> None:
@@ -250,15 +216,12 @@ def mutate(content: bytearray, rng: random.Random) -> None:
                 content[at] ^= 1 << rng.randrange(8)
 
 
-def test_bytes_that_are_no_text_are_damage(saved: Path) -> None:
-    (saved / RECIPE_FILE).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelDamaged, match="TOML"):
-        load_model(saved)
-
-
-def test_weights_that_are_no_safetensors_are_damage(saved: Path) -> None:
+def test_bytes_of_another_format_are_damage(saved: Path) -> None:
     replace_weights(saved, b"not safetensors at all")
     with pytest.raises(ModelDamaged, match="safetensors"):
+        load_model(saved)
+    (saved / RECIPE_FILE).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelDamaged, match="TOML"):
         load_model(saved)
 
 
@@ -291,15 +254,7 @@ def seeded(recipe: Recipe, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "bp",
-    [
-        BpParameters(4.0, 0.6, size_spread=0.0),
-        BpParameters(weight_exponent=0.0),
-        BpParameters(stay=0.0),
-        BpParameters(search=True, stay=0.0),
-    ],
-)
+@pytest.mark.parametrize("bp", [BpParameters(4.0, size_spread=0.0), BpParameters(stay=0.0)])
 def test_parameters_that_are_0_come_back_as_0(tmp_path: Path, bp: BpParameters) -> None:
     save_model(Model(Recipe(name="zero"), bp), tmp_path / "zero")
     assert read_model(open_store(str(tmp_path / "zero"))).model.bp == bp
@@ -321,7 +276,7 @@ def test_a_model_for_bp_is_one_short_file(tmp_path: Path) -> None:
     head = tomllib.loads((tmp_path / "short" / RECIPE_FILE).read_text())
     assert head.keys() == {"format", "weights", "sha256", "recipe", "bp"}
     assert (head["format"], head["recipe"]) == (3, {"name": "short"})
-    adjacency = generate_lfr(np.random.default_rng(0), LfrSettings(500, mixing=0.3)).adjacency()
+    adjacency = generate_lfr(np.random.default_rng(0), LfrSettings(200, mixing=0.3)).adjacency()
     named = Recipe(name="long", encoder=UNTRAINED, discriminator_widths=(512, 1))
     models = load_model(tmp_path / "short"), Model(named, BP)
     for method in get_args(Method):

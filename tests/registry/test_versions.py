@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +16,17 @@ from stream_icd.core.errors import (
     ModelForeign,
     ModelNotFound,
     RegistryDamaged,
+    StoreUnwritable,
 )
 from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
-from stream_icd.registry.json_file import MOST_BYTES
 from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
 from stream_icd.registry.versions import (
     existing_folder,
+    export_folder,
     import_folder,
     open_version,
     pack_folder,
@@ -62,6 +64,13 @@ def packed() -> PackedModel:
     return pack(Model(SMALL))
 
 
+@pytest.fixture
+def folder(disk: Store, packed: PackedModel) -> Store:
+    """The folder of a version that was published."""
+    publish(disk, packed, LINEAGE)
+    return version_folder(disk, packed.version)
+
+
 def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel) -> None:
     assert versions(store) == []
     assert publish(store, packed, LINEAGE)
@@ -77,19 +86,14 @@ def test_a_version_comes_back_with_its_lineage(store: Store, packed: PackedModel
     assert opened.proved_on == by_worker.proved_on == {"as733", "mails"}
 
 
-@pytest.mark.parametrize(
-    "lineage",
-    [
-        replace(LINEAGE, gate=None),
-        replace(LINEAGE, gate=replace(GATE, passed=False)),
-        replace(LINEAGE, data=None),
-    ],
-)
 def test_a_version_that_no_gate_promoted_is_proved_on_no_graph(
-    disk: Store, packed: PackedModel, lineage: Lineage
+    disk: Store, packed: PackedModel
 ) -> None:
-    publish(disk, packed, lineage)
-    assert open_version(disk, packed.version).proved_on == frozenset()
+    lost = replace(GATE, passed=False)
+    for at, changed in enumerate(({"gate": None}, {"gate": lost}, {"data": None})):
+        registry = disk.below(str(at))
+        publish(registry, packed, replace(LINEAGE, **changed))
+        assert open_version(registry, packed.version).proved_on == frozenset()
 
 
 def test_the_same_model_twice_is_one_version_with_its_first_lineage(
@@ -124,10 +128,8 @@ def test_a_version_of_another_registry_keeps_what_it_learned_from(
 
 
 def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
-    disk: Store, packed: PackedModel
+    disk: Store, packed: PackedModel, folder: Store
 ) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
     for name in packed.files:
         for spoilt in packed.files[name][:-1] + b"#", b"":
             folder.put(name, pa.py_buffer(spoilt))
@@ -138,6 +140,11 @@ def test_what_was_altered_is_not_opened_and_is_healed_by_publishing_again(
     folder.put(LINEAGE_FILE, pa.py_buffer(b""))
     assert publish(disk, packed, LINEAGE)
     assert read_lineage(disk, packed.version) == LINEAGE
+    # Still a recipe: its hash shows that it is another one.
+    folder.put("recipe.toml", pa.py_buffer(packed.files["recipe.toml"] + b"# a word\n"))
+    for opens in (open_version, lambda registry, version: find_model(version, registry)):
+        with pytest.raises(ModelDamaged, match="its recipe was altered"):
+            opens(disk, packed.version)
 
 
 @pytest.mark.parametrize("name", ["about.toml", "card.md"])
@@ -155,18 +162,6 @@ def test_a_damaged_description_is_not_imported_and_is_healed(disk: Store, name: 
     assert healed.files == pack_folder(folder_of("lfr")).files
 
 
-def test_an_altered_recipe_that_is_still_one_is_found_by_its_hash(
-    disk: Store, packed: PackedModel
-) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
-    folder.put("recipe.toml", pa.py_buffer(packed.files["recipe.toml"] + b"# a word\n"))
-    with pytest.raises(ModelDamaged, match="its recipe was altered"):
-        open_version(disk, packed.version)
-    with pytest.raises(ModelDamaged, match="its recipe was altered"):
-        find_model(packed.version, disk)
-
-
 def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: PackedModel) -> None:
     with pytest.raises(ModelNotFound, match=r"none \(stream-icd models import adds one"):
         open_version(disk, "x@0")
@@ -179,12 +174,10 @@ OUTSIDE = ("x@/../../../evil", "x@../../evil0", "@", "x@", "x@ABCDEF01", "x@0123
 
 
 @pytest.mark.parametrize("version", OUTSIDE)
-def test_what_is_no_version_is_never_a_path(disk: Store, packed: PackedModel, version: str) -> None:
+def test_what_is_no_version_is_never_a_path(disk: Store, folder: Store, version: str) -> None:
     """The first one was a folder outside of the registry."""
-    publish(disk, packed, LINEAGE)
     for file in ("recipe.toml", LINEAGE_FILE):
-        content = version_folder(disk, packed.version).open(file).read()
-        disk.below("evil").put(file, pa.py_buffer(content))
+        disk.below("evil").put(file, pa.py_buffer(folder.open(file).read()))
     for read in (open_version, read_lineage, existing_folder):
         with pytest.raises(ModelNotFound, match="no version"):
             read(disk, version)
@@ -198,9 +191,7 @@ def test_a_name_that_no_folder_can_have_is_refused(disk: Store, packed: PackedMo
         publish(disk, long, LINEAGE)
 
 
-def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
+def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel, folder: Store) -> None:
     recipe = pa.py_buffer(folder.open("recipe.toml").read())
     for name in ("backup", f"{folder.name} (copy)", folder.name.upper(), f"=2{folder.name}"):
         disk.put(f"versions/{name}/recipe.toml", recipe)
@@ -211,23 +202,13 @@ def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel) -> 
     "content",
     [b"purpose = 1", b"purpose = " + b"9" * 5000, b"[" * 5000, b"\xff", b'x = "y"', b" " * 2**21],
 )
-def test_a_description_that_cannot_be_read_is_damage(
-    disk: Store, packed: PackedModel, content: bytes
+def test_a_description_or_a_card_that_cannot_be_read_is_damage(
+    folder: Store, content: bytes
 ) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
     folder.put("about.toml", pa.py_buffer(content))
     with pytest.raises(ModelDamaged, match="about.toml"):
         read_about(folder)
-
-
-@pytest.mark.parametrize("content", [b"\xff", b" " * (2**20 + 1)])
-def test_a_card_that_cannot_be_read_is_damage(
-    disk: Store, packed: PackedModel, content: bytes
-) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
-    folder.put("card.md", pa.py_buffer(content))
+    folder.put("card.md", pa.py_buffer(b"\xff" if content[:1] != b" " else content))
     with pytest.raises(ModelDamaged, match="card.md"):
         read_card(folder)
 
@@ -240,14 +221,12 @@ def test_a_card_that_cannot_be_read_is_damage(
         (b'{"format": 2}', "format 2 and this version reads up to 1; upgrade"),
         (b"[1]", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
-        (b" " * (MOST_BYTES + 1), f"at most {MOST_BYTES} are read"),
+        (b" " * (2**24 + 1), "at most 16777216 are read"),
     ],
 )
 def test_a_lineage_that_cannot_be_read_names_its_file(
-    disk: Store, packed: PackedModel, content: bytes, reason: str
+    disk: Store, packed: PackedModel, folder: Store, content: bytes, reason: str
 ) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
     folder.put(LINEAGE_FILE, pa.py_buffer(content))
     with pytest.raises(RegistryDamaged, match=f"lineage.json .*{reason}"):
         read_lineage(disk, packed.version)
@@ -258,9 +237,9 @@ def test_a_lineage_that_cannot_be_read_names_its_file(
     assert open_version(disk, packed.version).proved_on == frozenset()
 
 
-def test_fields_of_a_later_version_are_ignored(disk: Store, packed: PackedModel) -> None:
-    publish(disk, packed, LINEAGE)
-    folder = version_folder(disk, packed.version)
+def test_fields_of_a_later_version_are_ignored(
+    disk: Store, packed: PackedModel, folder: Store
+) -> None:
     content = folder.read(LINEAGE_FILE, folder.size(LINEAGE_FILE)) or b""
     more = content.replace(b'"made_by"', b'"colour": "red", "made_by"')
     folder.put(LINEAGE_FILE, pa.py_buffer(more))
@@ -270,3 +249,36 @@ def test_fields_of_a_later_version_are_ignored(disk: Store, packed: PackedModel)
 def test_a_figure_is_a_finite_number() -> None:
     with pytest.raises(BadSettings, match="NMI.*finite"):
         Figure("NMI, %", 70.0, float("nan"))
+
+
+def test_a_copy_has_the_same_files_and_version(
+    packed: PackedModel, folder: Store, tmp_path: Path
+) -> None:
+    place = export_folder(folder, str(tmp_path / "copy"))
+    assert open_model(place).version == packed.version
+    copy = open_store(place)
+    assert copy.files() == folder.files()
+    assert all(copy.open(name).read() == folder.open(name).read() for name in folder.files())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "card.md").write_text("my cards")
+    for taken in (place, str(tmp_path / "mine")):
+        with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
+            export_folder(folder, taken)
+    assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
+
+
+def test_a_copy_that_was_cut_short_is_completed(
+    packed: PackedModel, folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
+        if path == "recipe.toml":
+            raise StoreUnwritable("the disk is full")
+        whole(place, path, content)
+
+    whole, copy = Store.put, str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_disk)
+        with pytest.raises(StoreUnwritable):
+            export_folder(folder, copy)
+    assert export_folder(folder, copy) == copy
+    assert open_model(copy).version == packed.version

@@ -36,20 +36,12 @@ def as_directory(folder: Path) -> Path:
     return folder
 
 
-def as_gzipped_directory(folder: Path) -> Path:
-    for name, content in FILES.items():
-        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+def as_compressed_directory(folder: Path) -> Path:
+    for (name, content), (ending, compress) in zip(
+        FILES.items(), ((".gz", gzip.compress), (".bz2", bz2.compress)), strict=True
+    ):
+        (folder / f"{name}{ending}").write_bytes(compress(content))
     return folder
-
-
-def as_bz2_directory(folder: Path) -> Path:
-    for name, content in FILES.items():
-        (folder / f"{name}.bz2").write_bytes(bz2.compress(content))
-    return folder
-
-
-def as_archive(folder: Path) -> Path:
-    return archive_of(folder, [(f"as-733/{name}", content) for name, content in FILES.items()])
 
 
 def as_archive_of_two_collectors(folder: Path) -> Path:
@@ -100,9 +92,7 @@ def as_routes(folder: Path) -> Path:
 
 FORMS = [
     as_directory,
-    as_gzipped_directory,
-    as_bz2_directory,
-    as_archive,
+    as_compressed_directory,
     as_archive_of_two_collectors,
     as_parquet,
     as_relationships,
@@ -119,30 +109,24 @@ def snapshots(path: Path, **options: object) -> list[Snapshot]:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_two_days(form: Callable[[Path], Path], tmp_path: Path) -> None:
     day = parse_window("1d") if form is as_routes else None  # it has two files of one day
-    first, second = snapshots(form(tmp_path), window=day)
+    path = form(tmp_path)
+    first, second = snapshots(path, window=day)
     assert (first.id, second.id) == ("as733/1997-11-08", "as733/1997-11-09")
     assert first.nodes.to_pylist() == [1, 2, 3, 10]
     assert first.edges.tolist() == [[0, 0, 1], [1, 3, 2]]
     assert first.window.start == datetime(1997, 11, 8, tzinfo=UTC)
     assert first.window.end == second.window.start
     assert second.n_edges == 1
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_reading_twice_gives_the_same_bytes(form: Callable[[Path], Path], tmp_path: Path) -> None:
-    path = form(tmp_path)
-    once, twice = ([encode_snapshot(s) for s in snapshots(path)] for _ in range(2))
-    assert once == twice
-
-
-def test_self_loops_are_counted(tmp_path: Path) -> None:
-    assert [s.n_self_loops for s in snapshots(as_directory(tmp_path))] == [1, 0]
+    assert [encode_snapshot(again) for again in snapshots(path, window=day)] == [
+        encode_snapshot(first),
+        encode_snapshot(second),
+    ]
 
 
 def test_one_file_is_one_day(tmp_path: Path) -> None:
     as_directory(tmp_path)
-    (only,) = snapshots(tmp_path / "as19971109.txt", graph="as")
-    assert (only.id, only.graph) == ("as/1997-11-09", "as")
+    (only,) = snapshots(tmp_path / "as19971108.txt", graph="as")
+    assert (only.id, only.graph, only.n_self_loops) == ("as/1997-11-08", "as", 1)
 
 
 def pairs_at(folder: Path, names: Iterable[str]) -> Path:
@@ -162,29 +146,22 @@ def test_monthly_topologies_have_windows_of_a_month(tmp_path: Path) -> None:
         found = snapshots(months, window=window)
         assert [snapshot.id for snapshot in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
         assert missing(found) == 0
-        assert all(
-            snapshot.window.end >= other.window.start - timedelta(days=1)
-            for snapshot, other in pairwise(found)
-        )
 
 
 def test_a_series_may_change_from_monthly_to_weekly(tmp_path: Path) -> None:
     start = date(2004, 1, 5)
-    offsets = [*range(0, 24 * 28, 28), *range(24 * 28, 24 * 28 + 90 * 7, 7)]
+    offsets = [*range(0, 10 * 28, 28), *range(10 * 28, 10 * 28 + 20 * 7, 7)]
     names = (f"as-caida{start + timedelta(days=n):%Y%m%d}.txt" for n in offsets)
     found = snapshots(pairs_at(tmp_path, names))
     assert missing(found) == 0
-    assert [
-        (snapshot.window.end - snapshot.window.start).days for snapshot in (found[0], found[-1])
-    ] == [28, 7]
+    lengths = [(snapshot.window.end - snapshot.window.start).days for snapshot in found]
+    assert (lengths[0], lengths[-1]) == (28, 7)
 
 
 def test_a_missing_day_of_a_daily_series_leaves_a_gap(tmp_path: Path) -> None:
     names = (f"as200001{day:02d}.txt" for day in range(1, 31) if day not in (9, 20, 21))
     found = snapshots(pairs_at(tmp_path, names))
-    assert {snapshot.window.end - snapshot.window.start for snapshot in found} == {
-        timedelta(days=1)
-    }
+    assert {one.window.end - one.window.start for one in found} == {timedelta(days=1)}
     assert missing(found) == 3
 
 
@@ -193,19 +170,15 @@ def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> Non
     found = snapshots(hours)
     assert len(found) == 12
     assert found[1].id == "as733/2008-01-01T02:00Z"
-    assert {snapshot.window.end - snapshot.window.start for snapshot in found} == {
-        timedelta(hours=2)
-    }
-    assert [snapshot.id for snapshot in snapshots(hours, window=parse_window("1d"))] == [
-        "as733/2008-01-01"
-    ]
+    assert {one.window.end - one.window.start for one in found} == {timedelta(hours=2)}
+    (day,) = snapshots(hours, window=parse_window("1d"))
+    assert day.id == "as733/2008-01-01"
 
 
 BAD_PARQUET = {
     "has the columns src, dst, day; expected window_start, src, dst": {"day": [date(2026, 1, 1)]},
     r"window_start \(string\) does not hold dates or times": {"window_start": ["Monday"]},
     r"window_start \(int32\) does not hold": {"window_start": pa.array([1], pa.int32())},
-    r"window_start \(int64\) does not hold": {"window_start": pa.array([1577836800])},
     r"window_start .* from the year 1 to 9999": {
         "window_start": pa.array([10**18], pa.timestamp("us"))
     },
@@ -233,43 +206,27 @@ def test_names_in_parquet_may_be_categories_or_views(names: pa.Array, tmp_path: 
     assert snapshot.nodes.to_pylist() == ["a", "b"]
 
 
-def test_times_in_parquet_are_windows_too(tmp_path: Path) -> None:
-    times = [datetime(2008, 1, 1, hour) for hour in (0, 2, 4)]
+def test_times_in_parquet_are_windows_with_names_of_their_own(tmp_path: Path) -> None:
+    start = datetime(2008, 1, 1, 3)
+    times = [start + timedelta(0, 0, micro) for micro in (0, 10**6, 10**6 + 5)]
     table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
     pq.write_table(table, tmp_path / "routes.parquet")
     found = snapshots(tmp_path / "routes.parquet")
-    assert [snapshot.window.start.hour for snapshot in found] == [0, 2, 4]
-    assert found[0].window.end == found[1].window.start
-
-
-def test_windows_of_one_minute_have_names_of_their_own(tmp_path: Path) -> None:
-    times = [
-        datetime(2008, 1, 1, 3, 0, second, micro) for second, micro in ((0, 0), (1, 0), (1, 5))
-    ]
-    table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
-    pq.write_table(table, tmp_path / "routes.parquet")
-    assert [snapshot.id for snapshot in snapshots(tmp_path / "routes.parquet")] == [
+    assert found[1].window.end == found[2].window.start
+    assert [snapshot.id for snapshot in found] == [
         "as733/2008-01-01T03:00Z",
         "as733/2008-01-01T03:00:01Z",
         "as733/2008-01-01T03:00:01.000005Z",
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("as-caida.tar.gz", "as-caida"),
-        ("as733.parquet", "as733"),
-        ("rib.20080101.0000.txt.bz2", "rib"),
-        ("20040101.as-rel.txt", "as-rel"),
-        ("20040101.txt", "as"),
-    ],
-)
-def test_a_graph_is_named_after_its_file_and_no_other_data(path: str, name: str) -> None:
-    assert name_of(Path(path)) == name
-
-
-def test_the_source_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_graph_is_named_after_its_file_and_its_source_is_nobody_elses(tmp_path: Path) -> None:
+    for path, name in {
+        "as733.parquet": "as733",
+        "rib.20080101.0000.txt.bz2": "rib",
+        "20040101.txt": "as",
+    }.items():
+        assert name_of(Path(path)) == name
     folder = pairs_at(tmp_path / "as-caida", ["as-caida20071105.txt"])
     ((only, _),) = read_as_topology(folder).snapshots
     assert (only.graph, only.source) == ("as-caida", "urn:stream_icd:as")
@@ -281,37 +238,27 @@ def test_a_window_that_is_no_length_is_refused(window: str) -> None:
         parse_window(window)
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "days"),
-    [
-        (None, None, ["1997-11-08", "1997-11-09"]),
-        (date(1997, 11, 9), None, ["1997-11-09"]),
-        (None, date(1997, 11, 8), ["1997-11-08"]),
-        (date(1997, 11, 8), date(1997, 11, 8), ["1997-11-08"]),
-    ],
-)
-def test_days_are_chosen_both_ends_included(
-    tmp_path: Path, first: date | None, last: date | None, days: list[str]
-) -> None:
-    source = read_as_topology(as_directory(tmp_path), first=first, last=last, graph="as733")
-    assert source.total == len(days)
-    assert [snapshot.id.removeprefix("as733/") for snapshot, _ in source.snapshots] == days
-
-
-def test_no_day_in_the_range_says_what_there_is(tmp_path: Path) -> None:
+def test_days_are_chosen_both_ends_included(tmp_path: Path) -> None:
+    folder, days = as_directory(tmp_path), (date(1997, 11, 8), date(1997, 11, 9))
+    for first, last, expected in (
+        (None, None, days),
+        (days[1], None, days[1:]),
+        (days[0], days[0], days[:1]),
+    ):
+        source = read_as_topology(folder, first=first, last=last, graph="as733")
+        assert source.total == len(expected)
+        assert [one.id for one, _ in source.snapshots] == [f"as733/{day}" for day in expected]
     with pytest.raises(BadSettings, match="1997-11-08 to 1997-11-09"):
-        read_as_topology(as_directory(tmp_path), first=date(2020, 1, 1))
+        read_as_topology(folder, first=date(2020, 1, 1))
 
 
 BAD_LINES = [
     (b"1\tx\n", "x"),
     (b"1\n", "1"),
     (b"1\t2\t3\n", "1.*2.*3"),
-    (b"-1\t2\n", "-1"),
     (b"1\t2.5\n", "2.5"),
     (b"12345678901\t2\n", "12345678901"),
     (b'"1\t2\n', "1"),
-    (b"\xff\t2\n", "\N{REPLACEMENT CHARACTER}"),
     (b"\xff\n", "\N{REPLACEMENT CHARACTER}"),
 ]
 
@@ -343,30 +290,17 @@ def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
     assert len(bad) == 1
 
 
-def test_a_binary_routing_table_asks_for_bgpdump(tmp_path: Path) -> None:
-    (tmp_path / "rib.20000101.txt").write_bytes(b"\x47\x79\0\0\0\x0d\0\x01")
-    with pytest.raises(BadSettings, match="bgpdump -m"):
-        snapshots(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"# nothing\n", b"7\t7\n"])
+@pytest.mark.parametrize("content", [b"", b"7\t7\n", gzip.compress(FIRST_DAY)[:30]])
 def test_a_day_without_a_link_is_reported_and_the_others_go_on(
     tmp_path: Path, content: bytes
 ) -> None:
     as_directory(tmp_path)
-    (tmp_path / "as19971108.txt").write_bytes(content)
+    (tmp_path / "as19971108.txt").unlink()
+    ending = ".gz" if content[:1] == b"\x1f" else ""
+    (tmp_path / f"as19971108.txt{ending}").write_bytes(content)
     bad: list[BadRow] = []
     assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
-    assert "1997-11-08" in str(bad[0])
-
-
-def test_a_truncated_file_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
-    as_gzipped_directory(tmp_path)
-    whole = gzip.compress(FIRST_DAY)
-    (tmp_path / "as19971108.txt.gz").write_bytes(whole[: len(whole) // 2])
-    bad: list[BadRow] = []
-    assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
-    assert "as19971108.txt.gz is damaged" in str(bad[0])
+    assert ("as19971108.txt.gz is damaged" if ending else "1997-11-08") in str(bad[0])
 
 
 def test_reading_is_lazy(tmp_path: Path) -> None:
@@ -396,17 +330,10 @@ def test_files_of_other_endings_are_read_or_named(
     assert "as20260103.csv, readme.txt. Files are read whose names hold a date" in caplog.text
 
 
-def test_a_missing_path_says_where_to_get_the_data(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound, match=r"nothing at .*absent.*data fetch as-733"):
-        read_as_topology(tmp_path / "absent")
-
-
 def test_hidden_files_of_a_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "as19971108.txt").write_text("1\t2\n")
     (tmp_path / "._as19971108.txt").write_bytes(b"\0\5\x16\7Mac OS X")
     assert read_as_topology(tmp_path).total == 1
-    ((snapshot, _),) = read_as_topology(tmp_path).snapshots
-    assert snapshot.n_edges == 1
 
 
 def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> None:
@@ -421,6 +348,11 @@ def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> 
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadSettings, match=name):
             read_as_topology(tmp_path / name)
+    with pytest.raises(SourceNotFound, match=r"nothing at .*absent.*data fetch as-733"):
+        read_as_topology(tmp_path / "absent")
+    (tmp_path / "rib.20000101.txt").write_bytes(b"\x47\x79\0\0\0\x0d\0\x01")
+    with pytest.raises(BadSettings, match="bgpdump -m"):
+        snapshots(tmp_path / "rib.20000101.txt")
 
 
 def test_as_733_has_the_statistics_of_its_documentation() -> None:

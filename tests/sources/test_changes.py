@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -12,14 +13,11 @@ from hypothesis import strategies as st
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.sources.changes import (
-    MOST_WINDOWS,
     Change,
     ChangeColumns,
     Standing,
     StandingGraph,
     StandingWindows,
-    places_in,
-    source_of,
 )
 from stream_icd.sources.tables import rows_of_json
 from stream_icd.sources.windows import Quiet
@@ -31,8 +29,8 @@ Edges = dict[tuple[str, str], float]
 
 def windows(standing: Standing, *, now: int = 1000 * MINUTE, **options: object) -> StandingWindows:
     every = timedelta(minutes=1)
-    known = {"n_streams": 1, "now": lambda: now, **options}
-    return StandingWindows(standing, "g", "edges", every, **known)
+    named = {"topic": "edges", "n_streams": 1, "now": lambda: now, **options}
+    return StandingWindows(standing, "g", every=every, **named)
 
 
 def add(minute: float, src: str, dst: str | None, weight: float | None = None) -> Change:
@@ -139,7 +137,7 @@ def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> Non
     early.now = lambda: round(next(clock))
     (only,) = early.snapshots([placed(add(5000, "a", "b"))])
     assert (only.window.end.hour, only.window.end.minute) == (0, 10)
-    far = add(MOST_WINDOWS + 3, "b", "c")
+    far = add(100_003, "b", "c")
     with pytest.raises(LimitExceeded, match="choose a longer --every, or --only-changed"):
         made(add(0, "a", "b"), far, now=10**8 * MINUTE)
     assert len(made(add(0, "a", "b"), far, now=10**8 * MINUTE, only_changed=True)) == 2
@@ -215,17 +213,14 @@ def test_a_graph_is_that_of_its_snapshot() -> None:
     assert again == snapshot
 
 
-@pytest.mark.parametrize("source", ["urn:stream_icd:events", source_of("other", {})])
-def test_a_snapshot_of_something_else_is_not_continued(source: str) -> None:
-    with pytest.raises(BadSettings, match="give this graph another --graph"):
-        places_in(source, "edges")
-
-
-def test_places_of_topics_with_any_name() -> None:
-    assert places_in(source_of("a.b-c_d", {1: 7, 0: 12}) + "#correction=2", "a.b-c_d") == {
-        0: 12,
-        1: 7,
-    }
+def test_a_snapshot_says_the_places_of_its_topic_and_no_other_topic_continues_it() -> None:
+    topic = windows(Standing(places={7: 9}), topic="a.b-c_d")
+    (snapshot,) = topic.snapshots([placed(add(0, "a", "b"))])
+    corrected = dataclasses.replace(snapshot, source=snapshot.source + "#correction=2")
+    assert Standing.after(corrected, "a.b-c_d").places == {0: 1, 7: 9}
+    for source in (snapshot.source, "urn:stream_icd:events"):
+        with pytest.raises(BadSettings, match="give this graph another --graph"):
+            Standing.after(dataclasses.replace(snapshot, source=source), "edges")
 
 
 def test_rows_are_read_and_bad_ones_reported() -> None:

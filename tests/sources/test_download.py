@@ -13,10 +13,10 @@ from typing import ClassVar
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.sources.datasets.public_data import CATALOGUE, CHUNK, PublicData, fetch, public_data
+from stream_icd.sources.datasets.public_data import CATALOGUE, PublicData, fetch, public_data
 from tests.testbed.http_server import serving
 
-CONTENT = bytes(range(256)) * (CHUNK // 128)
+CONTENT = bytes(range(256)) * 2048
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -123,17 +123,11 @@ def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
     assert str(tmp_path / "test") in str(raised.value)
 
 
-def test_a_page_that_is_gone_is_told_alike(server: str, tmp_path: Path) -> None:
+def test_what_is_not_there_or_no_web_address_is_said(server: str, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match=r"Not Found.*by hand"):
         fetch(offered(f"{server}/gone.bin"), tmp_path)
-
-
-def test_only_web_addresses_are_fetched(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="not a web address"):
         fetch(offered("file:///etc/passwd"), tmp_path)
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(BadSettings, match="as-733.*t-drive"):
         public_data("as-734")
 

@@ -34,11 +34,10 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot
+from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, Window
 from stream_icd.core.times import parse_window
 from stream_icd.sources.bounded import within
-from stream_icd.sources.edge_files import watch_edge_files, windows_of
-from stream_icd.sources.values import shown
+from stream_icd.sources.edge_files import watch_edge_files
 from stream_icd.wire.limits import Limits
 
 EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
@@ -90,14 +89,10 @@ def write_graphml(path: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "g.csv": lambda path: path.write_text(CSV),
-    "g.tsv": lambda path: path.write_text(CSV.replace(",", "\t")),
     "g.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
     "g.csv.xz": lambda path: path.write_bytes(lzma.compress(CSV.encode())),
     "g.csv.zst": compressed_by_arrow("zstd"),
-    "g.csv.lz4": compressed_by_arrow("lz4"),
     "g.csv.zip": write_zip,
-    "g.CSV": lambda path: path.write_text(CSV),
-    "g.edges": lambda path: path.write_text(CSV),
     "g.dat": lambda path: path.write_text(CSV.replace(",", "\t")),
     "commented.csv": lambda path: path.write_text(f"# of me\n% of me\n#{CSV}# the end\n%\n"),
     "spaced.csv": lambda path: path.write_text(CSV.replace(",", ", ")),
@@ -111,7 +106,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "stream.arrow": write_arrows,
     "file.arrows": lambda path: write_arrow(TABLE, path),
     "g.arrow": lambda path: feather.write_feather(TABLE, path),
-    "g.arrows": write_arrows,
     "g.graphml": write_graphml,
 }
 
@@ -126,69 +120,52 @@ def read(folder: Path, **options: object) -> tuple[list[Snapshot], list[str]]:
 def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name)
     (snapshot,), bad = read(tmp_path, graph="friends")
-    assert bad == []
-    assert snapshot.id == f"friends/{name}"
+    assert (snapshot.id, bad) == (f"friends/{name}", [])
     assert snapshot.nodes.to_pylist() == ["a", "b", "c", "d"]
     assert snapshot.edges.tolist() == [[0, 1], [1, 2]]
     assert snapshot.weights is not None
     assert snapshot.weights.tolist() == [2, 1]
 
 
-def test_integers_that_pandas_made_floats_beside_a_missing_one_are_ids(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / "g.parquet")
+WHOLE = {
+    "half.csv": "src,dst\n1,2.0\n2,3.0\n5,",
+    "all.csv": "src,dst\n1.0,2\n2.0,3\n5.0,",
+    "g.graphml": "<graphml><graph><node id='5.0'/><edge source='1.0' target='2.0'/>"
+    "<edge source='2' target='3.0'/></graph></graphml>",
+    "pandas.txt": "1.0,2.0\n2.0,3.0\n3.0,5.0\n",
+    "numpy.txt": "1.0e+00 2.0e+00 1e-1\n2.0e+00 5.0e+00 1\n3.0e+00 5.0e+00 1\n",
+    "g.parquet": "",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_that_pandas_and_numpy_write_as_floats_are_ids(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(WHOLE[name])
+    if name == "g.parquet":
+        pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / name)
     (snapshot,), bad = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, bad) == ([1, 2, 3, 5], 2, [])
+    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3, 5], [])
 
 
-@pytest.mark.parametrize("name", ["g.csv", "g.graphml"])
-@pytest.mark.parametrize("text", ["1,2.0\n2,3.0\n5,", "1.0,2\n2.0,3\n5.0,", "1.0,2.0\n2.0,3.0\n5,"])
-def test_integers_that_pandas_made_floats_are_ids_in_text(
-    text: str, name: str, tmp_path: Path
+def test_versions_keep_their_zero_and_ids_that_a_float_does_not_hold_are_refused(
+    tmp_path: Path,
 ) -> None:
-    rows = [line.split(",") for line in text.splitlines()]
-    if name == "g.csv":
-        (tmp_path / name).write_text("src,dst\n" + text)
-    else:
-        edges = "".join(f'<edge source="{src}" target="{dst}"/>' for src, dst in rows[:2])
-        text = f'<graphml><graph><node id="{rows[2][0]}"/>{edges}</graph></graphml>'
-        (tmp_path / name).write_text(text)
-    (snapshot,), bad = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, bad) == ([1, 2, 3, 5], 2, [])
-
-
-@pytest.mark.parametrize(
-    "text", ["1.0,2.0\n2.0,3.0\n", "1.0e+00 2.0e+00 1e-1\n2.0e+00 3.0e+00 1\n"]
-)
-def test_whole_numbers_without_a_header_are_ids(text: str, tmp_path: Path) -> None:
-    """As pandas and NumPy save an array of edges."""
-    (tmp_path / "g.txt").write_text(text)
-    (snapshot,), bad = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3], [])
-
-
-def test_versions_beside_names_keep_their_zero(tmp_path: Path) -> None:
     (tmp_path / "2026-01-01.csv").write_text("src,dst\napp,1.0\nlib,2.0\n")
     (tmp_path / "2026-01-02.csv").write_text("src,dst\napp,1.0\nlib,1.1\n")
     first, second = read(tmp_path)[0]
     assert first.nodes.to_pylist() == ["1.0", "2.0", "app", "lib"]
     assert second.nodes.to_pylist() == ["1.0", "1.1", "app", "lib"]
-
-
-def test_an_id_that_a_float_does_not_hold_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text(f"src,dst\n1,2.0\n2,{2**53}.0\n")
-    pq.write_table(pa.table({"src": [1, 2], "dst": [2.0, 2.0**53]}), tmp_path / "g.parquet")
-    found, bad = read(tmp_path)
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [[1, 2]] * 2
-    assert all("a decimal number of at least 2^53" in one for one in bad)
-    assert len(bad) == 2
+    (tmp_path / "2026-01-01.csv").write_text(f"src,dst\n1,2.0\n2,{2**53}.0\n")
+    (tmp_path / "2026-01-02.csv").unlink()
+    (snapshot,), (bad,) = read(tmp_path)
+    assert snapshot.nodes.to_pylist() == [1, 2]
+    assert "a decimal number of at least 2^53" in bad
 
 
 DAYS = {
     "all numbers first": ["1,2\n2,3\n", "admin,3\n1,2\n", "1,2\n3,1\n"],
     "a name in the middle": ["1,2\nadmin,3\n", "admin,3\n1,2\n", "1,2\n2,3\n"],
     "a name first": ["admin,3\n1,2\n", "1,2\n3,1\n", "1.0,2\n3.0,1\n"],
-    "an empty day first": ["", "1,2\nadmin,3\n", "1,2\n2,3\n"],
-    "loops first": ["7,7\n", "1,2\nadmin,3\n", "1,2\n2,3\n"],
 }
 
 
@@ -216,30 +193,17 @@ def test_files_keep_the_kind_that_the_graph_has(tmp_path: Path) -> None:
         assert set(snapshot.nodes.to_pylist()) <= {1, 2, 3}
 
 
-def test_graphml_may_be_in_utf_16(tmp_path: Path) -> None:
-    write_graphml(tmp_path / "g.graphml")
-    text = (tmp_path / "g.graphml").read_text("utf-8").replace("utf-8", "utf-16")
-    (tmp_path / "g.graphml").write_bytes(text.encode("utf-16"))
-    (snapshot,), bad = read(tmp_path)
-    assert (snapshot.n_nodes, snapshot.n_edges, bad) == (4, 2, [])
-
-
-def test_without_a_header_the_first_two_columns_are_the_ends(tmp_path: Path) -> None:
-    (tmp_path / "g.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
-    (snapshot,), _ = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), snapshot.n_edges, snapshot.weights) == ([1, 2, 3], 2, None)
-
-
 def test_what_is_ignored_without_a_header_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (tmp_path / "z.txt").write_text("# SNAP\n# From\tTo\n1\t2\n2\t3\n")
     for name, rows in (("a", "1\t2\t\n"), ("b", "1\t2\t.5\tx\n2\t3\t1\ty\n"), ("c", "1\t2\t7\n")):
         (tmp_path / f"{name}.txt").write_text(rows)
     found, bad = read(tmp_path)
-    assert [snapshot.weights for snapshot in found] == [None] * 3
-    assert bad == []
+    assert [snapshot.weights for snapshot in found] == [None] * 4
+    assert (found[0].nodes.to_pylist(), found[0].n_edges, bad) == ([1, 2, 3], 2, [])
     guess, said = (text for text in caplog.messages if "header" in text)
-    assert guess.startswith("a.txt has no header: columns 1 and 2, separated by tabs, are the ends")
+    assert guess.startswith("z.txt has no header: columns 1 and 2, separated by tabs, are the ends")
     assert "the first one is 1 - 2" in guess
     assert said.startswith("b.txt has no header: only columns 1 and 2, separated by tabs, are used")
     assert "not 3, 4; " in said
@@ -259,63 +223,36 @@ def test_columns_beside_the_ends_that_are_not_named_weight_are_logged_once(
     assert "kind, value (" in said
 
 
-UNUSED = pa.table({"src": ["a"], "dst": ["b"], "weight": [2.0], "kind": ["x"], "Weight": [7.0]})
-
-
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [
-        ("g.csv", lambda path: path.write_text("src,dst,weight,kind,Weight\na,b,2,x,7\n")),
-        ("g.tsv", lambda path: path.write_text("src\tdst\tweight\tkind\tWeight\na\tb\t2\tx\t7\n")),
-        ("g.parquet", lambda path: pq.write_table(UNUSED, path)),
-        ("g.arrow", lambda path: write_arrow(UNUSED, path)),
-    ],
-)
-def test_each_column_that_is_not_used_is_logged(
-    name: str, write: Callable[[Path], object], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write(tmp_path / name)
-    (snapshot,), _ = read(tmp_path)
-    assert snapshot.weights is not None
-    assert snapshot.weights.tolist() == [2]
-    (said,) = (text for text in caplog.messages if "not used" in text)
-    assert said.startswith(f"{name} has columns that are not used: kind, Weight (")
-
-
 def test_a_column_that_is_not_used_is_logged_of_the_first_file_that_has_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = "src,dst,weight,kind\n1,2,3,4\n", ",src,dst,weight,kind,t\n0,1,2,3,4,5\n"
     for day, content in enumerate((first, first, second, second), start=1):
         (tmp_path / f"2026-01-0{day}.csv").write_text(content)
+    write_arrow(pa.table({"src": [1], "dst": [2], "x": [7.0]}), tmp_path / "2026-01-05.arrow")
     found, bad = read(tmp_path)
-    assert (len(found), bad) == (4, [])
+    assert (len(found), bad) == (5, [])
     assert [text.partition(" (")[0] for text in caplog.messages] == [
         "2026-01-01.csv has columns that are not used: kind",
         "2026-01-03.csv has columns that are not used: one without a name, t",
+        "2026-01-05.arrow has no column named weight, so all edges weigh 1: not used are x",
     ]
 
 
 def test_the_reason_says_whether_an_id_or_a_weight_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text("src,dst,weight\n1,2,1\na,3,1\n3,4,-1\n")
+    ids = pa.array([1, 2]).cast(pa.decimal128(38, 0))  # as databases export integers
+    pq.write_table(pa.table({"src": ["1", "2"], "dst": ids}), tmp_path / "h.parquet")
     _, bad = read(tmp_path, id_kind="integer")
     assert bad[0].endswith("an id is not of type integer (--ids)")
     assert bad[1].endswith("its weight is no finite number above 0")
-
-
-def test_an_id_above_the_limit_is_a_bad_row(tmp_path: Path) -> None:
+    assert bad[2].endswith("an id is of type decimal128(38, 0), no integer or text")
+    (tmp_path / "h.parquet").unlink()
     longest = "y" * MOST_NODE_BYTES
     (tmp_path / "g.csv").write_text(f"src,dst\na,b\na,{longest}y\nb,{longest}\n")
-    (snapshot,), (bad,) = read(tmp_path)
+    (snapshot,), (said,) = read(tmp_path)
     assert snapshot.nodes.to_pylist() == ["a", "b", longest]
-    assert bad.endswith("an id is one of 4,097 bytes; the limit is 4,096: send a hash of it")
-
-
-def test_the_reason_names_a_type_that_is_none_of_ids(tmp_path: Path) -> None:
-    ids = pa.array([1, 2]).cast(pa.decimal128(38, 0))  # as databases export integers
-    pq.write_table(pa.table({"src": ["1", "2"], "dst": ids}), tmp_path / "g.parquet")
-    _, bad = read(tmp_path)
-    assert bad[0].endswith("an id is of type decimal128(38, 0), no integer or text")
+    assert said.endswith("an id is one of 4,097 bytes; the limit is 4,096: send a hash of it")
 
 
 def test_one_snapshot_a_file_in_the_order_of_windows(
@@ -352,29 +289,22 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "torn.graphml": (b"<graphml>", "damaged"),
     "torn.csv.gz": (gzip.compress(b"1,2\n" * 99)[:20], "damaged"),
     "bomb.graphml": (BOMB.encode(), "entities"),
-    "wide.graphml": (BOMB.encode("utf-16"), "entities"),
-    "big.graphml": (b"\xfe\xff" + BOMB.encode("utf-16-be"), "entities"),
     "named.graphml": (
         f"<?xml version='1.0' encoding='utf-16'?>{BOMB}".encode("utf-16"),
         "entities",
     ),
-    "parameter.graphml": (b'<!DOCTYPE g [<!ENTITY % a "b">]><graphml/>', "entities"),
     "default.graphml": (
         b'<!DOCTYPE g [<!ATTLIST node x CDATA "AAAA">]><graphml><node/></graphml>',
         "ATTLIST",
     ),
-    "odd.graphml": (b"<?xml version='1.0' encoding='utf-7'?><graphml/>", "encoding"),
     "unknown.graphml": (b"<?xml version='1.0' encoding='x'?><graphml/>", "encoding"),
     "other.parquet": (b"", "expected src, dst"),
     "latin.parquet": (b"", "damaged.*UTF8"),
     "latin.arrow": (b"", "damaged.*UTF8"),
     "two.csv.zip": (two_files(), "holds 2 files \\(a.csv, b.csv\\): put one file in each"),
-    "torn.csv.zip": (b"PK\x03\x04", "damaged"),
-    "torn.csv.xz": (lzma.compress(b"1,2\n" * 99)[:40], "damaged"),
     "torn.csv.zst": (pa.compress(b"1,2\n" * 99, "zstd", asbytes=True)[:-4], "damaged"),
     "packed.csv": (bz2.compress(b"1,2\n2,3\n"), "compressed, so its name needs that ending"),
     "graph.pickle": (pickle.dumps(EDGES), "pickle can run any code"),
-    "graph.gpickle": (b"", "pickle can run any code"),
 }
 
 
@@ -434,13 +364,10 @@ def write_equal_rows(path: Path, n_rows: int) -> None:
             path.write_bytes(gzip.compress(rows.encode(), compresslevel=1))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["g.arrow", "categories.arrow", "g.arrows", "g.parquet", "categories.parquet", "g.csv.gz"],
-)
+@pytest.mark.parametrize("name", ["categories.arrow", "g.arrows", "g.parquet", "g.csv.gz"])
 def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(name: str, tmp_path: Path) -> None:
     """A file of a few kB can hold more rows than fit the memory."""
-    write_equal_rows(tmp_path / name, 4_000_000)
+    write_equal_rows(tmp_path / name, 2_000_000)
     pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
@@ -467,15 +394,14 @@ def test_batches_are_read_up_to_the_limit() -> None:
     assert n_read == 3
 
 
-@pytest.mark.parametrize("name", ["g.graphml.gz", "g.arrow.gz", "g.csv.gz"])
+@pytest.mark.parametrize("name", ["g.graphml.gz", "g.csv.gz"])
 def test_no_more_bytes_of_a_file_are_read_than_a_snapshot_may_have(
     name: str, tmp_path: Path
 ) -> None:
     with gzip.open(tmp_path / name, "wb") as file:
         file.write(b"src,dst\n" + b"a,b\n" * 100_000)
     found, (bad,) = read(tmp_path, limits=Limits(decoded_bytes=100_000))
-    assert found == []
-    assert "it has more than 100,000 bytes, the limit of a snapshot" in bad
+    assert (found, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == ([], True)
     assert "STREAM_ICD_LIMITS_DECODED_BYTES" in bad
 
 
@@ -499,29 +425,13 @@ FAR_DAYS = pa.array([2**31 - 1, 0], pa.date32())  # Python has no such day
 NO_ZONE = pa.array([1, 2], pa.timestamp("us", "Mars/Jezero"))
 
 
-@pytest.mark.parametrize("times", [FAR_DAYS, NO_ZONE])
-@pytest.mark.parametrize("name", ["dst", "weight"])
-def test_times_that_python_cannot_hold_are_bad_rows(
-    name: str, times: pa.Array, tmp_path: Path
-) -> None:
-    columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
-    pq.write_table(pa.table(columns), tmp_path / "g.parquet")
-    found, bad = read(tmp_path)
-    assert (found, len(bad)) == ([], 3)
-    assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
-
-
-class TimeOfPytz:
-    """A time of a zone that pytz does not know: pyarrow asks pytz where it is installed."""
-
-    type, value = "timestamp", 7
-
-    def as_py(self) -> object:
-        raise KeyError("Mars/Jezero")
-
-
-def test_a_time_zone_that_pytz_does_not_know_is_shown_by_its_number() -> None:
-    assert shown(TimeOfPytz()) == 7
+def test_times_that_python_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
+    for name, times in (("dst", FAR_DAYS), ("weight", NO_ZONE)):
+        columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
+        pq.write_table(pa.table(columns), tmp_path / "g.parquet")
+        found, bad = read(tmp_path)
+        assert (found, len(bad)) == ([], 3)
+        assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
@@ -532,82 +442,77 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("src,dst\n1,2\nx,3\n", "src 'x'"),
-        ("src,dst,weight\n1,2,1\n2,3,-1\n", "weight '-1'"),
-        ("src,dst,weight\n1,2,1\n2,3,heavy\n", "weight 'heavy'"),
-        ("src,dst\n1,2\n,3\n", "src ''"),
-        ("1,2\n1\n", "'1'"),
-    ],
-)
-def test_a_bad_row_of_a_file_is_reported_with_its_place(
-    text: str, shown: str, tmp_path: Path
-) -> None:
-    (tmp_path / "g.csv").write_text(text)
-    (snapshot,), bad = read(tmp_path, id_kind="integer")
-    assert snapshot.n_edges == 1
-    assert len(bad) == 1
-    assert bad[0].startswith("g.csv:")
-    assert shown in bad[0]
+def test_a_bad_row_of_a_file_is_reported_with_its_place(tmp_path: Path) -> None:
+    for text, shown in {
+        "src,dst\n1,2\nx,3\n": "src 'x'",
+        "src,dst,weight\n1,2,1\n2,3,-1\n": "weight '-1'",
+        "src,dst,weight\n1,2,1\n2,3,heavy\n": "weight 'heavy'",
+        "src,dst\n1,2\n,3\n": "src ''",
+        "1,2\n1\n": "'1'",
+    }.items():
+        (tmp_path / "g.csv").write_text(text)
+        (snapshot,), (bad,) = read(tmp_path, id_kind="integer")
+        assert (snapshot.n_edges, bad[:6], shown in bad) == (1, "g.csv:", True)
+
+
+def windows_of(folder: Path, *names: str, window: str | None = None) -> dict[str, Window]:
+    """The windows of files that were changed five seconds after 1970 began."""
+    for name in names:
+        (folder / name).write_text("1,2\n")
+        os.utime(folder / name, (0, 5))
+    found, _ = read(folder, window=window and parse_window(window))
+    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in found}
 
 
 @pytest.mark.parametrize(
-    ("name", "start", "length"),
+    ("name", "start", "days"),
     [
-        ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("g_2026_01_31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("2026.01.31.csv", datetime(2026, 1, 31, tzinfo=UTC), timedelta(days=1)),
-        ("2026_01_31_12-30.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
-        ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), timedelta(0)),
-        ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), timedelta(0)),
-        ("20269931.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
-        ("graph.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), timedelta(0)),
+        ("2026-01-31.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("g_20260131.csv", datetime(2026, 1, 31, tzinfo=UTC), 1),
+        ("2026_01_31_12-30.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+        ("20260131T1230.csv", datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+        ("g-2026-01-31_12-30-05.csv", datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), 0),
+        ("graph.csv", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), 0),
     ],
 )
 def test_the_window_is_in_the_name_or_when_the_file_was_changed(
-    name: str, start: datetime, length: timedelta
+    name: str, start: datetime, days: int, tmp_path: Path
 ) -> None:
-    window = windows_of({name: 5_000_000_000})[name]
-    assert (window.start, window.end - window.start) == (start, length)
+    window = windows_of(tmp_path, name)[name]
+    assert (window.start, window.end - window.start) == (start, timedelta(days=days))
 
 
-def test_monthly_and_hourly_files_have_windows_of_their_spacing() -> None:
-    months = windows_of({f"mails-2026-{month:02d}-01.csv": 0 for month in range(1, 13)})
+def test_monthly_and_hourly_files_have_windows_of_their_spacing(tmp_path: Path) -> None:
+    for folder in ("months", "hours", "month"):
+        (tmp_path / folder).mkdir()
+    names = (f"mails-2026-{month:02d}-01.csv" for month in range(1, 13))
+    months = windows_of(tmp_path / "months", *names)
     assert months["mails-2026-01-01.csv"].end == datetime(2026, 2, 1, tzinfo=UTC)
     names = [f"g-2026-01-01T{hour:02d}00.csv" for hour in range(24)]
-    hours = windows_of(dict.fromkeys([*names, "undated.csv"], 0))
+    hours = windows_of(tmp_path / "hours", *names, "undated.csv")
     assert {hours[name].end - hours[name].start for name in names} == {timedelta(hours=1)}
-    assert hours["undated.csv"].end == datetime(1970, 1, 1, tzinfo=UTC)
+    assert hours["undated.csv"].end == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+    (given,) = windows_of(tmp_path / "month", "2026-02-14.csv", window="month").values()
+    assert (given.start, given.end) == (
+        datetime(2026, 2, 1, tzinfo=UTC),
+        datetime(2026, 3, 1, tzinfo=UTC),
+    )
 
 
-def test_a_window_may_be_given() -> None:
-    months = windows_of({"mails-2026-02-14.csv": 0}, parse_window("month"))
-    assert months["mails-2026-02-14.csv"].start == datetime(2026, 2, 1, tzinfo=UTC)
-    assert months["mails-2026-02-14.csv"].end == datetime(2026, 3, 1, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("window", [None, "month", "3000000d"])
-def test_a_window_that_would_end_after_9999_is_refused(window: str | None) -> None:
+@pytest.mark.parametrize("window", [None, "month"])
+def test_a_window_that_would_end_after_9999_is_refused(window: str | None, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="after the year 9999"):
-        windows_of({"9999-12-31.csv": 0}, window and parse_window(window))
+        windows_of(tmp_path, "9999-12-31.csv", window=window)
 
 
 NOT_EDGES = {
     "labels": ("node,community\n1,0\n2,0\n3,1\n", "column community says .* table of labels"),
-    "Labels": ("id\tLabel\na\tx\nb\ty\n", "column Label says .* table of labels"),
     "scores": ("1,0.5\n2,0.25\n3,.5\n", "column 2 holds fractions"),
     "all in one": ("1,7\n2,7\n3,7\n", "column 2 holds 7 in each row: is it a label"),
     "header": ("user,friend\n1,2\n2,3\n", "first line .user, friend. is a header"),
     "ends": ("source,destination\na,b\nb,c\n", "source, destination. looks like a header"),
-    "matrix": (
-        ",a,b,c\na,0.0,1.0,1.0\nb,1.0,0.0,1.0\n",
-        "line .*a, b, c. looks like a header",
-    ),
+    "matrix": (",a,b,c\na,0.0,1.0,1.0\nb,1.0,0.0,1.0\n", "line .*a, b, c. looks like a header"),
     "series": (",team\na,red\nb,red\nc,blue\n", "first line .*team. looks like a header"),
-    "weight": ("u,v,Weight\na,b,1\nb,c,1\n", "u, v, Weight. looks like a header"),
     "own names": (
         "person_a,person_b\nann,bob\nbob,cy\n",
         "person_a, person_b. looks like a header",
@@ -617,17 +522,12 @@ NOT_EDGES = {
         "FromNodeId, user 2. looks like a header",
     ),
     "only a header": ("person_a,person_b\n", "looks like a header"),
-    "an item": ("user,item\nann,7\nbob,7\nann,8\n", "first line .user, item. is a header"),
-    "a weight": ("u v w\na b .5\nb c 2\n", "first line .u, v, w. is a header"),
     "a day": ("a,b,when\na,b,2026-01-01\nb,a,2026-01-02\n", "a, b, when. is a header"),
     "short header": ("node1 node2\nann bob 3\nbob cy 2\n", "has 2 columns and the rows 3"),
-    "long header": ("n1 n2 n3 n4\nann bob 3\nbob cy 2\n", "has 4 columns and the rows 3"),
     "neighbours": ("a b c\nb c\nd a\ne\nf a b c\n", "different numbers of columns"),
-    "prose": ("The quick fox\njumps\nover the\nlazy old dog too\n", "different numbers"),
     "sizes": ("9 9 9\n1 2\n2 3\n", "has 3 columns and the rows 2"),
     "one column": ("1\n2\n3\n", "rows have one column"),
     "adjacency": ("0,1,1,0\n1,0,1,0\n1,1,0,1\n0,0,1,0\n", "is a matrix of 4 rows and 4 columns"),
-    "incidence": ("0 1 1\n1 1 0\n", "is a matrix of 2 rows and 3 columns"),
     "distances": ("0,.5,2\n.5,0,1\n2,1,0\n", "is a matrix of 3 rows and 3 columns"),
     "named matrix": ("a 0 1 1\nb 1 0 1\nc 1 1 0\n", "is a matrix of 3 rows and 3 columns"),
     "page": ("\n<!DOCTYPE html>\n<html lang='en'>\n", "it is HTML or XML"),
@@ -640,7 +540,7 @@ NOT_EDGES = {
     "JSON list": ('[\n  {"source": 1}\n]\n', "it is JSON"),
     "GML": ('Creator "igraph"\ngraph\n[\n  node [ id 1 ]\n]\n', "it is GML"),
     "DOT": ("graph G {\n a -- b;\n}\n", "Graphviz"),
-    "refused": ("404: Not Found\n", "an error of a server"),
+    "snapshots": ("snapshot,src,dst\na,1,2\nb,2,3\n", "column snapshot names 2 graphs"),
     "denied": ("Access Denied\n", "looks like a header"),
     "doubled": ("src,dst,src\na,b,c\n", "more than one column 'src': rename the others"),
 }
@@ -653,7 +553,6 @@ def test_a_table_that_is_no_edge_list_is_refused(name: str, tmp_path: Path) -> N
     found, bad = read(tmp_path)
     assert found == []
     assert re.search(why, bad[0]), bad
-    assert "src" in bad[0]
 
 
 def test_a_first_line_of_sizes_is_no_edge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -693,13 +592,6 @@ def test_the_first_line_of_an_edge_list_is_an_edge(text: str, tmp_path: Path) ->
     first = re.split("[, ]", text.split()[0] if "," in text else text.split("\n")[0])[:2]
     nodes = list(map(str, snapshot.nodes.to_pylist()))
     assert sorted(map(nodes.index, first)) in snapshot.edges.T.tolist()
-
-
-def test_hashtags_are_nodes_in_any_line(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("#metoo,#blm\n#blm,#x\n# a comment\n%a,b\nb,#x\n")
-    (snapshot,), bad = read(tmp_path)
-    assert snapshot.nodes.to_pylist() == ["#blm", "#metoo", "#x", "%a", "b"]
-    assert (snapshot.n_edges, bad) == (4, [])
 
 
 def test_a_comment_without_a_space_is_known_by_the_numbers_below(
@@ -775,13 +667,6 @@ def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
     assert all(word.lstrip("-").replace(",", ";") in re.split("[,=]", learn) for word in missing)
 
 
-def test_a_file_of_several_snapshots_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("snapshot,src,dst\na,1,2\nb,2,3\n")
-    found, (bad,) = read(tmp_path)
-    assert found == []
-    assert "column snapshot names 2 graphs" in bad
-
-
 def test_an_edge_list_of_one_time_is_a_graph(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("time,src,dst\n2026-01-01,1,2\n2026-01-01,2,3\n")
     (tmp_path / "weighted.txt").write_text("1 2 7\n2 3 9\n")
@@ -814,16 +699,16 @@ def test_an_archive_is_no_folder_of_edge_lists(tmp_path: Path) -> None:
         watch_edge_files(tmp_path)
 
 
-@pytest.mark.parametrize("write", [pq.write_table, write_arrow])
-def test_a_doubled_column_of_a_table_is_refused(
-    write: Callable[[pa.Table, Path], object], tmp_path: Path
-) -> None:
-    for at, columns in enumerate((["src", "dst", "src"], ["src", "t", "t"])):
-        ending = "parquet" if write is pq.write_table else "arrow"
-        write(pa.table([["a"], ["b"], ["c"]], columns), tmp_path / f"{at}.{ending}")
+def test_a_doubled_column_of_a_table_is_refused(tmp_path: Path) -> None:
+    for name, columns in {"src": ["src", "dst", "src"], "t": ["src", "t", "t"]}.items():
+        table = pa.table([["a"], ["b"], ["c"]], columns)
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        write_arrow(table, tmp_path / f"{name}.arrow")
     found, bad = read(tmp_path)
     assert found == []
-    assert ["than one column 'src'" in bad[0], "than one column 't'" in bad[1]] == [True, True]
+    assert [re.findall("than one column '(.*)'", error) for error in bad] == [["src"]] * 2 + [
+        ["t"]
+    ] * 2
 
 
 def test_columns_that_nobody_asks_for_may_be_doubled(tmp_path: Path) -> None:
@@ -833,36 +718,25 @@ def test_columns_that_nobody_asks_for_may_be_doubled(tmp_path: Path) -> None:
     assert ([one.nodes.to_pylist() for one in found], bad) == ([["a", "b"]] * 2, [])
 
 
-def test_a_binary_file_with_the_name_of_a_text_makes_no_graph(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"src": [1, 2], "dst": [2, 3]}), tmp_path / "parquet.csv")
-    (tmp_path / "utf_16.csv").write_bytes("src,dst\na,b\nb,c\n".encode("utf-16-le"))
+def test_content_of_another_kind_makes_no_graph(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"src": [1, 2], "dst": [2, 3]}), tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_bytes("src,dst\na,b\nb,c\n".encode("utf-16-le"))
+    (tmp_path / "c.csv").write_text("x" * 200_000)
+    pq.write_table(pa.table({"node": [1, 2], "community": [0, 0]}), tmp_path / "d.parquet")
+    binary = "is binary, or UTF-16 without its mark"
+    whys = (binary, binary, "is no row of a table: field larger", "table of labels")
     found, bad = read(tmp_path)
-    assert found == []
-    assert ["is binary, or UTF-16 without its mark" in why for why in bad] == [True, True]
+    assert (found, [why in said for why, said in zip(whys, bad, strict=True)]) == ([], [True] * 4)
 
 
-def test_a_file_of_one_endless_line_makes_no_graph(tmp_path: Path) -> None:
-    (tmp_path / "long.csv").write_text("x" * 200_000)
-    found, (bad,) = read(tmp_path)
-    assert (found, "is no row of a table: field larger" in bad) == ([], True)
-
-
-def test_a_table_of_labels_in_parquet_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"node": [1, 2], "community": [0, 0]}), tmp_path / "labels.parquet")
-    assert "table of labels" in read(tmp_path)[1][0]
-
-
-def test_columns_that_are_named_may_hold_a_star(tmp_path: Path) -> None:
-    (tmp_path / "star.csv").write_text("src,dst,label\n1,7,a\n2,7,b\n3,7,c\n")
-    (snapshot,), bad = read(tmp_path)
-    assert (snapshot.n_edges, bad) == (3, [])
-
-
-def test_names_of_columns_may_be_capitalised(tmp_path: Path) -> None:
+def test_names_of_columns_may_be_capitalised_and_those_that_are_named_hold_a_star(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "gephi.csv").write_text("Source,Target,Type,Weight\na,b,Undirected,2\n")
-    (snapshot,), _ = read(tmp_path)
-    assert snapshot.nodes.to_pylist() == ["a", "b"]
-    assert snapshot.weights is not None
+    (tmp_path / "star.csv").write_text("src,dst,label\n1,7,a\n2,7,b\n3,7,c\n")
+    (gephi, star), bad = read(tmp_path)
+    assert (gephi.nodes.to_pylist(), star.n_edges, bad) == (["a", "b"], 3, [])
+    assert gephi.weights is not None
 
 
 class Looks:
@@ -945,12 +819,7 @@ def test_a_watched_file_that_changes_is_sent_again_and_one_that_vanishes_is_not(
     file, other = tmp_path / "a.csv", tmp_path / "b.csv"
     file.write_text("1,2\n")
     other.write_text("1,2\n")
-    looks = Looks(
-        other.unlink,
-        lambda: None,
-        lambda: file.write_text("1,2\n2,3\n"),
-        lambda: None,
-    )
+    looks = Looks(other.unlink, lambda: None, lambda: file.write_text("1,2\n2,3\n"), lambda: None)
     found, _ = read(tmp_path, every_s=2.0, stop=looks)
     assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/a.csv", 2)]
 

@@ -23,8 +23,8 @@ from producers.events import Events
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadRow, BadSettings, BadSnapshot, StoreUnwritable
-from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.times import iso_duration
+from stream_icd.core.snapshot import EPOCH, Snapshot, Window
+from stream_icd.core.times import snapshot_id
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
@@ -84,6 +84,8 @@ def test_small_windows_are_left_out_and_counted() -> None:
 def test_a_window_whose_weights_are_too_large_is_not_left_out_silently() -> None:
     with pytest.raises(BadSnapshot, match="divide all weights"):
         cut(events((0.1, 1, 2), (0.2, 2, 3), weights=[9e149, 9e149]))
+    with pytest.raises(BadSettings):  # an edge needs two nodes
+        EventSettings("mails", HOURLY, least_nodes=1)
 
 
 def test_a_weight_outside_the_limits_is_a_bad_row(tmp_path: Path) -> None:
@@ -161,18 +163,6 @@ def test_a_late_row_that_a_crash_cut_off_is_written_again(tmp_path: Path) -> Non
     assert [json.loads(line)["src"] for line in path.read_text().splitlines()] == [1, 2]
 
 
-def test_late_rows_need_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="there is no folder .*none: make it"):
-        LateRows(tmp_path / "none" / "late.jsonl", lambda _what, _n: None)
-
-
-def test_late_rows_of_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
-    late = LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
-    for day in (1, 2):  # a/mails.csv and b/mails.csv
-        late(events((day, 1, 2)))
-    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
-
-
 def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "letters.txt"
     for content in ("Dear all\n", "Dear all"):
@@ -183,31 +173,28 @@ def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Pa
     path.write_text("[" * 100_000)
     with pytest.raises(BadSettings, match="does not hold late rows"):
         LateRows(path, lambda _what, _n: None)
-
-
-def test_no_late_row_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="there is no folder .*none: make it"):
+        LateRows(tmp_path / "none" / "late.jsonl", lambda _what, _n: None)
     LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_edge_needs_two_nodes() -> None:
-    with pytest.raises(BadSettings):
-        EventSettings("mails", HOURLY, least_nodes=1)
+    assert list(tmp_path.iterdir()) == [path]  # no late row makes no file
+    late = LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
+    for day in (1, 2):  # of two files of one name, a/mails.csv and b/mails.csv
+        late(events((day, 1, 2)))
+    assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(
     ("span", "text"),
     [
         (timedelta(days=3), "P3D"),
-        (HOUR, "PT1H"),
         (timedelta(minutes=90), "PT90M"),
-        (timedelta(seconds=61), "PT61S"),
         (timedelta(milliseconds=1500), "PT1.500000S"),
         (timedelta(0), "PT0S"),
     ],
 )
 def test_windows_are_named_in_iso_8601(span: timedelta, text: str) -> None:
-    assert iso_duration(span) == text
+    window = Window(EPOCH, EPOCH + span)
+    assert snapshot_id("mails", window) == f"mails/1970-01-01T00:00:00Z/{text}"
 
 
 def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None:

@@ -11,10 +11,9 @@ import pytest
 import scipy.io
 from scipy.sparse import coo_array
 
-from stream_icd.core.errors import BadInput, BadRow
+from stream_icd.core.errors import BadRow
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.sources.edge_files import watch_edge_files
-from stream_icd.sources.metis import may_be_metis, read_metis
 
 BANNER = "%%MatrixMarket matrix coordinate"
 METIS = "% of its manual\n7 11\n5 3 2\n1 3 4\n5 4 2 1\n2 3 6 7\n1 3 6\n5 4 7\n6 4\n"
@@ -128,18 +127,23 @@ def test_metis_may_have_weights_and_nodes_without_edges(tmp_path: Path) -> None:
     assert (alone.nodes.to_pylist(), pairs(alone)) == ([1, 2, 3, 4], [[2, 3]])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_graph_in_metis_is_known_and_no_edge_list_is(seed: int) -> None:
-    graph = networkx.gnm_random_graph(30, 60, seed=seed)
-    lists = [" ".join(str(other + 1) for other in graph[node]) for node in graph]
-    text = "\n".join(["30 60", *lists]) + "\n"
-    assert may_be_metis(text)
-    ends = read_metis(text, "g").rows["dst"]
-    assert len(ends) - ends.null_count == 60
-    rows = "".join(f"{a} {b}\n" for a, b in graph.edges)
-    with pytest.raises(BadInput):
-        read_metis(rows, "g")
-    assert not may_be_metis(rows)
+def test_every_graph_in_metis_is_known_and_no_edge_list_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for seed in range(5):
+        graph = networkx.gnm_random_graph(30, 60, seed=seed)
+        lists = [" ".join(str(other + 1) for other in graph[node]) for node in graph]
+        (tmp_path / f"{seed}.txt").write_text("\n".join(["30 60", *lists]) + "\n")
+        rows = "".join(f"{a + 1} {b + 1}\n" for a, b in graph.edges)
+        (tmp_path / f"{seed}_rows.txt").write_text(rows)
+        (tmp_path / f"{seed}_rows.graph").write_text(rows)
+    found, bad = read(tmp_path)
+    nodes_and_edges = {one.id: (one.n_nodes, one.n_edges) for one in found}
+    assert len(bad) == 5  # edge lists that are said to be METIS
+    assert all(nodes_and_edges[f"files/{seed}.txt"] == (30, 60) for seed in range(5))
+    assert all(nodes_and_edges[f"files/{seed}_rows.txt"][1] == 60 for seed in range(5))
+    said = [text for text in caplog.messages if "in the format of METIS" in text]
+    assert [text.partition(" ")[0] for text in said] == ["0.txt"]  # logged once
 
 
 def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:

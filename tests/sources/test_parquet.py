@@ -13,9 +13,8 @@ import pytest
 
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import plain_columns
-from stream_icd.sources import parquet
-from stream_icd.sources.bounded import parquet_table
-from stream_icd.sources.parquet import parquet_parts, parquet_schema, seekable
+from stream_icd.sources import bounded
+from stream_icd.sources.bounded import parquet_parts, parquet_schema, parquet_table, seekable
 from stream_icd.sources.tables import read_rows
 from stream_icd.wire.limits import Limits
 
@@ -46,7 +45,7 @@ def test_one_long_text_repeated_is_read_in_small_parts(says_type: bool) -> None:
         (len(part), plain_columns(part).nbytes) for part in parquet_parts(file, ["dst", "src"])
     ]
     assert sum(n for n, _ in sizes) == N
-    assert max(size for _, size in sizes) < 1.1 * parquet.PART_BYTES
+    assert max(size for _, size in sizes) < 1.1 * (64 << 20)
 
 
 def test_a_snapshot_of_one_long_text_is_refused_before_it_is_large() -> None:
@@ -82,6 +81,6 @@ def test_a_compressed_file_around_parquet_has_a_limit(monkeypatch: pytest.Monkey
 
     content = written(HOSTILE).getvalue()
     assert seekable(Compressed(content)).read() == content
-    monkeypatch.setattr(parquet, "MOST_PACKED", len(content) - 1)
+    monkeypatch.setattr(bounded, "_MOST_PACKED", len(content) - 1)
     with pytest.raises(LimitExceeded, match="bytes uncompressed: uncompress it"):
         seekable(Compressed(content))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -9,12 +12,14 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.synthetic.lfr import LfrSettings
-from stream_icd.sources.generated import independent_gn, independent_lfr, shifted
+from stream_icd.sources.generated import drifting_lfr, independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 
 SMALL = LfrSettings(n_nodes=500, max_degree=40, max_community=60)
+DRIFTING = LfrSettings(n_nodes=300, max_degree=40, max_community=60)
 
 
 def taken(source: Source) -> list[tuple[Snapshot, Labels]]:
@@ -77,10 +82,6 @@ def test_gn_shifts_too() -> None:
     assert after > before + 0.1
 
 
-def test_one_step_is_where_it_begins() -> None:
-    assert list(shifted("gradual", 1, 0.3, 0.6)) == [0.3]
-
-
 def test_other_settings_are_other_sources() -> None:
     sources = [
         independent_gn(0, 1, n_nodes=40, n_communities=2),
@@ -88,6 +89,7 @@ def test_other_settings_are_other_sources() -> None:
         independent_gn(0, 1, n_nodes=40, n_communities=4),
         independent_gn(0, 1, n_nodes=40, n_communities=2, p_in=0.5),
         independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden"),
+        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="gradual"),
         independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden", p_in_after=0.1),
     ]
     assert len({taken(source)[0][0].source for source in sources}) == len(sources)
@@ -103,8 +105,62 @@ def test_other_settings_are_other_sources() -> None:
         lambda: independent_gn(0, 1, p_in_after=-0.1),
         lambda: independent_lfr(0, 1, SMALL, most_nodes=100),
         lambda: independent_lfr(0, 1, SMALL, shift="sudden", mixing_after=1.5),
+        lambda: drifting_lfr(0, 1, SMALL, churn=1.5),
+        lambda: drifting_lfr(0, 1, SMALL, event_rate=1.5),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(make: object) -> None:
     with pytest.raises(BadSettings):
         make()  # type: ignore[operator]
+
+
+def stream(seed: int = 7, n_snapshots: int = 4, **options: float) -> list[tuple[Snapshot, Labels]]:
+    found = drifting_lfr(seed, n_snapshots, DRIFTING, **options)  # type: ignore[arg-type]
+    return taken(found)
+
+
+def messages(pairs: list[tuple[Snapshot, Labels]]) -> list[tuple[Message, Message]]:
+    return [(encode_snapshot(snapshot), encode_labels(labels)) for snapshot, labels in pairs]
+
+
+def test_every_snapshot_comes_with_the_planted_communities_of_its_own_nodes() -> None:
+    pairs = stream()
+    for snapshot, labels in pairs:
+        assert (labels.graph, labels.snapshot_id) == (snapshot.graph, snapshot.id)
+        assert labels.window == snapshot.window
+        assert labels.nodes.equals(snapshot.nodes)
+        assert (snapshot.n_nodes, snapshot.n_communities) == (300, len(np.unique(labels.labels)))
+        assert outside(snapshot, labels) == pytest.approx(DRIFTING.mixing, abs=0.05)
+    for (before, _), (after, _) in pairwise(pairs):
+        assert after.window.start == before.window.end
+        assert after.window.end - after.window.start == timedelta(minutes=1)
+    assert len({snapshot.id for snapshot, _ in pairs}) == len(pairs)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
+    assert messages(stream(seed=7, n_snapshots=6))[:4] == messages(stream(seed=7))
+    assert messages(stream(seed=7)) != messages(stream(seed=8))
+
+
+def test_communities_stay_where_nothing_drifts() -> None:
+    pairs = stream(churn=0.0, event_rate=0.0)
+    for (_, before), (_, after) in pairwise(pairs):
+        assert np.array_equal(before.labels, after.labels)
+    moved = stream(churn=0.2, event_rate=0.0)
+    assert not np.array_equal(moved[0][1].labels, moved[1][1].labels)
+
+
+def test_after_a_change_of_the_law_the_same_nodes_form_other_communities() -> None:
+    later = LfrSettings(n_nodes=300, max_degree=20, min_community=5, max_community=20, mixing=0.6)
+
+    def changing(n_snapshots: int) -> list[tuple[Snapshot, Labels]]:
+        return taken(drifting_lfr(7, n_snapshots, DRIFTING, churn=0.0, change=(2, later)))
+
+    pairs = changing(4)
+    assert [messages([pair]) for pair in pairs[:3]] == [messages([one]) for one in changing(3)]
+    assert np.array_equal(pairs[0][1].labels, stream(churn=0.0)[0][1].labels)
+    for at, (snapshot, labels) in enumerate(pairs):
+        assert outside(snapshot, labels) == pytest.approx(0.3 if at < 2 else 0.6, abs=0.07)
+        assert np.bincount(labels.labels).max() <= (60 if at < 2 else 20)
+        assert snapshot.n_nodes == 300
+    assert [one.window.start for one, _ in pairs] == [one.window.start for one, _ in stream()]

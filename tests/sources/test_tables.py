@@ -26,12 +26,12 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNotFound
 from stream_icd.core.snapshot import MOST_NODE_BYTES
-from stream_icd.sources import tables, values
+from stream_icd.sources import tables
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
-from stream_icd.sources.values import IdKind, read_formatted_times, read_numbers, read_times
+from stream_icd.sources.values import IdKind, read_numbers, read_times
 from stream_icd.sources.windows import TimedRows
-from stream_icd.wire.limits import Limits
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 
 EVENTS = Columns("t", {"src": "src", "dst": "dst"})
 INTEGERS = replace(EVENTS, id_kind="integer")
@@ -58,7 +58,6 @@ TEXTS = {
     "rows.csv": CSV,
     "rows.tsv": CSV.replace(",", "\t"),
     "rows.txt": CSV.replace(",", " "),
-    "semicolons.csv": CSV.replace(",", ";"),
     "excel.csv": "sep=;\n" + CSV.replace(",", ";"),
     "windows.csv": "\ufeff" + CSV.replace("\n", "\r\n"),
     "mac.csv": "# of somebody\n".replace("\n", "\r") + CSV.replace("\n", "\r"),
@@ -67,10 +66,7 @@ TEXTS = {
     "indented.csv": re.sub(r"(\w+)", r' "\1"', CSV),
     "aligned.txt": "\n".join(f"  {line} " for line in CSV.split("\n")).replace(",", "   "),
     "commented.csv": "# of somebody\n\n" + CSV + "# the end\n%\n",
-    "rows.dat": CSV.replace(",", "\t"),
-    "konect.txt": "% sym unweighted\n" + CSV.replace(",", " "),
     "other_order.csv": "dst,x,t,src\n" + "".join(f'{d},"a,b",{t},{s}\n' for t, s, d in ROWS),
-    "no_last_newline.csv": CSV.rstrip("\n"),
     "rows.jsonl": "".join(
         json.dumps(dict(zip(("t", "src", "dst"), r, strict=True))) + "\n" for r in ROWS
     ),
@@ -83,12 +79,9 @@ def test_every_text_form_gives_the_same_rows(name: str, tmp_path: Path) -> None:
     assert read(tmp_path / name) == (EXPECTED, [])
 
 
-def test_a_space_before_a_quote_inside_an_id_stays(tmp_path: Path) -> None:
+def test_quotes_and_marks_of_utf_16_are_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('t,src,dst\n1,"Acme, ""The"" Co", "b"\n')
     assert read(tmp_path / "rows.csv") == ([{"t": 1, "src": 'Acme, "The" Co', "dst": "b"}], [])
-
-
-def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(TEXTS["windows.csv"].encode("utf-16-le"))
     assert read(tmp_path / "rows.csv") == (EXPECTED, [])
 
@@ -103,40 +96,31 @@ def test_hashtags_are_ids(tmp_path: Path) -> None:
         assert ([(row["src"], row["dst"]) for row in rows], bad) == (expected, [])
 
 
-def test_text_that_is_not_utf_8_is_said_to_be_so(tmp_path: Path) -> None:
+def test_ids_that_are_not_utf_8_or_too_long_are_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes("t,src,dst\n10,Zo\xeb,a\n".encode("latin-1"))
     assert "is not UTF-8" in read(tmp_path / "rows.csv")[1][0]
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,a,b\n2,a,{'x' * (MOST_NODE_BYTES + 1)}\n")
+    rows, (bad,) = read(tmp_path / "rows.csv")
+    assert [row["dst"] for row in rows] == ["b"]
+    assert bad.endswith("is one of 4,097 bytes; the limit is 4,096: send a hash of it")
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
-@pytest.mark.parametrize("doubled", ["src", "x"])
-def test_a_doubled_column_is_refused_if_it_is_read(name: str, doubled: str, tmp_path: Path) -> None:
-    columns = ["t", "src", "dst", doubled, *["x"] * (doubled == "x")]
-    rows = pa.table([["10"], ["a"], ["b"], ["c"], ["d"]][: len(columns)], columns)
-    if name == "rows.csv":
-        pa.csv.write_csv(rows, tmp_path / name)
-    else:
-        pq.write_table(rows, tmp_path / name)
-    if doubled == "x":
-        assert read(tmp_path / name) == ([{"t": 10, "src": "a", "dst": "b"}], [])
-        return
+def test_a_doubled_column_is_refused_if_it_is_read(name: str, tmp_path: Path) -> None:
+    write = pa.csv.write_csv if name == "rows.csv" else pq.write_table
+    write(pa.table([["10"], ["a"], ["b"], ["c"], ["d"]], ["t", "src", "dst", "x", "x"]),
+          tmp_path / name)  # fmt: skip
+    assert read(tmp_path / name) == ([{"t": 10, "src": "a", "dst": "b"}], [])
+    write(pa.table([["10"], ["a"], ["b"], ["c"]], ["t", "src", "dst", "src"]), tmp_path / name)
     with pytest.raises(BadSettings, match=r"rows\.\w+ has more than one column 'src'"):
         read(tmp_path / name)
 
 
 def test_a_missing_id_in_json_is_no_node(tmp_path: Path) -> None:
     missing = [f'{{"t": 10, "src": {src}, "dst": "a"}}\n' for src in ("null", "NaN")]
-    (tmp_path / "rows.jsonl").write_text("".join(missing))
+    (tmp_path / "rows.jsonl").write_text("".join(missing) + "{}\n")
     rows, bad = read(tmp_path / "rows.jsonl")
-    assert rows == []
-    assert all("src '' is empty" in reason for reason in bad)
-    assert len(bad) == 2
-
-
-def test_a_file_whose_rows_are_all_bad_has_none(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("{}\n")
-    rows, bad = read(tmp_path / "rows.jsonl")
-    assert (rows, len(bad)) == ([], 1)
+    assert (rows, ["src '' is empty" in reason for reason in bad]) == ([], [False, True, True])
 
 
 @pytest.mark.parametrize("first", ["[" * 100_000, '{"t":' * 100_000, "nothing", "1", ""])
@@ -165,12 +149,9 @@ def test_an_endless_line_is_a_bad_row_and_takes_no_memory(name: str, tmp_path: P
 
 def test_an_endless_first_line_is_no_table(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "rows.csv.gz", "wt", compresslevel=1) as file:
-        file.writelines(["x" * 1_000_000] * 40)
-    tracemalloc.start()
+        file.writelines(["x" * 1_000_000] * 2)
     with pytest.raises(BadSettings, match=r"rows\.csv\.gz:1 is no row: it has more than"):
         read(tmp_path / "rows.csv.gz")
-    assert tracemalloc.get_traced_memory()[1] < 25_000_000
-    tracemalloc.stop()
 
 
 def test_compressed_text_is_read(tmp_path: Path) -> None:
@@ -185,12 +166,6 @@ def test_compressed_text_is_read(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         assert read(path) == (EXPECTED, [])
         assert sorted(tables.columns_of(path)) == ["dst", "src", "t"]
-
-
-def test_parquet_is_read(tmp_path: Path) -> None:
-    t, src, dst = (list(column) for column in zip(*ROWS, strict=True))
-    pq.write_table(pa.table({"dst": dst, "t": t, "src": src}), tmp_path / "rows.parquet")
-    assert read(tmp_path / "rows.parquet") == (EXPECTED, [])
 
 
 def test_a_file_without_a_header_needs_names(tmp_path: Path) -> None:
@@ -252,7 +227,7 @@ def test_a_folder_is_read_in_the_order_of_names_and_below(
 def test_a_file_larger_than_a_batch_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "BATCH_CHARACTERS", 37)
+    monkeypatch.setattr(tables, "_BATCH_CHARACTERS", 37)
     lines = [f"{t},{t % 7},bad\n" if t % 10 == 3 else f"{t},{t % 7},{t % 5}\n" for t in range(100)]
     (tmp_path / "rows.csv").write_text("t,src,dst\n" + "".join(lines))
     rows, bad = read(tmp_path / "rows.csv", INTEGERS)
@@ -263,18 +238,14 @@ def test_a_file_larger_than_a_batch_is_read_whole(
 BAD_ROWS = {
     "10,1": "rows.csv:3: '10,1' is not a row",
     "t,src, dst": "rows.csv:3 is a header, not a row",
-    "10,1,2,3": "is not a row",
     "yesterday,1,2": "rows.csv:3: t 'yesterday' is not a time",
     "1e300,1,2": "not a time",
-    "nan,1,2": "not a time",
     "2020-13-01,1,2": "not a time",
     "0001-01-01T00:00:00+01:00,1,2": "not a time",
     "10,x,2": "src 'x' is not of type integer",
     "10,1,": "dst '' is empty",
-    "10,1,007": "not of type integer",
     "10,1,99999999999999999999": "not of type integer",
     '10,"1,2': "is not a row",
-    '10,1,"2" x': "is not a row",
     "10,1,\udcff": "not of type integer",
 }
 
@@ -298,7 +269,7 @@ def test_lines_of_a_quoted_field_are_no_rows(tmp_path: Path) -> None:
     assert [error.partition(" ")[0] for error in bad] == [f"rows.csv:{n}:" for n in (3, 4, 6, 8)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(lines=st.lists(st.text(alphabet='ab1,"#%\r \x0b\u2028é', max_size=8), max_size=12))
 def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
@@ -322,13 +293,10 @@ def test_a_row_of_parquet_with_a_gap_is_reported(tmp_path: Path) -> None:
 
 BAD_COLUMNS = {
     "u64 ids": {"src": pa.array([1, 2**63], pa.uint64())},
-    "u64 times": {"t": pa.array([1, 2**63 + 5], pa.uint64())},
     "days": {"t": pa.array([0, 2**31 - 1], pa.date32())},
-    "milliseconds": {"t": pa.array([0, 2**58], pa.timestamp("ms"))},
     "lists": {"src": pa.array([[1], [2]])},
     "bytes": {"src": pa.array([b"\xff", b"2"])},
     "fractions": {"src": pa.array([1.5, 2.0])},
-    "large floats": {"src": pa.array([2.0**60, 2.0])},
 }
 
 
@@ -340,15 +308,12 @@ def test_values_of_parquet_that_no_row_may_have_are_bad_rows(name: str, tmp_path
     assert (len(rows), len(bad)) == ((0, 2) if name in ("lists", "bytes") else (1, 1))
 
 
-def test_a_fraction_in_a_column_of_floats_is_no_id(tmp_path: Path) -> None:
+def test_a_fraction_in_a_column_of_floats_is_no_id_and_a_list_no_weight(tmp_path: Path) -> None:
     table = pa.table({"t": [1, 2], "src": [1.5, 2.0], "dst": ["a", "b"]})
     pq.write_table(table, tmp_path / "rows.parquet")
     rows, (bad,) = read(tmp_path / "rows.parquet")
     assert [row["src"] for row in rows] == ["2"]
     assert bad.endswith("src 1.5 is no whole number")
-
-
-def test_weights_that_are_no_numbers_are_bad() -> None:
     for weights in ([[1.0]], [datetime(2026, 1, 1, tzinfo=UTC)]):
         _, good = read_numbers(pa.chunked_array([weights]), lambda given: given > 0)
         assert good.tolist() == [False]
@@ -376,7 +341,7 @@ def test_a_damaged_file_is_reported_and_the_next_one_read(tmp_path: Path) -> Non
         assert any(f"{name} is damaged" in error for error in bad)
 
 
-@pytest.mark.parametrize("odd", ["a", "007", "-0", "+1", "0x1F", "1.5", "1e5", str(2**63)])
+@pytest.mark.parametrize("odd", ["a", "007", "-0", "1.5", "1e5", str(2**63)])
 @pytest.mark.parametrize("order", [1, -1])
 def test_ids_are_integers_if_all_of_them_are_whatever_comes_first(
     odd: str, order: int, tmp_path: Path
@@ -421,14 +386,10 @@ def test_ids_keep_the_kind_that_the_graph_has(
     assert before.call_count == 1
 
 
-WHOLE = ["1.0", "1.00", "1e+00", "1.000000000000000000e+00", "1.0e+0"]
-
-
-@pytest.mark.parametrize("one", WHOLE)
+@pytest.mark.parametrize("one", ["1.0", "1e+00", "1.000000000000000000e+00"])
 def test_whole_numbers_written_as_fractions_are_integers(one: str, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"t,src,dst\n10,{one},2\n20,2,3.0\n30,{one},3\n")
-    assert read(tmp_path / "rows.csv") == (EXPECTED, [])
-    assert read(tmp_path / "rows.csv", INTEGERS) == (EXPECTED, [])
+    assert read(tmp_path / "rows.csv") == read(tmp_path / "rows.csv", INTEGERS) == (EXPECTED, [])
 
 
 @pytest.mark.parametrize("ids", [EVENTS, INTEGERS, replace(EVENTS, id_kind="string")])
@@ -466,22 +427,20 @@ def test_sections_and_versions_keep_their_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [f"{2**53}.0", "1e+16", "-1.2345678901234567e+19", "1e+400"])
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
-def test_fractions_from_2_to_the_53_on_are_refused(large: str, name: str, tmp_path: Path) -> None:
-    lines = ["1,1,2.0", f"2,{large},3.0", "3,4,5.0"]
-    text = "t,src,dst\n" + "".join(f"{line}\n" for line in lines)
-    if name.endswith("jsonl"):
-        large = large.replace("1e+400", "1e+40")  # which Python reads as infinity
-        lines[1] = f"2,{large},3.0"
-        rows = (line.split(",") for line in lines)
-        text = "".join(f'{{"t": {t}, "src": {src}, "dst": {dst}}}\n' for t, src, dst in rows)
-    (tmp_path / name).write_text(text)
-    found, (bad,) = read(tmp_path / name)
-    assert [row["src"] for row in found] == [1, 4]
-    assert "a decimal number of at least 2^53 = 9,007,199,254,740,992, not exact" in bad
+def test_fractions_from_2_to_the_53_on_are_refused(large: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,1,2.0\n2,{large},3.0\n3,4,5.0\n")
+    json_number = large.replace("1e+400", "1e+40")  # which Python reads as infinity
+    rows = [(1, 1, "2.0"), (2, json_number, "3.0"), (3, 4, "5.0")]
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(f'{{"t": {t}, "src": {src}, "dst": {dst}}}\n' for t, src, dst in rows)
+    )
+    for name in ("rows.csv", "rows.jsonl"):
+        found, (bad,) = read(tmp_path / name)
+        assert [row["src"] for row in found] == [1, 4]
+        assert "a decimal number of at least 2^53 = 9,007,199,254,740,992, not exact" in bad
 
 
-@pytest.mark.parametrize("last", [2**63 - 1, -(2**63), 9 * 10**18, 1_700_000_000_000_000_000])
+@pytest.mark.parametrize("last", [2**63 - 1, -(2**63)])
 def test_ids_of_text_are_integers_as_far_as_int64_goes(last: int, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"t,src,dst\n1,7,{last}\n2,{last},7\n3,7,{2**63}\n")
     rows, bad = read(tmp_path / "rows.csv", INTEGERS)
@@ -504,9 +463,7 @@ US = pa.timestamp("us")
         (["2008-02-02T12:00:00Z"], "s", "Asia/Shanghai"),
         (["2008-02-02T20:00:00+08:00"], "s", "UTC"),
         (["1201953600"], "s", "UTC"),
-        (["1201953600000"], "ms", "UTC"),
         (["1201953600.0"], "s", "UTC"),
-        (pa.array([1201953600 * 10**6]), "us", "UTC"),
         (pa.array([1201953600 * 10**9]), "ns", "UTC"),
         (pa.array([1201953600.0]), "s", "UTC"),
         (pa.array([datetime(2008, 2, 2, 20)], US), "s", "Asia/Shanghai"),
@@ -542,7 +499,7 @@ def test_times_of_another_form_are_read_by_it(
     form: str, given: list[object], expected: str
 ) -> None:
     Columns("t", {"src": "src"}, time_format=form)
-    times, good = read_formatted_times(pa.chunked_array([pa.array(given)]), form, "UTC")
+    times, good = read_times(pa.chunked_array([pa.array(given)]), "s", "UTC", form)
     assert good.all()
     at = datetime.fromisoformat(expected).replace(tzinfo=UTC).timestamp() * 1e6
     assert times.tolist() == [at] * len(given)
@@ -551,14 +508,12 @@ def test_times_of_another_form_are_read_by_it(
 @pytest.mark.parametrize("given", ["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None])
 def test_times_of_another_form_than_said_are_bad(given: str | None) -> None:
     column = pa.chunked_array([pa.array([given], pa.string())])
-    assert not read_formatted_times(column, "%m/%d/%Y %I:%M %p", "UTC")[1].any()
+    assert not read_times(column, "s", "UTC", "%m/%d/%Y %I:%M %p")[1].any()
 
 
 @pytest.mark.parametrize(
-    "form",
-    ["", "MM/DD/YYYY", "%H:%M", "%m/%d", "%Y-%d", "%Y-W%W", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p",
-     "%Y-%m-%d %Z", "%Q", "%"],
-)  # fmt: skip
+    "form", ["", "MM/DD/YYYY", "%Y-%d", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y-%m-%d %Z", "%"]
+)
 def test_a_form_that_loses_a_part_of_the_time_is_refused(form: str) -> None:
     with pytest.raises(BadSettings, match="--time-format"):
         Columns("t", {"src": "src"}, time_format=form)
@@ -575,12 +530,9 @@ def test_days_and_months_in_doubtful_order_ask_for_the_form(tmp_path: Path) -> N
     assert rows[0]["t"] == datetime(2026, 1, 2, 18, 5, tzinfo=UTC).timestamp()
 
 
-def test_whole_numbers_stay_exact() -> None:
+def test_whole_numbers_stay_exact_and_dates_are_days() -> None:
     times, _ = read_times(pa.chunked_array([[1201953600123457]]), "us", "UTC")
     assert times.tolist() == [1201953600123457]
-
-
-def test_dates_are_days() -> None:
     times, good = read_times(pa.chunked_array([pa.array([date(1970, 1, 2)])]), "s", "UTC")
     assert (times.tolist(), good.tolist()) == ([86_400_000_000], [True])
 
@@ -635,39 +587,27 @@ def test_a_bad_row_changes_no_time_of_the_others() -> None:
     assert mixed[:2].tolist() == alone.tolist()
 
 
-def test_local_times_are_read_at_once_also_beside_a_bad_one() -> None:
-    """The zone of each by itself takes twenty times as long."""
-    texts = ["2026-01-01 12:00", "2026-01-01T12:00Z", "soon", "2026-01-01 13:00"]
-    with mock.patch.object(values, "_of_timestamps", wraps=values._of_timestamps) as looked_up:
-        times, good = read_times(pa.chunked_array([texts]), "s", "Europe/Rome")
-    assert np.diff(times[good]).tolist() == [3600 * 10**6, 0]
-    assert looked_up.call_count == 1
+def rows_in_order(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[TimedRows]:
+    raw = read_rows(path, EVENTS.names, lambda _: None)
+    return list(sorted_by_time(timed_rows(raw, EVENTS, lambda _: None), limits))
 
 
-def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
+def test_rows_are_sorted_by_time_up_to_a_limit(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("t,src,dst\n30,1,3\n10,1,2\n20,2,3\n")
-    raw = read_rows(tmp_path / "rows.csv", EVENTS.names, lambda _: None)
-    (batch,) = sorted_by_time(timed_rows(raw, EVENTS, lambda _: None))
+    (batch,) = rows_in_order(tmp_path / "rows.csv")
     assert np.array_equal(batch.time, [10e6, 20e6, 30e6])
     assert batch.rows["dst"].to_pylist() == [2, 3, 3]
     assert list(sorted_by_time([])) == []
+    with pytest.raises(LimitExceeded, match="more than 2 rows to sort.*STREAM_ICD_LIMITS_ROWS"):
+        rows_in_order(tmp_path / "rows.csv", Limits(rows=2))
 
 
 @pytest.mark.parametrize("bad", ["no row", "# nothing", "10,,2"])
 def test_rows_are_sorted_behind_a_file_without_a_good_one(bad: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"t,src,dst\n{bad}\n")
     (tmp_path / "b.csv").write_text(CSV)
-    raw = read_rows(tmp_path, EVENTS.names, lambda _: None)
-    (batch,) = sorted_by_time(timed_rows(raw, EVENTS, lambda _: None))
+    (batch,) = rows_in_order(tmp_path)
     assert batch.rows["src"].to_pylist() == [1, 2, 1]
-
-
-def test_rows_are_sorted_up_to_a_limit(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(CSV)
-    raw = read_rows(tmp_path, EVENTS.names, lambda _: None)
-    rows = timed_rows(raw, EVENTS, lambda _: None)
-    with pytest.raises(LimitExceeded, match="more than 2 rows to sort.*STREAM_ICD_LIMITS_ROWS"):
-        list(sorted_by_time(rows, Limits(rows=2)))
 
 
 def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:
@@ -680,12 +620,3 @@ def test_what_cannot_be_read_at_all_is_told_at_once(tmp_path: Path) -> None:
         read_rows(tmp_path / "rows.xlsx", ["t"], lambda _: None)
     with pytest.raises(BadSettings, match="Asia/Shangai"):
         Columns("t", {"src": "src"}, zone="Asia/Shangai")
-
-
-def test_an_event_with_an_id_above_the_limit_is_a_bad_row(tmp_path: Path) -> None:
-    file, bad = tmp_path / "events.csv", list[BadRow]()
-    file.write_text(f"src,dst,t\na,b,2026-01-01\na,{'x' * (MOST_NODE_BYTES + 1)},2026-01-02\n")
-    raw = read_rows(file, ["src", "dst", "t"], bad.append)
-    (batch,) = timed_rows(raw, Columns("t", {"src": "src", "dst": "dst"}), bad.append)
-    assert batch.rows["dst"].to_pylist() == ["b"]
-    assert str(bad[0]).endswith("is one of 4,097 bytes; the limit is 4,096: send a hash of it")

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadSettings, LimitExceeded
-from stream_icd.core.snapshot import EPOCH
+from stream_icd.core.snapshot import EPOCH, Window
 from stream_icd.core.times import parse_duration, parse_wait
-from stream_icd.sources.windows import (
-    Hopping,
-    Quiet,
-    Rule,
-    Session,
-    Spans,
-    TimedRows,
-    Times,
-    cut_windows,
-)
+from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows, windowed_snapshots
 from stream_icd.wire.limits import Limits
 
 SECOND = 1_000_000
@@ -44,56 +38,69 @@ def rows(times: list[float], stream: int = 0, first: int = 0) -> TimedRows:
     return TimedRows("test", stream, place, time, pa.table({"name": place + 1000 * stream}))
 
 
+@dataclass(frozen=True)
+class AsTheyAre:
+    """Makes no snapshots of windows: yields them and their rows."""
+
+    rule: Rule
+    lateness: timedelta = timedelta(0)
+
+    def snapshot(self, window: Window, rows: pa.Table) -> tuple[Window, pa.Table]:
+        return window, rows
+
+
+def windows(
+    arrivals: Iterable[TimedRows | Quiet], rule: Rule, lateness: float = 0, **options: object
+) -> Iterator[tuple[Window, pa.Table]]:
+    settings = AsTheyAre(rule, seconds(lateness))
+    found = windowed_snapshots(arrivals, settings, **({"on_late": lambda _: None} | options))  # type: ignore[arg-type]
+    return (window for window, _ in found.snapshots)  # type: ignore[misc]
+
+
 def cut(
     arrivals: list[TimedRows | Quiet], rule: Rule, lateness: float = 0, n_streams: int = 1
 ) -> tuple[Cut, list[int]]:
     """Windows as (start, end, names), and the names of late rows."""
     late: list[int] = []
-    found = cut_windows(
-        arrivals,
-        rule,
-        lateness=seconds(lateness),
-        n_streams=n_streams,
-        on_late=lambda some: late.extend(some.rows["name"].to_pylist()),
-    )
+
+    def on_late(some: TimedRows) -> None:
+        late.extend(some.rows["name"].to_pylist())
+
     cuts = [
         ((w.start - EPOCH).total_seconds(), (w.end - EPOCH).total_seconds(), r["name"].to_pylist())
-        for w, r in found
+        for w, r in windows(arrivals, rule, lateness, n_streams=n_streams, on_late=on_late)
     ]
     return cuts, late
 
 
 def test_tumbling_windows_hold_their_start_and_not_their_end() -> None:
-    cuts, late = cut([rows([0, 9.999999, 10, 35])], Hopping(seconds(10), seconds(10)))
+    arrivals = [rows([]), rows([0, 9.999999, 10, 35])]  # of a batch, all rows may be bad
+    cuts, late = cut(arrivals, Hopping(seconds(10), seconds(10)))
     assert cuts == [(0, 10, [0, 1]), (10, 20, [2]), (30, 40, [3])]
     assert late == []
 
 
-def test_hopping_windows_overlap() -> None:
+def test_hopping_windows_overlap_and_may_be_shifted() -> None:
     cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(5)))
     assert cuts == [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]
+    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
+    assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
 
 
 def test_the_rows_of_overlapping_windows_are_not_in_memory_at_once() -> None:
     n = 10_000
     arrived, before = rows([float(second) for second in range(n)]), pa.total_allocated_bytes()
     rule = Hopping(timedelta(hours=1), timedelta(minutes=1))
-    for _ in cut_windows([arrived], rule, on_late=lambda _: None):
+    for _ in windows([arrived], rule):
         assert pa.total_allocated_bytes() - before < 10 * arrived.rows.nbytes
 
 
 def test_windows_that_are_many_more_than_the_rows_are_not_in_memory_at_once() -> None:
     rule = Hopping(timedelta(minutes=1), timedelta(milliseconds=1))
     tracemalloc.start()
-    windows = cut_windows([rows([0])], rule, on_late=lambda _: None)
-    assert next(windows)[0].end == EPOCH + timedelta(milliseconds=1)
+    assert next(windows([rows([0])], rule))[0].end == EPOCH + timedelta(milliseconds=1)
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
-
-
-def test_windows_may_be_shifted() -> None:
-    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
-    assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
 
 
 def test_a_session_ends_after_a_gap() -> None:
@@ -109,23 +116,19 @@ def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
     assert late == [4]
 
 
-def test_a_window_is_given_out_as_soon_as_the_watermark_passes_it() -> None:
+@pytest.mark.parametrize(
+    ("rule", "times", "end"),
+    [(Hopping(seconds(10), seconds(10)), [1, 14], 10), (Session(seconds(5)), [1, 6], 6)],
+)
+def test_a_window_is_given_out_as_soon_as_the_watermark_reaches_its_end(
+    rule: Rule, times: list[float], end: float
+) -> None:
     def arrivals() -> Iterator[TimedRows]:
-        yield rows([1, 14])
+        yield rows(times)
         raise AssertionError("the window was out by then")
 
-    found = cut_windows(arrivals(), Hopping(seconds(10), seconds(10)), on_late=lambda _: None)
-    window, _ = next(found)
-    assert window.end == EPOCH + seconds(10)
-
-
-def test_a_session_is_given_out_when_the_watermark_reaches_its_end() -> None:
-    def arrivals() -> Iterator[TimedRows]:
-        yield rows([1, 6])
-        raise AssertionError("the session was out by then")
-
-    window, _ = next(cut_windows(arrivals(), Session(seconds(5)), on_late=lambda _: None))
-    assert window.end == EPOCH + seconds(6)
+    window, _ = next(windows(arrivals(), rule))
+    assert window.end == EPOCH + seconds(end)
 
 
 def test_a_session_that_goes_on_is_not_sorted_at_each_batch() -> None:
@@ -133,7 +136,7 @@ def test_a_session_that_goes_on_is_not_sorted_at_each_batch() -> None:
     sorted_at: list[int] = []
 
     class Counted(Session):
-        def closed(self, time: Times, after: int, watermark: int) -> tuple[Spans, int]:
+        def closed(self, time: NDArray[np.int64], after: int, watermark: int) -> tuple[Any, int]:
             sorted_at.append(len(time))
             return super().closed(time, after, watermark)
 
@@ -180,8 +183,7 @@ def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
         stop.set()
 
     tumbling = Hopping(seconds(10), seconds(10))
-    found = list(cut_windows(arrivals(), tumbling, on_late=lambda _: None, stop=stop))
-    assert len(found) == 1
+    assert len(list(windows(arrivals(), tumbling, stop=stop))) == 1
 
 
 def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
@@ -189,11 +191,10 @@ def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
     left: list[tuple[int, list[int]]] = []
     arrivals = [rows([1, 12, 14]), Quiet(frozenset({2}))]
     for n_streams in (1, 3):
-        found = cut_windows(
+        found = windows(
             arrivals,
             Hopping(seconds(10), seconds(10)),
             n_streams=n_streams,
-            on_late=lambda _: None,
             on_open=lambda n_rows, missing: left.append((n_rows, list(missing))),
         )
         assert [(w.end - EPOCH).total_seconds() for w, _ in found] == [10] * (n_streams == 1)
@@ -203,10 +204,10 @@ def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
 def test_open_windows_hold_rows_up_to_a_limit() -> None:
     arrivals = [rows([float(at), float(at)], first=2 * at) for at in range(100)]
     options = {"on_late": pytest.fail, "limits": Limits(rows=22)}
-    tens = cut_windows(arrivals, Hopping(seconds(10), seconds(10)), **options)  # type: ignore[arg-type]
+    tens = windows(arrivals, Hopping(seconds(10), seconds(10)), **options)
     assert len(list(tens)) == 10
     with pytest.raises(LimitExceeded, match="more than 22 rows: choose shorter windows"):
-        list(cut_windows(arrivals, Hopping(seconds(20), seconds(20)), **options))  # type: ignore[arg-type]
+        list(windows(arrivals, Hopping(seconds(20), seconds(20)), **options))
 
 
 RULES: list[Rule] = [
@@ -224,7 +225,7 @@ def batched(times: list[int], cuts: set[int], stream: int = 0) -> list[TimedRows
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(times=TIMES, lateness=st.integers(0, 20), cuts=st.sets(st.integers(0, 40), max_size=6))
 def test_how_rows_are_batched_makes_no_difference(
     rule: Rule, times: list[int], lateness: int, cuts: set[int]
@@ -234,7 +235,7 @@ def test_how_rows_are_batched_makes_no_difference(
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     streams=st.lists(TIMES, min_size=2, max_size=3),
     lateness=st.integers(0, 20),
@@ -255,7 +256,7 @@ def test_how_streams_are_interleaved_makes_no_difference(
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(times=TIMES, lateness=st.integers(0, 20))
 def test_every_row_is_in_all_its_windows_or_counted_late(
     rule: Rule, times: list[int], lateness: int
@@ -284,45 +285,29 @@ def all_windows(rule: Hopping) -> list[tuple[float, float]]:
     return [(start, start + size) for start in starts]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Hopping(seconds(0), seconds(0)),
-        lambda: Hopping(seconds(5), seconds(10)),
-        lambda: Session(seconds(0)),
-    ],
-)
-def test_windows_that_would_lose_rows_are_refused(make: object) -> None:
+def test_windows_that_would_lose_rows_are_refused() -> None:
+    for size, hop in ((0, 0), (5, 10)):
+        with pytest.raises(BadSettings):
+            Hopping(seconds(size), seconds(hop))
     with pytest.raises(BadSettings):
-        make()  # type: ignore[operator]
+        Session(seconds(0))
 
 
-@pytest.mark.parametrize("length", ["1000000d", "3652058d"])
-def test_windows_beyond_the_calendar_are_refused(length: str) -> None:
-    size, late = parse_duration(length), 8000 * 365 * 86_400
+def test_windows_beyond_the_calendar_are_refused() -> None:
+    size, late = parse_duration("3652058d"), 8000 * 365 * 86_400
     for rule in (Hopping(size, size), Hopping(size, size / 4, -size), Session(size)):
         with pytest.raises(BadSettings, match="choose a shorter one, or correct the times"):
             cut([rows([late])], rule, lateness=size.total_seconds())
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("90s", 90),
-        ("1h30m", 5400),
-        ("3d", 259_200),
-        ("1w", 604_800),
-        ("250ms", 0.25),
-        ("1.5h", 5400),
-    ],
+    ("text", "expected"), [("90s", 90), ("1h30m", 5400), ("1w", 604_800), ("250ms", 0.25)]
 )
 def test_durations_are_read(text: str, expected: float) -> None:
     assert parse_duration(text) == seconds(expected)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "3", "d", "3 d", "-3d", "3y", "99999999999w", f"{'9' * 400}d"]
-)
+@pytest.mark.parametrize("text", ["", "3", "d", "3 d", "-3d", "3y", f"{'9' * 400}d"])
 def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="duration"):
         parse_duration(text)

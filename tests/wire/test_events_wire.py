@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +13,9 @@ from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadEvents
 from stream_icd.core.events import CommunityEvent, CommunityEvents
-from stream_icd.core.snapshot import Window
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.events import decode_events, encode_events, event_table, is_late
-
-DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+from tests.wire.samples import DAY, with_header
 
 
 def tracked(communities: list[int], named: bool = False, late: bool = False) -> CommunityEvents:
@@ -70,7 +67,7 @@ def test_a_return_is_a_birth_for_readers_that_know_no_such_event() -> None:
 
 def test_many_events_take_the_memory_that_they_need() -> None:
     (event, *_) = tracked([0]).events
-    many = replace(tracked([0]), events=(event,) * 30_000)
+    many = replace(tracked([0]), events=(event,) * 10_000)
     message = encode_events(many)
     tracemalloc.start()
     got = decode_events(message.key, message.value, message.headers)
@@ -125,6 +122,5 @@ def test_a_bad_table_says_why(name: str) -> None:
 )
 def test_a_bad_header_is_named(header: str, value: bytes) -> None:
     message = encode_events(tracked([7]))
-    headers = tuple((name, value if name == header else old) for name, old in message.headers)
     with pytest.raises(BadEvents, match=header):
-        decode_events(message.key, message.value, headers)
+        decode_events(message.key, message.value, with_header(message.headers, header, value))

@@ -1,7 +1,6 @@
 """What a message may make us allocate is for the operator to say."""
 
 import pickle
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,12 @@ import pytest
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.events import CommunityEvents
-from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, snapshot_from_pairs
 from stream_icd.methods.memory.memory import empty_memory
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from tests.wire.samples import DAY
 
 
 def test_the_environment_wins_over_the_file_over_the_contract(
@@ -30,19 +30,16 @@ def test_the_environment_wins_over_the_file_over_the_contract(
     assert limits.decoded_bytes == DEFAULT_LIMITS.decoded_bytes == 1 << 30
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", ""])
-def test_a_limit_is_a_whole_number_above_0(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_ICD_LIMITS_DECODED_BYTES", value)
-    with pytest.raises(BadSettings, match=r"^limits\.decoded_bytes: "):
-        Limits()
-
-
-def test_a_limit_that_there_is_not_is_refused_by_name(
+def test_a_limit_is_a_whole_number_above_0_and_one_that_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text("[limits]\nbytes = 10\n")
-    monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
+    for value in ("0", "1.5", "many", ""):
+        monkeypatch.setenv("STREAM_ICD_LIMITS_DECODED_BYTES", value)
+        with pytest.raises(BadSettings, match=r"^limits\.decoded_bytes: "):
+            Limits()
+    monkeypatch.delenv("STREAM_ICD_LIMITS_DECODED_BYTES")
+    (tmp_path / "settings.toml").write_text("[limits]\nbytes = 10\n")
+    monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(tmp_path / "settings.toml"))
     with pytest.raises(BadSettings, match="bytes"):
         Limits()
 
@@ -54,7 +51,6 @@ def test_worker_processes_get_the_limits_of_their_parent(monkeypatch: pytest.Mon
 
 
 LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
-DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)

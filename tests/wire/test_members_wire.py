@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_icd.core.errors import BadMember, LimitExceeded
 from stream_icd.core.members import MemberRow
 from stream_icd.wire.members import decode_member, encode_member
-from stream_icd.wire.node_keys import node_key
+from stream_icd.wire.message import node_key
 
 START = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 ROW = MemberRow("as733", 701, 4, START, START + timedelta(days=1), "as733/1", 0.97, "US")

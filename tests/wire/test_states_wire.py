@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadMemory, LimitExceeded
-from stream_icd.core.snapshot import Window
 from stream_icd.wire.states import (
     MemoryState,
     archived_state,
@@ -19,8 +17,8 @@ from stream_icd.wire.states import (
     read_state_key,
     state_key,
 )
+from tests.wire.samples import DAY, with_header
 
-DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
 
 
@@ -62,16 +60,12 @@ def test_long_names_are_above_the_limit() -> None:
         read_state_key(state_key("detect", "g" * 201))
 
 
-@pytest.mark.parametrize("left_out", ["ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"])
-def test_a_header_that_is_missing_is_named(left_out: str) -> None:
+def test_a_header_or_a_value_that_is_missing_is_named() -> None:
     message = encode_state(state())
-    headers = tuple(header for header in message.headers if header[0] != left_out)
-    with pytest.raises(BadMemory, match=f"{left_out} is missing"):
-        decode_state(message.key, message.value, headers)
-
-
-@pytest.mark.parametrize("value", [None, b""])
-def test_a_state_without_a_value_is_refused(value: bytes | None) -> None:
-    message = encode_state(state())
-    with pytest.raises(BadMemory, match="has no value"):
-        decode_state(message.key, value, message.headers)
+    for left_out in ("ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"):
+        headers = with_header(message.headers, left_out, None)
+        with pytest.raises(BadMemory, match=f"{left_out} is missing"):
+            decode_state(message.key, message.value, headers)
+    for value in (None, b""):
+        with pytest.raises(BadMemory, match="has no value"):
+            decode_state(message.key, value, message.headers)

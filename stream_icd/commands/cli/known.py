@@ -65,7 +65,7 @@ class SendKnown(SendOptions):
         from stream_icd.kafka.record import OutgoingRecord
         from stream_icd.kafka.topics import KNOWN
         from stream_icd.wire.known import KnownNode, encode_known
-        from stream_icd.wire.node_keys import node_key
+        from stream_icd.wire.message import node_key
 
         now = datetime.now(UTC)
         for node, label in changed.items():

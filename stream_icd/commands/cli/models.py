@@ -301,7 +301,7 @@ class Export(OfRegistry):
     target: str = argument("New folder (a path or a URI).")
 
     def run(self) -> None:
-        from stream_icd.registry.export import export_folder
         from stream_icd.registry.find import find_model
+        from stream_icd.registry.versions import export_folder
 
         say(export_folder(find_model(self.name, self.opened()), self.target))

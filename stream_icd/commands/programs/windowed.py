@@ -27,8 +27,8 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.waiting import in_background
-from stream_icd.sources.source import OnBadRow, Source
-from stream_icd.sources.tables import RawRows, read_rows, rows_of_json, time_column
+from stream_icd.sources.source import OnBadRow, RawRows, Source
+from stream_icd.sources.tables import read_rows, rows_of_json, time_column
 from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, timed_rows
 from stream_icd.sources.windows import (
     OnOpen,

@@ -21,10 +21,10 @@ from stream_icd.core.store.whole_file import whole_file, writing
 _WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 """Object stores, as pyarrow names them; to create a folder there costs a request."""
 
-TAKEN, CONFLICT = 412, 409
+_TAKEN, _CONFLICT = 412, 409
 """HTTP status if the object exists, and if another conditional PUT is in progress."""
 
-ATTEMPTS = 5
+_ATTEMPTS = 5
 _ADVICE = (
     ". Nothing of it is visible. Make room or fix the cause, then start again: it continues where "
     "it stopped"
@@ -138,12 +138,9 @@ class Store:
 
         Of several writers at once, exactly one gets True: by a hard link on a local disk, by a
         conditional PUT (`If-None-Match: *`) on S3. A writer whose connection broke may get False
-        though its own file was written: compare the content if that matters.
-
-        Raises:
-            BadSettings: this kind of store has no such operation.
-            MissingExtra: S3 needs boto3, since `pyarrow.fs` has no conditional PUT.
-            StoreUnwritable: as `put`.
+        though its own file was written: compare the content if that matters. Raises as `put`;
+        `BadSettings` if this kind of store has no such operation; `MissingExtra` without boto3,
+        which S3 needs, since `pyarrow.fs` has no conditional PUT.
         """
         with self._writing(path):
             if isinstance(self.filesystem, fs.LocalFileSystem):
@@ -154,7 +151,7 @@ class Store:
                     return False
                 return True
             if self.filesystem.type_name == "s3":
-                return create_object(self.uri, self.filesystem.region, self._full(path), content)
+                return _create_object(self.uri, self.filesystem.region, self._full(path), content)
         raise BadSettings(
             f"{self.place}: a {self.filesystem.type_name} store cannot create a file only if there "
             "is none, which keeps two writers apart; use a local disk or S3"
@@ -237,7 +234,7 @@ def store_at(uri: str) -> Store:
     return Store(filesystem, root.rstrip("/"), uri.rstrip("/"))
 
 
-def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
+def _create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
     """Write `BUCKET/KEY` in S3 unless the object exists; return whether it was written.
 
     Credentials are found as the AWS tools find them. Of the options in the store's URI, `scheme`
@@ -249,15 +246,15 @@ def create_object(uri: str, region: str, path: str, content: pa.Buffer) -> bool:
 
     bucket, _, key = path.partition("/")
     client, body = _client(uri, region), content.to_pybytes()
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
             client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
             return True
         except ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-            if status == TAKEN:
+            if status == _TAKEN:
                 return False
-            if status != CONFLICT or attempt == ATTEMPTS:
+            if status != _CONFLICT or attempt == _ATTEMPTS:
                 raise OSError(str(error)) from error
         except BotoCoreError as error:
             raise OSError(str(error)) from error

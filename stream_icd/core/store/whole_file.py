@@ -41,14 +41,9 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
 
     The file is written in the same folder, synchronised and renamed. If the block raises, the
     temporary file is removed, and an existing file at `path` is unchanged. Creates missing folders.
-
-    Args:
-        replace: replace an existing file at `path`. Otherwise the file gets its name by a hard
-            link, which fails if the name is taken: of several writers at once, one succeeds.
-
-    Raises:
-        FileExistsError: there is a file at `path`, and `replace` is False.
-        OSError: such as a full disk, or a folder or a device at `path`; no temporary file is left.
+    Unless it is to `replace` an existing file, it gets its name by a hard link, and raises
+    `FileExistsError` if the name is taken: of several writers at once, one succeeds. Raises
+    `OSError`, such as for a full disk, or a folder or a device at `path`.
     """
     if path.exists() and not path.is_file():  # root would replace a device such as /dev/null
         raise OSError(EINVAL, "it is no regular file")
@@ -56,14 +51,16 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
     aside = path.parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}{_ASIDE_SUFFIX}"
     try:
         yield aside
-        _synchronise(aside)
+        _synchronise(
+            aside
+        )  # before it has its name: a power cut leaves no file of half the content
         if replace:
             aside.replace(path)
         else:
             path.hardlink_to(aside)
     finally:
         aside.unlink(missing_ok=True)
-    _synchronise(path.parent)
+    _synchronise(path.parent)  # the name is in the folder, which has to reach the disk, too
 
 
 def is_aside(path: str) -> bool:

@@ -43,22 +43,22 @@ from stream_icd.sources.compression import OPENERS, uncompressed
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
 from stream_icd.sources.tables import DAMAGED, check_columns
 
-LOG = logging.getLogger(__name__)
-SOURCE = "urn:stream_icd:as"
-TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
+_LOG = logging.getLogger(__name__)
+_SOURCE = "urn:stream_icd:as"
+_TIME = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?:[.T_-](\d{2}):?(\d{2}))?(?!\d)")
 _TEXT_FILE = re.compile(rf"\.txt({'|'.join(map(re.escape, OPENERS))})?$", re.IGNORECASE)
-ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.xz|tgz)$")
-_ENDING = re.compile(rf"{_TEXT_FILE.pattern}|{ARCHIVE.pattern}|\.parquet$", re.IGNORECASE)
-DAY = timedelta(days=1)
-MINUTE = timedelta(minutes=1)
-COLUMNS = ["window_start", "src", "dst"]
+_ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.xz|tgz)$")
+_ENDING = re.compile(rf"{_TEXT_FILE.pattern}|{_ARCHIVE.pattern}|\.parquet$", re.IGNORECASE)
+_DAY = timedelta(days=1)
+_MINUTE = timedelta(minutes=1)
+_COLUMNS = ["window_start", "src", "dst"]
 """Of a Parquet file."""
-SPACES = re.compile(rb"^ +| +(?=\r?$)|(?<= ) +", re.MULTILINE)
+_SPACES = re.compile(rb"^ +| +(?=\r?$)|(?<= ) +", re.MULTILINE)
 _ROUTE_KINDS = (b"TABLE_DUMP|", b"TABLE_DUMP2|", b"BGP4MP|", b"BGP4MP_ET|")
 _PATH_FIELD = 6
 # AS numbers have 32 bits (RFC 6793): at most ten digits.
 _AS_NUMBER = r"^[0-9]{1,10}$"
-PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
+_PAIRS = pa.schema({"src": pa.int64(), "dst": pa.int64()})
 
 _ReadPairs = Callable[[OnBadRow], pa.Table]
 """Reads the pairs of a file, or of a time in it, columns `src` and `dst`."""
@@ -72,27 +72,19 @@ def read_as_topology(
     last: date | None = None,
     window: WindowOf | None = None,
     graph: str | None = None,
-    source: str = SOURCE,
+    source: str = _SOURCE,
     on_bad_row: OnBadRow = stop_at_bad_row,
 ) -> Source:
     """Read one snapshot per date and time in the names of text files, or in a Parquet file.
 
-    Args:
-        path: a directory of text files whose names hold a date or a date and a time, and end in
-            `.txt` (also compressed: `compression.OPENERS`), such as `rib.20080101.0200.txt.gz`; one
-            such file; an archive of them (`as-733.tar.gz`); or a Parquet file with columns
-            `window_start` (date or timestamp, UTC), `src` and `dst`. Several files of the same time
-            are one snapshot. Names that begin with a dot are ignored, other files are logged.
-        first, last: first and last day, inclusive.
-        window: the window that a time lies in; all files of a window are one snapshot. By default
-            a window lasts until the time of the next file (`windows_at`).
-        graph: by default from the name of the file or directory (`name_of`).
-        on_bad_row: called with each line of unknown format, each damaged file, and each window
-            without links.
+    `path` is a folder of text files such as `rib.20080101.0200.txt.gz`, one such file, an archive
+    of them (`as-733.tar.gz`), or Parquet with the columns `window_start` (date or timestamp, UTC),
+    `src` and `dst`. Files of the same time are one snapshot; so are all files of a `window`, which
+    by default lasts until the time of the next file (`windows_at`). Names that begin with a dot are
+    ignored, other files are logged. Damaged files, and windows without links, are bad rows, too.
 
-    Raises:
-        SourceNotFound: `path` does not exist, or contains no date.
-        BadSettings: the format of `path` is unknown, or no date is between `first` and `last`.
+    Raises `SourceNotFound` if `path` does not exist or holds no date; `BadSettings` if its format
+    is unknown, or no date is between `first` and `last`, both included.
     """
     times = _times(path)
     if not times:
@@ -102,7 +94,7 @@ def read_as_topology(
     if len(times) == 1:
         window = window or parse_window("1d")
     wanted: dict[Window, list[_ReadPairs]] = defaultdict(list)
-    for time, its_window in windows_at(times, window, DAY).items():
+    for time, its_window in windows_at(times, window, _DAY).items():
         if (first or date.min) <= its_window.start.date() <= (last or date.max):
             wanted[its_window] += times[time]
     if not wanted:
@@ -121,7 +113,7 @@ def name_of(path: Path) -> str:
     ['as-caida', 'rib']
     """
     name = _ENDING.sub("", path.resolve().name)
-    return TIME.sub("", name).strip("-_. ") or "as"
+    return _TIME.sub("", name).strip("-_. ") or "as"
 
 
 def _snapshots(
@@ -130,8 +122,8 @@ def _snapshots(
     for window, reads in wanted.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
         # The day on which it begins, or the minute or second if it is not whole days.
-        whole_days = not (window.start - EPOCH) % DAY and not (window.end - window.start) % DAY
-        precision = "auto" if (window.start - EPOCH) % MINUTE else "minutes"
+        whole_days = not (window.start - EPOCH) % _DAY and not (window.end - window.start) % _DAY
+        precision = "auto" if (window.start - EPOCH) % _MINUTE else "minutes"
         time = window.start.replace(tzinfo=None).isoformat(timespec=precision)
         name = time[:10] if whole_days else f"{time}Z"
         try:
@@ -157,7 +149,7 @@ def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
     files: Mapping[str, _OpenFile]
     if path.is_dir():
         files = {file.name: _opens(file) for file in sorted(path.iterdir())}
-    elif ARCHIVE.search(path.name):
+    elif _ARCHIVE.search(path.name):
         files = _members(path)
     elif _time_in(path.name) is not None:
         files = {path.name: _opens(path)}
@@ -177,7 +169,7 @@ def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
         else:
             left_out.append(member)
     if left_out:
-        LOG.warning(
+        _LOG.warning(
             "not read in %s: %s. Files are read whose names hold a date and end in .txt, also "
             "compressed (%s)",
             *(printable(path.name), listed(left_out), ", ".join(OPENERS)),
@@ -210,7 +202,7 @@ def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 def _time_in(name: str) -> datetime | None:
     """Return the time in a file's name; None if it is not a text file with a time."""
-    match = TIME.search(name)
+    match = _TIME.search(name)
     if match is None or not _TEXT_FILE.search(name):
         return None
     try:
@@ -225,7 +217,7 @@ def _read(name: str, opens: _OpenFile, on_bad_row: OnBadRow) -> pa.Table:
             return _read_links(file, name, on_bad_row)
     except DAMAGED as error:
         on_bad_row(BadRow(f"{name} is damaged, nothing of it was used: {error}"))
-        return PAIRS.empty_table()
+        return _PAIRS.empty_table()
 
 
 def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
@@ -256,10 +248,10 @@ def _times_of_parquet(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    """Read the columns `COLUMNS` of a Parquet file, each of which must be there once."""
+    """Read the columns `_COLUMNS` of a Parquet file, each of which must be there once."""
     try:
-        check_columns(str(path), pq.read_schema(path).names, COLUMNS)
-        return plain_columns(pq.read_table(path, columns=COLUMNS))
+        check_columns(str(path), pq.read_schema(path).names, _COLUMNS)
+        return plain_columns(pq.read_table(path, columns=_COLUMNS))
     except MemoryError:
         raise
     except (pa.ArrowException, *DAMAGED) as error:
@@ -271,16 +263,9 @@ def _rows(pairs: pa.Table, offset: int, length: int, _on_bad_row: OnBadRow) -> p
 
 
 def _read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
-    """Read the links of one file in any of the formats: columns `src` and `dst`.
-
-    They may contain both directions, repeats and self loops.
+    """Read the links of one file in any of the formats, also in both directions and repeated.
 
     Raises `BadSettings` if the file is binary, such as a routing table not yet converted to text.
-
-    >>> import io
-    >>> from stream_icd.sources.source import stop_at_bad_row
-    >>> _read_links(io.BytesIO(b"# comment\\n1\\t2\\n2\\t1\\n"), "day", stop_at_bad_row).to_pydict()
-    {'src': [1, 2], 'dst': [2, 1]}
     """
     first = next((line for line in file if line.strip() and not line.startswith(b"#")), b"")
     if b"\0" in first:
@@ -290,7 +275,7 @@ def _read_links(file: IO[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
     content = first + file.read()
     delimiter = "|" if b"|" in first else "\t" if b"\t" in first else " "
     if delimiter == " ":  # several may align the columns
-        content = SPACES.sub(b"", content)
+        content = _SPACES.sub(b"", content)
     return _links_of_pairs(content, delimiter, name, on_bad_row)
 
 
@@ -303,7 +288,7 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
         return "skip"
 
     if not content.strip():
-        return PAIRS.empty_table()
+        return _PAIRS.empty_table()
     n_columns = content.split(b"\n", 1)[0].count(delimiter.encode()) + 1
     columns = ["src", "dst", *(f"more{i}" for i in range(2, n_columns))]
     text = csv.read_csv(
@@ -323,7 +308,7 @@ def _links_of_pairs(content: bytes, delimiter: str, name: str, on_bad_row: OnBad
     for row in text.filter(pc.invert(good)).to_pylist():
         if not row["src"].startswith("#"):
             on_bad_row(BadRow(f"{name}: {row['src']!r:.40}, {row['dst']!r:.40} are not AS numbers"))
-    return text.filter(good).cast(PAIRS)
+    return text.filter(good).cast(_PAIRS)
 
 
 def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> pa.Table:
@@ -335,7 +320,7 @@ def _links_of_routes(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) ->
         except ValueError:
             on_bad_row(BadRow(f"{name}: {path!r:.80} is not an AS path"))
     ends = np.array(sorted(links), np.int64).reshape(-1, 2)
-    return pa.table([ends[:, 0], ends[:, 1]], schema=PAIRS)
+    return pa.table([ends[:, 0], ends[:, 1]], schema=_PAIRS)
 
 
 def _paths(lines: Iterable[bytes], name: str, on_bad_row: OnBadRow) -> Iterator[bytes]:

@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
 
-CHUNK = 1 << 18
-TIMEOUT_S = 30.0
+_CHUNK = 1 << 18
+_TIMEOUT_S = 30.0
 _AGENT = "stream-icd (data fetch)"
 """Some servers refuse programs without a user agent."""
 
@@ -104,10 +104,10 @@ CATALOGUE: tuple[PublicData, ...] = (
 
 def public_data(name: str) -> PublicData:
     """Return the data set with that name; `BadSettings` lists the known names."""
-    known = {data.name: data for data in CATALOGUE}
-    if name not in known:
-        raise BadSettings(f"no data set {name!r}: choose from {', '.join(known)}")
-    return known[name]
+    by_name = {data.name: data for data in CATALOGUE}
+    if name not in by_name:
+        raise BadSettings(f"no data set {name!r}: choose from {', '.join(by_name)}")
+    return by_name[name]
 
 
 def fetch(
@@ -116,11 +116,9 @@ def fetch(
     """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
     If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
-    Returns the file, or the folder if the data are several files.
-
-    Raises:
-        SourceNotFound: the server cannot be reached; the message says how to download manually.
-        BadSettings: a file is damaged, or cannot be written.
+    Returns the file, or the folder if the data are several files. Raises `SourceNotFound` if the
+    server cannot be reached, which says how to download manually; `BadSettings` if a file is
+    damaged, or cannot be written.
     """
     target = folder / data.name
     try:
@@ -150,7 +148,7 @@ def _download(url: str, part: Path, on_progress: Callable[[int, int | None], Non
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": _AGENT} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        answer = urlopen(Request(url, headers=headers), timeout=TIMEOUT_S)
+        answer = urlopen(Request(url, headers=headers), timeout=_TIMEOUT_S)
     except HTTPError as error:
         if error.code != 416 or not have:
             raise
@@ -163,7 +161,7 @@ def _download(url: str, part: Path, on_progress: Callable[[int, int | None], Non
         length = answer.headers.get("Content-Length")
         size = None if length is None else int(length) + (have if resumed else 0)
         with part.open("ab" if resumed else "wb") as file:
-            while chunk := answer.read(CHUNK):
+            while chunk := answer.read(_CHUNK):
                 file.write(chunk)
                 on_progress(file.tell(), size)
     if size is not None and part.stat().st_size != size:

@@ -23,13 +23,13 @@ from stream_icd.core.times import snapshot_id
 from stream_icd.sources.timed_rows import Number
 from stream_icd.sources.windows import Hopping
 
-EARTH_RADIUS_M = 6_371_008.8
+_EARTH_RADIUS_M = 6_371_008.8
 """Mean radius of the Earth (IUGG), metres."""
 
-MAX_PAIRS = 50_000_000
+_MAX_PAIRS = 50_000_000
 
 
-def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
+def _on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
     """Convert degrees to points (n, 3) on the unit sphere.
 
     Straight-line distances increase with great-circle distances, also across the date line and at
@@ -39,7 +39,7 @@ def on_unit_sphere(latitude: Floats, longitude: Floats) -> Floats:
     return np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)], axis=1)
 
 
-def nearest_pairs(points: Floats, k: int) -> Ids:
+def _nearest_pairs(points: Floats, k: int) -> Ids:
     """Return pairs (2, E) where either is among the other's `k` nearest; each once, low < high."""
     n = len(points)
     k = min(k, n - 1)
@@ -53,18 +53,18 @@ def nearest_pairs(points: Floats, k: int) -> Ids:
     return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
 
 
-def pairs_within(points: Floats, radius_m: float) -> Ids:
+def _pairs_within(points: Floats, radius_m: float) -> Ids:
     """Return pairs (2, E) at most `radius_m` apart along the surface; each once, low < high.
 
-    Raises `LimitExceeded` if there would be more than `MAX_PAIRS`.
+    Raises `LimitExceeded` if there would be more than `_MAX_PAIRS`.
     """
     tree = cKDTree(points)
-    angle = min(radius_m / EARTH_RADIUS_M, np.pi)
+    angle = min(radius_m / _EARTH_RADIUS_M, np.pi)
     chord = 2 * np.sin(angle / 2)
     n_pairs = (int(tree.count_neighbors(tree, chord)) - len(points)) // 2
-    if n_pairs > MAX_PAIRS:
+    if n_pairs > _MAX_PAIRS:
         raise LimitExceeded(
-            f"{n_pairs} pairs lie within {radius_m:g} m; the limit is {MAX_PAIRS}: lower --radius"
+            f"{n_pairs} pairs lie within {radius_m:g} m; the limit is {_MAX_PAIRS}: lower --radius"
         )
     pairs = tree.query_pairs(chord, output_type="ndarray")
     return _each_once(pairs[:, 0], pairs[:, 1], len(points))
@@ -129,10 +129,10 @@ class TaxiSettings:
             chosen = _sample(taxis, self.sample, self.seed)
             taxis, last = taxis.take(pa.array(chosen)), last[chosen]
         lat, lon = (rows[name].to_numpy()[last].astype(np.float64) for name in ("lat", "lon"))
-        points = on_unit_sphere(lat, lon)
-        pairs = nearest_pairs(points, self.nearest)
+        points = _on_unit_sphere(lat, lon)
+        pairs = _nearest_pairs(points, self.nearest)
         if self.radius_m:
-            pairs = np.concatenate([pairs, pairs_within(points, self.radius_m)], axis=1)
+            pairs = np.concatenate([pairs, _pairs_within(points, self.radius_m)], axis=1)
         low, high = (taxis.take(pa.array(ends)) for ends in pairs)
         nowhere = np.full(len(low), np.nan)
         try:

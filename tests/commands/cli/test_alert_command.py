@@ -10,7 +10,7 @@ from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.topics import EVENTS, create_topics
-from stream_icd.sources.node_lists import read_nodes
+from stream_icd.sources.node_tables import read_nodes
 from stream_icd.wire.events import encode_events
 from tests.run_here import Done, run_here
 from tests.streaming.workers.tracked import stream, unbroken

@@ -13,8 +13,8 @@ from stream_icd.core.errors import BadSettings, ModelDamaged, ModelNotFound
 from stream_icd.core.store.store import open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
-from stream_icd.registry.find import models_folder, open_model, shipped_models
-from stream_icd.registry.model import ABOUT_FILE, UNSAID, About, read_about, save_model
+from stream_icd.registry.find import folder_of, open_model, shipped_models
+from stream_icd.registry.model import ABOUT_FILE, About, read_about, read_card, save_model
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 
@@ -31,14 +31,14 @@ def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
         assert f"{name}  ({open_model(name).version})" in listed
         about = read_about(folder)
         for text in (about.purpose, about.learned_on, about.figures):
-            assert text != UNSAID
+            assert text != "not said"
             assert text in listed
 
 
 def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "mine"))
     save_model(Model(SMALL), tmp_path / "mine")
-    assert f"for      {UNSAID}" in models("list", str(tmp_path))
+    assert "for      not said" in models("list", str(tmp_path))
     about = About("mails of one office", "3 weeks", "modularity 70 %")
     store.put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
     assert "mine  (small@" in models("list", str(tmp_path))
@@ -48,7 +48,7 @@ def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
 
 
 def test_a_card_is_shown() -> None:
-    assert models("show", "lfr") == (models_folder() / "lfr" / "card.md").read_text("utf-8")
+    assert models("show", "lfr") == read_card(folder_of("lfr"))
     with pytest.raises(ModelNotFound, match="models list shows what each is for"):
         models("show", "internet")
 

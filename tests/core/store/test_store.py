@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from pyarrow import fs
 
 from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
+from stream_icd.core.store import store as whole_store
 from stream_icd.core.store.store import Store, open_store
 from tests.testbed.object_store import new_folder
 
@@ -34,19 +37,17 @@ def test_what_is_put_is_found_and_read(store: Store) -> None:
     assert store.size("b=1/x") == 5
     assert abs(store.modified("top") - datetime.now(UTC)) < timedelta(minutes=5)
     assert store.open("a/deep/er/z").read() == b"a/deep/er/z"
+    assert store.place == store.uri.partition("?")[0]
+    assert store.place.endswith(store.root)
     assert open_store(store.uri).read("top", 3) == b"top"
 
 
 def test_a_file_is_replaced_whole(store: Store) -> None:
-    for content in (bytes(12_000_000), b"short"):  # more than one part of an upload
+    for content in (bytes(6_000_000), b"short"):  # more than one part of an upload
         put(store, "x", content)
         assert store.read("x", len(content)) == content
     assert store.files() == ["x"]
-
-
-def test_one_of_another_size_is_not_read(store: Store) -> None:
-    put(store, "x", b"bytes")
-    assert store.read("x", 4) is None
+    assert store.read("x", 4) is None  # one of another size is not read
 
 
 def test_what_is_gone_is_gone(store: Store) -> None:
@@ -64,6 +65,8 @@ def test_a_bucket_that_is_not_there_is_said(s3: str) -> None:
     store = open_store(f"s3://no-bucket/x?{s3}")
     with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*bucket"):
         put(store, "y", b"y")
+    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*NoSuchBucket"):
+        store.create("y", pa.py_buffer(b"y"))
     with pytest.raises(
         StoreUnreachable, match="no-bucket does not exist; s3://no-bucket/x should be there"
     ):
@@ -78,33 +81,21 @@ def test_the_folder_above_is_found_and_a_bucket_is_above_itself(disk: Store, s3:
     assert disk.above().below(disk.name) == disk
 
 
-def test_an_empty_place_is_not_this_folder() -> None:
-    with pytest.raises(BadSettings, match="is empty: give a folder or a URI"):
-        open_store("")
-
-
-@pytest.mark.parametrize("place", ["models/\udcff", "models/\0", "s3://models/\udcff"])
-def test_a_name_that_no_store_can_have_is_refused(place: str) -> None:
-    with pytest.raises(BadSettings, match="must be UTF-8, without NUL"):
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("", "is empty: give a folder or a URI"),
+        ("models/\udcff", "must be UTF-8, without NUL"),
+        ("s3://models/\0", "must be UTF-8, without NUL"),
+        ("s3://bucket/ä b", "as a URL, it is s3://bucket/%C3%A4%20b$"),
+        ("nowhere://bucket/a%20b", "cannot open nowhere://bucket/a%20b: [^;]*$"),
+        ("/dev/null", "/dev/null is a file: give a folder"),
+        (f"{__file__}/history", r"test_store\.py is a file: give a folder"),
+    ],
+)
+def test_a_place_that_no_store_can_have_is_refused(place: str, why: str) -> None:
+    with pytest.raises(BadSettings, match=why):
         open_store(place)
-
-
-def test_a_uri_with_letters_that_no_url_has_is_shown_as_a_url() -> None:
-    with pytest.raises(BadSettings, match="as a URL, it is s3://bucket/%C3%A4%20b$"):
-        open_store("s3://bucket/ä b")
-    with pytest.raises(BadSettings, match="cannot open nowhere://bucket/a%20b: [^;]*$"):
-        open_store("nowhere://bucket/a%20b")
-
-
-def test_a_device_is_no_folder() -> None:
-    with pytest.raises(BadSettings, match="/dev/null is a file: give a folder"):
-        open_store("/dev/null")
-
-
-def test_a_place_below_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(BadSettings, match="/file is a file: give a folder"):
-        open_store(str(tmp_path / "file" / "history"))
 
 
 def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
@@ -112,11 +103,6 @@ def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
         with pytest.raises(BadSettings, match="holds a password.*AWS_SECRET_ACCESS_KEY") as refused:
             open_store(uri)
         assert "hidden" not in str(refused.value)
-
-
-def test_it_is_named_without_its_options(store: Store) -> None:
-    assert store.place == store.uri.partition("?")[0]
-    assert store.place.endswith(store.root)
 
 
 def test_a_file_is_created_once(store: Store) -> None:
@@ -135,11 +121,6 @@ def test_of_many_writers_at_once_one_creates_the_file(store: Store) -> None:
     assert store.read("x", 2) == contents[created.index(True)]
 
 
-def test_creating_in_a_bucket_that_is_not_there_is_refused(s3: str) -> None:
-    with pytest.raises(StoreUnwritable, match=r"s3://no-bucket/x/y: .*NoSuchBucket"):
-        open_store(f"s3://no-bucket/x?{s3}").create("y", pa.py_buffer(b"y"))
-
-
 def test_a_store_that_cannot_keep_two_writers_apart_is_refused() -> None:
     store = Store(fs._MockFileSystem(), "x", "mock://x")
     with pytest.raises(BadSettings, match="mock store cannot create a file only if there is none"):
@@ -150,3 +131,38 @@ def test_boto3_is_asked_for_where_it_is_missing(s3: str, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[s3\]'"):
         open_store(new_folder(s3)).create("y", pa.py_buffer(b"y"))
+
+
+def refused(status: int) -> ClientError:
+    answer: Any = {
+        "Error": {"Code": "X", "Message": f"status {status}"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(answer, "PutObject")
+
+
+def create_on_s3(monkeypatch: pytest.MonkeyPatch, *answers: Exception | None) -> tuple[bool, int]:
+    """Whether a file was created, and how many requests that took; S3 gives these answers."""
+    left = list(answers)
+
+    def put_object(**_: object) -> None:
+        if (answer := left.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(whole_store, "_client", lambda *_: SimpleNamespace(put_object=put_object))
+    store = open_store("s3://bucket/x?region=eu-central-1")
+    return store.create("key", pa.py_buffer(b"x")), len(answers) - len(left)
+
+
+def test_a_conditional_put_that_meets_another_one_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert create_on_s3(monkeypatch, refused(409), None) == (True, 2)
+    assert create_on_s3(monkeypatch, refused(409), refused(412)) == (False, 2)
+    for answers, said in (
+        ([refused(409)] * 5, "status 409"),
+        ([refused(403)], "status 403"),
+        ([EndpointConnectionError(endpoint_url="http://127.0.0.1:9")], "Could not connect"),
+    ):
+        with pytest.raises(StoreUnwritable, match=said):
+            create_on_s3(monkeypatch, *answers)

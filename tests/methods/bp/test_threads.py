@@ -29,7 +29,7 @@ SMALL_ENOUGH_FOR_A_TEST = 500
 def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (compiled, belief_propagation, modularity):
         monkeypatch.setattr(module, "LARGE", SMALL_ENOUGH_FOR_A_TEST)
-    monkeypatch.setattr(compiled, "WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
+    monkeypatch.setattr(compiled, "_WORTH_A_THREAD", SMALL_ENOUGH_FOR_A_TEST)
 
 
 def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:

@@ -18,7 +18,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
-from stream_icd.wire.communities import LEVELS, decode_communities, encode_communities
+from stream_icd.wire.communities import decode_communities, encode_communities
 from tests.streaming.workers.remembered import records
 
 N_SMALL, SIZE, OF_LARGE = 24, 25, 4
@@ -126,4 +126,3 @@ def test_levels_that_cannot_be_are_refused() -> None:
     again = decode_communities(message.key, message.value, message.headers)
     assert again.levels is not None
     assert again.levels.shape == (0, N_SMALL)
-    assert LEVELS == b"icd_levels"

@@ -1,0 +1,110 @@
+"""A message of each kind that is about a window, with all that it may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.coordinates import DEGREES
+from stream_icd.core.errors import BadCommunities, BadEvents, BadInput, BadSnapshot
+from stream_icd.core.events import CommunityEvent, CommunityEvents
+from stream_icd.core.headers import Headers
+from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire.communities import (
+    decode_communities,
+    decode_labels,
+    encode_communities,
+    encode_labels,
+)
+from stream_icd.wire.events import decode_events, encode_events
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+
+DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
+NODES = pa.array([701, 1239, 7018])
+_OF_NODES = np.array([0, 0, 1], np.int32)
+
+SNAPSHOT = encode_snapshot(
+    snapshot_from_pairs(
+        [701, 701],
+        [1239, 7018],
+        graph="g",
+        id="g/1",
+        window=DAY,
+        n_communities=2,
+        source="s",
+        x=[116.4, 116.4],
+        y=[39.9, 39.9],
+        crs=DEGREES,
+    ),
+    unordered=True,
+)
+COMMUNITIES = encode_communities(
+    Communities(
+        graph="g",
+        snapshot_id="g/1",
+        window=DAY,
+        nodes=NODES,
+        labels=_OF_NODES,
+        n_edges=2,
+        model="as@5b1f09c2",
+        modularity=-0.0001,
+        ncut=1e-12,
+        milliseconds=dict.fromkeys(STAGES, 0.25),
+        detected_at=DAY.end,
+        revision="3f9c1a2b4d5e",
+        content="0" * 64,
+        k_given=2,
+        seed=0,
+        snapshot_place="0@7",
+        evidence="strong",
+        bits_saved=1.5e-9,
+        community_ids=np.array([4, 2]),
+        replaced=np.array([[3, 4]]),
+        moved=np.array([[3, 4]]),
+        moved_bits=np.array([12.5]),
+        levels=np.array([[2, 2]]),
+        memory="continued",
+        horizon=1.75,
+        horizon_for=3,
+        predicted_bits=-0.5,
+    )
+)
+LABELS = encode_labels(Labels("g", "g/1", DAY, NODES, _OF_NODES, source="s"))
+EVENTS = encode_events(
+    CommunityEvents(
+        graph="g",
+        snapshot_id="g/1",
+        window=DAY,
+        model="as@5b1f09c2",
+        nodes=NODES,
+        communities=np.array([7, 7, 4]),
+        events=(
+            CommunityEvent("merged", 4, 1, 1, 3, 0.25, (4, 5)),
+            CommunityEvent("born", 7, 0, 2, 0, name="mostly RU, UA"),
+        ),
+        next_community=8,
+        model_before="as@00000000",
+        revision="3f9c1a2b4d5e",
+        snapshot_place="0@7",
+    )
+)
+MESSAGES: dict[str, tuple[Message, Callable[..., Any], type[BadInput]]] = {
+    "snapshot": (SNAPSHOT, decode_snapshot, BadSnapshot),
+    "communities": (COMMUNITIES, decode_communities, BadCommunities),
+    "labels": (LABELS, decode_labels, BadCommunities),
+    "events": (EVENTS, decode_events, BadEvents),
+}
+"""A message of each kind about a window, its decoder and the error if it breaks the contract."""
+
+
+def with_header(headers: Headers, name: str, value: str | bytes | None) -> Headers:
+    """The headers with another value of one of them; None: without it."""
+    new = value.encode() if isinstance(value, str) else value
+    changed = ((own, new if own == name else old) for own, old in headers)
+    return tuple((own, content) for own, content in changed if content is not None)
