@@ -24,7 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 
-MOST_NAME = 200
+_MOST_NAME = 200
 """Bytes of a file's name; file systems take 255."""
 
 
@@ -134,8 +134,8 @@ def _file_name(table: pa.Table) -> str:
     graph, snapshot, model, revision = (str(table[column][0].as_py()) for column in columns)
     parts = quote(graph, safe=""), quote(snapshot, safe=""), quote(model, safe="@"), revision
     name = "@".join(part for part in parts if part)
-    if len(name) > MOST_NAME:
-        name = f"{name[: MOST_NAME - 21]}-{hashlib.sha256(name.encode()).hexdigest()[:20]}"
+    if len(name) > _MOST_NAME:
+        name = f"{name[: _MOST_NAME - 21]}-{hashlib.sha256(name.encode()).hexdigest()[:20]}"
     if name[0] in "._":  # programs pass over files whose names begin so
         name = f"%{ord(name[0]):02X}{name[1:]}"
     return f"{name}.parquet"

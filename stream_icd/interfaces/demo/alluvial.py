@@ -17,16 +17,16 @@ from stream_icd.methods.tracking.confirmation import ids_in
 # Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
            "#882255", "#44aa99", "#aa4499", "#999933")  # fmt: skip
-OTHERS = -1
+_OTHERS = -1
 GREY = "#b8bdc2"
-INK = "#5f6368"
-DARK = "#222222"
+_INK = "#5f6368"
+_DARK = "#222222"
 _BAR, GAP = 0.18, 0.006
 _FONT, _LETTERS_PER_INCH = 10, 13
 HALO = [withStroke(linewidth=3, foreground="white")]
 
-Colours = Mapping[int, str]
-Names = Mapping[int, str]
+_Colours = Mapping[int, str]
+_Names = Mapping[int, str]
 _Flows = dict[tuple[int, int], int]
 
 
@@ -55,17 +55,17 @@ def _changed(windows: Sequence[CommunityEvents]) -> set[int]:
 def draw_bands(
     axes: Any,
     windows: Sequence[CommunityEvents],
-    colours: Colours,
+    colours: _Colours,
     *,
     others: bool = True,
-    names: Names | None = None,
+    names: _Names | None = None,
 ) -> None:
     """Draw a column for each window and a band for each community that has a colour.
 
     The others are drawn together, in grey. A name stands in its band, where that is widest; that of
     a band that is too thin for it stands beside the last column, with a line.
     """
-    columns = [heights(window, list(colours), others=others) for window in windows]
+    columns = [_heights(window, list(colours), others=others) for window in windows]
     total = max(sum(column.values()) for column in columns)
     bottoms = [stack(column, total) for column in columns]
     top = 0.0
@@ -74,10 +74,10 @@ def draw_bands(
             axes.bar(x, size, _BAR, bottom[community], color=colours.get(community, GREY))
             top = max(top, bottom[community] + size)
     for x, (before, after) in enumerate(pairwise(windows)):
-        flow(axes, x, moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
+        _flow(axes, x, _moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
     top *= 1.02
     texts = {
-        one: "all others" if one == OTHERS else (names or {}).get(one, f"community {one}")
+        one: "all others" if one == _OTHERS else (names or {}).get(one, f"community {one}")
         for column in columns
         for one in column
     }
@@ -90,20 +90,20 @@ def draw_bands(
 
 def _draw_label(axes: Any, label: Label) -> None:
     align = "center" if label.leads_from is None else "left"
-    axes.text(label.x, label.y, label.text, ha=align, va="center", color=DARK, fontsize=_FONT,
+    axes.text(label.x, label.y, label.text, ha=align, va="center", color=_DARK, fontsize=_FONT,
               clip_on=False, parse_math=False, path_effects=HALO)  # fmt: skip
     if label.leads_from is not None:
         x, y = label.leads_from
         ends = [x + _BAR / 2, label.x - _BAR / 2], [y, label.y]
-        axes.plot(*ends, color=INK, linewidth=0.8, clip_on=False)
+        axes.plot(*ends, color=_INK, linewidth=0.8, clip_on=False)
 
 
-def heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
+def _heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
     """Return the number of members of each shown community, in order, and of all others."""
     ids, counts = np.unique(events.communities, return_counts=True)
     sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
     column = {community: sizes.pop(community) for community in shown if community in sizes}
-    return {**column, OTHERS: sum(sizes.values())} if others else column or {OTHERS: 0}
+    return {**column, _OTHERS: sum(sizes.values())} if others else column or {_OTHERS: 0}
 
 
 def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
@@ -115,22 +115,22 @@ def stack(column: Mapping[int, int], total: int) -> dict[int, float]:
     return places
 
 
-def moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> _Flows:
+def _moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> _Flows:
     """Return how many nodes moved from each band to each other band."""
     pairs = np.stack([before.communities, ids_in(after, before.nodes)])
     pairs = pairs[:, pairs[1] != NOBODY]
-    pairs[~np.isin(pairs, shown)] = OTHERS
+    pairs[~np.isin(pairs, shown)] = _OTHERS
     ways, counts = np.unique(pairs, axis=1, return_counts=True)
     return {(a, b): n for a, b, n in zip(*ways.tolist(), counts.tolist(), strict=True)}
 
 
-def flow(
+def _flow(
     axes: Any,
     x: int,
     flows: _Flows,
     left: Mapping[int, float],
     right: Mapping[int, float],
-    colours: Colours,
+    colours: _Colours,
 ) -> None:
     """Draw the flows between two columns; the height of each is its number of nodes."""
     starts, ends = dict(left), dict(right)

@@ -44,6 +44,8 @@ from tests.wire.test_states_wire import state
 Dlq = Callable[..., Result]
 N = 200
 
+pytestmark = pytest.mark.brokers("memory")
+
 
 def test_a_state_of_memory_is_read_as_one() -> None:
     message = encode_state(state(value=b"no table"))
@@ -177,7 +179,6 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
         dlq("show", "0:99", "--topic", topic_name)
 
 
-@pytest.mark.brokers("memory")
 def test_a_claimed_value_is_written_whole_or_not_at_all(
     dlq: Dlq, broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all(
     assert shown.endswith(f"5 bytes to {out}\n")
 
 
+@pytest.mark.brokers("memory", "kafka")
 def test_they_are_sent_again_as_they_came_and_once(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
@@ -356,6 +358,7 @@ def test_kill_9_of_a_retry_is_not_seen(
     assert summary["already"] + summary["sent"] == N
 
 
+@pytest.mark.brokers("embedded")
 def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:

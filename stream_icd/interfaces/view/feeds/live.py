@@ -43,10 +43,10 @@ from stream_icd.wire.events import decode_events
 from stream_icd.wire.message import place_in_topic
 from stream_icd.wire.snapshots import decode_snapshot
 
-CATCH_UP_S = 30.0
+_CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
 
-END_S = 3.0
+_END_S = 3.0
 """Time that the end waits for threads: longer than a poll where nothing comes."""
 
 LOOK_EVERY_S = 5.0
@@ -160,7 +160,7 @@ class Live(Sources):
             yield
         finally:
             self._stop.set()
-            deadline = time.monotonic() + END_S
+            deadline = time.monotonic() + _END_S
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -195,7 +195,7 @@ class Live(Sources):
         followed = Following(self.settings, topic, take, self._stop, start)
 
         def run() -> None:
-            deadline = time.monotonic() + CATCH_UP_S
+            deadline = time.monotonic() + _CATCH_UP_S
             for other in after:
                 while not (self._stop.is_set() or other.caught_up.wait(0.1)):
                     if time.monotonic() > deadline:

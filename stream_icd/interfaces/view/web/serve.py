@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stream_icd.core.errors import BadSettings
 from stream_icd.interfaces.view.web.app import View
 
-STOP_S = 2
+_STOP_S = 2
 MOST_CONNECTIONS = 1000
 IDLE_S = 20.0
 """Time without a request, or without taking what was sent, after which a connection ends."""
@@ -54,7 +54,7 @@ def server_of(view: View) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=STOP_S,
+        timeout_graceful_shutdown=_STOP_S,
     )
     return _PageServer(config, view)
 
