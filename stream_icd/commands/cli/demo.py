@@ -30,7 +30,7 @@ _DETECT = ("consume", "detect", "--batch", "1")
 
 
 @command(app, "demo")
-class Demo(MethodOptions):
+class _Demo(MethodOptions):
     """Run broker, producer, detector and subscriber on this machine; show the results.
 
     Starts processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots were

@@ -152,7 +152,7 @@ class _ShowLetter(BrokerOptions):
 
 
 @command(app, "retry")
-class RetryLetters(_ChosenLetters):
+class _RetryLetters(_ChosenLetters):
     """Send dead letters again, each once, to the topic that they came from.
 
     Key, value and headers are unchanged. The command marks in the dead-letter topic what it has

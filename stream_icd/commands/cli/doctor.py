@@ -179,7 +179,7 @@ def _memory() -> _Finding:
     from stream_icd.streaming.execution.budget import Budget, MemorySettings
 
     need = 0.1 + MemorySettings().cache_bytes / 2**30 + 0.2 + Budget().memory_bytes / 2**30
-    have = memory_bytes() / 2**30
+    have = _memory_bytes() / 2**30
     if have < need:
         return _Finding(
             "warning",
@@ -189,7 +189,7 @@ def _memory() -> _Finding:
     return _Finding("ok", f"{have:.1f} GiB; a detector with one process may take {need:.1f} GiB")
 
 
-def memory_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+def _memory_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
     """Return the memory of this machine, or of this container if that has a limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:

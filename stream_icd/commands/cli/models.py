@@ -201,7 +201,7 @@ class _Import(_Changing):
 
 
 @command(app, "promote")
-class Promote(_Changing):
+class _Promote(_Changing):
     """Make a version the champion: detectors with --model champion change to it.
 
     They change between two batches, without a restart. The version is loaded first; one that cannot
@@ -229,7 +229,7 @@ class Promote(_Changing):
 
 
 @command(app, "rollback")
-class Rollback(_Changing):
+class _Rollback(_Changing):
     """Make the previous champion the champion again.
 
     Each further rollback goes one promotion further back. To undo a rollback, promote.

@@ -137,7 +137,7 @@ class _Producers(_LazyGroup):
     GROUP = "stream_icd.producers"
 
 
-class Consumers(_LazyGroup):
+class _Consumers(_LazyGroup):
     GROUP = "stream_icd.consumers"
 
 
@@ -145,7 +145,7 @@ produce = typer.Typer(
     cls=_Producers, no_args_is_help=True, help="Make snapshots from data and send them to Kafka."
 )
 consume = typer.Typer(
-    cls=Consumers,
+    cls=_Consumers,
     no_args_is_help=True,
     help="Run a worker on arriving messages (detector, tracker, alerts, archive, rows) or retrain.",
 )

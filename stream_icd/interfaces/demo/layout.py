@@ -13,7 +13,7 @@ _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _FIRST_STEPS, _NEXT_STEPS = 200, 40
 _APART_STEPS = 1000
 """Steps after these in which discs only repel each other, at most."""
-MOST_BY_FORCE = 150
+_MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
 
@@ -32,13 +32,13 @@ def place_discs(
 ) -> _Points:
     """Return the centre of each disc, `(K, 2)`; discs with many links are close.
 
-    The largest `MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
+    The largest `_MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
     discs repel. The others lie in a spiral around them, in the order of their ids.
 
     Args:
         ids: stable id of each community, ascending.
         links: weight of the edges between the largest communities, `(m, m)`, symmetric, where m is
-            the smaller of K and `MOST_BY_FORCE`, in the order of `largest`.
+            the smaller of K and `_MOST_BY_FORCE`, in the order of `largest`.
         before: centres in an earlier window, by id: discs stay there as far as they can.
         apart: go on until hardly any discs overlap, which takes up to six times as long.
     """
@@ -65,7 +65,7 @@ def place_discs(
 
 def largest(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the places of the communities that are placed by forces, ascending."""
-    order = np.argsort(-sizes, kind="stable")[:MOST_BY_FORCE]
+    order = np.argsort(-sizes, kind="stable")[:_MOST_BY_FORCE]
     return np.sort(order)
 
 

@@ -225,7 +225,7 @@ def _draw_lives(
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
     axes.set_ylabel("nodes", color=QUIET, fontsize=_TEXT)
     _by_snapshot(axes)
-    _entitle(axes, title, *happened(windows))
+    _entitle(axes, title, *_happened(windows))
 
 
 def _by_snapshot(axes: Axes) -> None:
@@ -240,7 +240,7 @@ def _entitle(axes: Axes, title: str, *more: str) -> None:
     axes.annotate("\n".join(more), *place, color=QUIET, fontsize=_TEXT)
 
 
-def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
+def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     """Return two lines: how many were born, merged, split and died; and how much is left out."""
     seen: Counter[int] = Counter()
     for window in windows:

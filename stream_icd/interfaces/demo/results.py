@@ -65,7 +65,7 @@ class Results:
     """What is compared, by how it was found."""
 
 
-ALONE = "each snapshot alone"
+_ALONE = "each snapshot alone"
 _UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
 
 
@@ -98,7 +98,7 @@ def results_of(
         others[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
     elif results[-1].community_ids is not None:
         pairs = _with_snapshots(settings, results)
-        others[ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
+        others[_ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
     left_out = sorted(set(range(len(results))) - set(complete))
     incomplete = [results[place].snapshot_id for place in left_out]
     return Results(incomplete, followed(results), others)

@@ -61,7 +61,7 @@ _Arguments = tuple[str, ...]
 """What stands after `stream-icd`."""
 
 
-class DemoFailed(StreamIcdError):
+class _DemoFailed(StreamIcdError):
     """A process of the demonstration ended; the message shows the end of its log."""
 
 
@@ -309,7 +309,7 @@ def _check(children: dict[str, _Child], folder: Path, *, may_end: bool = False) 
     for name, child in children.items():
         status = child.poll()
         if status is not None and not (may_end and status == 0):
-            raise DemoFailed(
+            raise _DemoFailed(
                 f"{name} ended with status {status}; the end of {folder / name}.log:\n"
                 f"{tail(folder / f'{name}.log')}"
             )

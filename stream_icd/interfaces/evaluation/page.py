@@ -22,7 +22,7 @@ from stream_icd.core.printable import printable
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
 
-COLUMNS: tuple[tuple[str, str, str], ...] = (
+_COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
         "hidden_edges",
         ".3f",
@@ -40,7 +40,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _MethodSummary:
-    """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
+    """What came of one method: its windows with a result, and the means of `_COLUMNS` over them.
 
     `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
     """
@@ -61,7 +61,7 @@ def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
 
 def _summary(method: str, results: Sequence[WindowResult]) -> _MethodSummary:
     means: dict[str, float | None] = {}
-    for name, _, _ in COLUMNS:
+    for name, _, _ in _COLUMNS:
         values = [value for result in results if (value := value_of(result, name)) is not None]
         means[name] = float(np.mean(values)) if values else None
     windows = sum(result.measures is not None for result in results)
@@ -140,7 +140,7 @@ dt { font-weight: 600; }
 
 def table_of(results: Sequence[WindowResult]) -> Table:
     """Return a row for each method, for a terminal."""
-    table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
+    table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
     for summary in summarised(results):
         table.add_row(
             summary.method, *_cells(summary), str(summary.windows), printable(summary.detail)
@@ -163,7 +163,7 @@ def write_page(
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
     title = f"Methods on {escape(printable(graph))}"
-    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in _COLUMNS)
     text = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n<h1>{title}</h1>\n"
@@ -177,8 +177,8 @@ def write_page(
 
 
 def _cells(summary: _MethodSummary) -> list[str]:
-    """The values of a summary as text, in the order of `COLUMNS`; "" where there is none."""
-    values = [(summary.means[name], form) for name, form, _ in COLUMNS]
+    """The values of a summary as text, in the order of `_COLUMNS`; "" where there is none."""
+    values = [(summary.means[name], form) for name, form, _ in _COLUMNS]
     return ["" if value is None else f"{value:{form}}" for value, form in values]
 
 
@@ -190,7 +190,7 @@ def _svg(results: Sequence[WindowResult]) -> str:
 
 
 def _table(summaries: Sequence[_MethodSummary]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
+    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in _COLUMNS), ""))
     rows = "".join(
         f"<tr><td>{escape(summary.method)}</td>"
         + "".join(f"<td>{cell}</td>" for cell in _cells(summary))

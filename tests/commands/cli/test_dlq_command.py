@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.dlq import RetryLetters, verdict
+from stream_icd.commands.cli.dlq import _RetryLetters, verdict
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -406,7 +406,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 
     monkeypatch.setattr("stream_icd.streaming.dead_letters.box.read_dead_letters", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
-    RetryLetters().send(settings, choice)
+    _RetryLetters().send(settings, choice)
     assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)
 

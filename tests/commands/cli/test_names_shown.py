@@ -298,8 +298,8 @@ def test_versions_are_shown_whatever_they_are_called(
     ):
         monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
-    models.Promote(version=FORGED, no_announce=True).run()
-    models.Rollback(no_announce=True).run()
+    models._Promote(version=FORGED, no_announce=True).run()
+    models._Rollback(no_announce=True).run()
     line = f"champion {ESCAPED}, previous {ESCAPED}\n"
     assert capsys.readouterr().out == 2 * line
 

@@ -20,15 +20,15 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from stream_icd.commands.cli.demo import Demo, app
+from stream_icd.commands.cli.demo import _Demo, app
 from stream_icd.core.communities import STAGES
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.interfaces.demo.alluvial import COLOURS
 from stream_icd.interfaces.demo.layout import community_layout
-from stream_icd.interfaces.demo.picture import demo_figure, happened
+from stream_icd.interfaces.demo.picture import _happened, demo_figure
 from stream_icd.interfaces.demo.results import (
-    ALONE,
+    _ALONE,
     FoundSeries,
     Results,
     communities_of,
@@ -41,10 +41,10 @@ from stream_icd.interfaces.demo.results import (
 )
 from stream_icd.interfaces.demo.run import (
     Arrival,
-    DemoFailed,
     DemoRun,
     Programs,
     Story,
+    _DemoFailed,
     demo_broker,
     run_demo,
 )
@@ -118,7 +118,7 @@ def test_a_table_of_names_belongs_to_the_graph_of_the_demonstration(tmp_path: Pa
     assert isinstance(done.exception, BadSettings)
     assert f"--names other={table}: the graph of the demonstration is as-733" in str(done.exception)
     for names in (str(table), f"as-733={table}"):
-        demo = Demo(data=Path("as-733.tar.gz"), names=names, view=True)
+        demo = _Demo(data=Path("as-733.tar.gz"), names=names, view=True)
         attributes = demo.attributes()
         assert attributes is not None
         assert attributes.rows() == {"1": {"country": "DE"}}
@@ -156,7 +156,7 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
     )
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         for programs, words in failing:
-            with pytest.raises(DemoFailed, match=words):
+            with pytest.raises(_DemoFailed, match=words):
                 run_demo(settings, programs, tmp_path, progress)
 
 
@@ -204,7 +204,7 @@ def test_births_of_communities_that_do_not_last_are_not_counted_as_births() -> N
         for at, (one, who) in enumerate(zip(labels, nodes, strict=True))
     )
     assert sum(event.kind == "born" for one in windows[1:] for event in one.events) == 7
-    first, second = happened(windows)
+    first, second = _happened(windows)
     assert first == "all snapshots: 1 born, 0 merged, 0 split, 0 died"
     assert second.endswith("; 11 other events")
 
@@ -235,13 +235,13 @@ def stream_that_changes(gap: bool = False) -> Figure:
     results = [communities_of(one) for one in arrivals]
     complete = complete_places([len(result.nodes) for result in results])
     found = FoundSeries(tracked(results[at] for at in complete))
-    return demo_figure(run, last_of(run), Results([], found, {ALONE: found}))
+    return demo_figure(run, last_of(run), Results([], found, {_ALONE: found}))
 
 
 @pytest.mark.filterwarnings("error")
 def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
     figure = stream_that_changes()
-    for title in (f"Snapshots 30 to 39: {ALONE}", "Snapshots 30 to 39: with memory"):
+    for title in (f"Snapshots 30 to 39: {_ALONE}", "Snapshots 30 to 39: with memory"):
         bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]  # type: ignore[attr-defined]
         assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))  # type: ignore[attr-defined]
 
@@ -281,7 +281,7 @@ def drawn(
         for i, communities in enumerate(results)
     ]
     found = FoundSeries(tracked(results), [1.0] * n * truth)
-    others = {ALONE: FoundSeries(tracked(alone), [0.4] * n * truth)} if memory else {}
+    others = {_ALONE: FoundSeries(tracked(alone), [0.4] * n * truth)} if memory else {}
     return demo_figure(run, last_of(run), Results([], found, others))
 
 
@@ -348,7 +348,7 @@ def test_nothing_of_the_picture_is_cut_off_and_communities_have_colours_of_their
         "with memory: median 1.00",
         "each snapshot alone: median 0.40",
     ]
-    axes_titled(figure, f"Snapshots 2 to 11: {ALONE}")
+    axes_titled(figure, f"Snapshots 2 to 11: {_ALONE}")
     lives = axes_titled(figure, "Snapshots 2 to 11: with memory")
     assert "1 split" in lives.texts[-1].get_text()
     colours = {patch.get_facecolor() for patch in lives.patches if patch.get_height() > 0}  # type: ignore[attr-defined]
@@ -361,7 +361,7 @@ def test_no_title_reaches_into_the_next_panel(monkeypatch: pytest.MonkeyPatch) -
         "all snapshots: 12,281 born, 10,866 merged, 10,756 split, 12,347 died",
         "of communities seen in 5 or more; 25,000 other events",
     )
-    monkeypatch.setattr("stream_icd.interfaces.demo.picture.happened", lambda _: many)
+    monkeypatch.setattr("stream_icd.interfaces.demo.picture._happened", lambda _: many)
     figure = stream_that_changes(gap=True)
     renderer = rendered(figure)
     above, below = figure.axes[:2], figure.axes[2:]

@@ -23,7 +23,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget, SeenDeadLetter
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph
-from stream_icd.interfaces.view.panels.queries import MOST_LISTED
+from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import write_html
 from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.interfaces.view.web.app import View
@@ -844,9 +844,9 @@ def test_one_community_and_more_than_a_call_takes_arguments_are_drawn(opened: Op
 
 def test_a_graph_that_is_not_listed_is_shown_if_the_address_names_it(opened: Opened) -> None:
     everything = AllSeries()
-    for graph in range(MOST_LISTED + 2):
+    for graph in range(_MOST_LISTED + 2):
         everything.add(renamed(window(0, [0, 0, 1, 1]), f"graph {graph}"), ORIGIN)
-    last = f"graph {MOST_LISTED + 1}"
+    last = f"graph {_MOST_LISTED + 1}"
     with page_of(everything) as (_, address):
         tab = opened(address, f"?graph={last}")
         tab.wait_for_selector("svg.flow")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
-from stream_icd.interfaces.view.panels.flow import OTHERS, flow, spread, ways
+from stream_icd.interfaces.view.panels.flow import _OTHERS, flow, spread, ways
 from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
@@ -56,7 +56,7 @@ def test_streams_fit_into_their_bands(found: list[np.ndarray], most: int) -> Non
     drawn = flow(windows_of(found), most)
     for at, between in enumerate(drawn["moves"]):
         for side, column in ((0, drawn["columns"][at]), (1, drawn["columns"][at + 1])):
-            sizes = {**dict(column["sizes"]), OTHERS: column["others"]}
+            sizes = {**dict(column["sizes"]), _OTHERS: column["others"]}
             for community, size in sizes.items():
                 assert sum(way[2] for way in between if way[side] == community) <= size
 

@@ -49,7 +49,7 @@ _CATCH_UP_S = 30.0
 _END_S = 3.0
 """Time that the end waits for threads: longer than a poll where nothing comes."""
 
-LOOK_EVERY_S = 5.0
+_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Topics:
 
 
 @dataclass(slots=True)
-class SnapshotLag:
+class _SnapshotLag:
     """How many snapshots wait for their results, of all detectors together.
 
     These are the records of the snapshots topic after the last detected one, in all partitions. A
@@ -90,11 +90,11 @@ class SnapshotLag:
                         self.trouble = ""
                         if self.waiting is None and not self.some:
                             self.some = _holds_a_record(settings, topic, stop)
-                        stop.wait(LOOK_EVERY_S)
+                        stop.wait(_LOOK_EVERY_S)
             except StreamIcdError as error:
                 self.waiting = None
                 self.trouble = str(error) if isinstance(error, BrokerUnavailable) else ""
-                stop.wait(LOOK_EVERY_S)
+                stop.wait(_LOOK_EVERY_S)
 
     def _look(self, admin: Admin, topic: str) -> None:
         """Note the lag; None if the topic is missing, or the broker does not tell its ends."""
@@ -135,7 +135,7 @@ class Live(Sources):
     since: datetime | None = None
     reader: MessageReader = field(default_factory=MessageReader)
     _latest_ms: int = 0  # when the newest result was sent
-    _lag: SnapshotLag = field(default_factory=SnapshotLag)
+    _lag: _SnapshotLag = field(default_factory=_SnapshotLag)
     _publish_news: Publish = lambda _: None
     _stop: threading.Event = field(default_factory=threading.Event)
     _results: SeenResults = field(default_factory=SeenResults)

@@ -20,7 +20,7 @@ from stream_icd.methods.tracking.partition import overlaps
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
-OTHERS = -1
+_OTHERS = -1
 """Stands for all communities that have no band of their own."""
 
 
@@ -107,7 +107,7 @@ def flow(
     Returns:
         `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
         of the bands of each window; `_moves`: between each column and the next one, `[from, to,
-        nodes]`, with `OTHERS` for communities without a band; `levels`: how many there are above.
+        nodes]`, with `_OTHERS` for communities without a band; `levels`: how many there are above.
     """
     ranked = most_members(windows, most + len(followed), zoom)
     largest = [community for community in ranked if community not in followed]
@@ -172,7 +172,7 @@ def _moves(
         inside = was[old] & has[new]
         old, new, counts = left[old][inside], there[new][inside], counts[inside]
     totals: Counter[tuple[int, int]] = Counter()
-    old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
+    old, new = (np.where(np.isin(ids, shown), ids, _OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
         totals[a, b] += n
     return [[a, b, n] for (a, b), n in sorted(totals.items())]

@@ -55,7 +55,7 @@ from stream_icd.interfaces.view.panels.life import comparison, life
 from stream_icd.methods.tracking.confirmation import CONFIRMED
 
 Parameters = Mapping[str, str]
-Answer = dict[str, Any]
+_Answer = dict[str, Any]
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
@@ -65,7 +65,7 @@ _MOST_ROWS = 1000
 _MOST_NAMES = 20
 _MOST_TEXT = 1024
 _MOST_OPENED = 20
-MOST_LISTED = 1000
+_MOST_LISTED = 1000
 _COMPARED_WINDOWS = 300
 _SEARCHED_WINDOWS = 3000
 _COLOURED_WINDOWS = 24
@@ -117,12 +117,12 @@ class Queries:
         default_factory=lambda: KeptValues(_KEPT_PASTS)
     )  # by node
 
-    def overview(self, asked: Parameters) -> Answer:
+    def overview(self, asked: Parameters) -> _Answer:
         """Series in short, dead letters, decisions about models, and what is wrong.
 
         The series of the graph that is asked for are there, however many others there are.
         """
-        summaries = self.seen.summaries(MOST_LISTED, asked.get("graph", ""))
+        summaries = self.seen.summaries(_MOST_LISTED, asked.get("graph", ""))
         count, letters = self.seen.dead_letters()
         naming = self.seen.naming
         troubles = dict(self.sources.troubles())
@@ -151,7 +151,7 @@ class Queries:
             "bytes_held": self.seen.bytes_held,
         }
 
-    def flow(self, asked: Parameters) -> Answer:
+    def flow(self, asked: Parameters) -> _Answer:
         """Bands and streams of the `last` windows of all that are kept.
 
         `above`: bands are communities of communities, so many levels above. `inside`: only those in
@@ -169,11 +169,11 @@ class Queries:
         names = {} if zoom.above else names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
-    def life(self, asked: Parameters) -> Answer:
+    def life(self, asked: Parameters) -> _Answer:
         """The numbers of `last` windows."""
         return life(self._windows(asked, 700, MOST_WINDOWS))
 
-    def events(self, asked: Parameters) -> Answer:
+    def events(self, asked: Parameters) -> _Answer:
         """The events of some kinds, newest first; `of_newest`: of so many windows, not of all.
 
         Events of negative strength are hidden unless `least_bits` is `any`: the edges of their
@@ -194,7 +194,7 @@ class Queries:
         names = names_in(windows, of_events(listed))
         return {**listed, "of_newest": len(windows) if older else None, "names": names}
 
-    def map(self, asked: Parameters) -> Answer:
+    def map(self, asked: Parameters) -> _Answer:
         """The communities of a window as discs, and the links between them."""
         name, window = self._window(asked)
         trouble = None
@@ -211,12 +211,12 @@ class Queries:
         names = names_in(earlier, window.ids.tolist())
         return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
-    def composition(self, asked: Parameters) -> Answer:
+    def composition(self, asked: Parameters) -> _Answer:
         """What a community of a window is made of."""
         _, window = self._window(asked)
         return composition(window, _one_id(asked), self.seen.naming)
 
-    def legend(self, asked: Parameters) -> Answer:
+    def legend(self, asked: Parameters) -> _Answer:
         """The values of an attribute that have a colour, and how many nodes of a window have each.
 
         They are the most frequent ones of the newest window, then of those before it, when somebody
@@ -233,7 +233,7 @@ class Queries:
             self._coloured.put(key, chosen)
         return legend(window, attribute, naming, chosen)
 
-    def members(self, asked: Parameters) -> Answer:
+    def members(self, asked: Parameters) -> _Answer:
         """Members and edges of some communities, or of all with `community=all`."""
         name, window = self._window(asked)
         everything = asked.get("community") == "all"
@@ -244,7 +244,7 @@ class Queries:
         drawn = opened(window, snapshot, chosen)
         return {**drawn, "values": self._values(name, snapshot, drawn["at"], asked)}
 
-    def places(self, asked: Parameters) -> Answer:
+    def places(self, asked: Parameters) -> _Answer:
         """Nodes of a window where their source says they are."""
         name, window = self._window(asked)
         snapshot = self.sources.snapshot(name, window)
@@ -255,25 +255,25 @@ class Queries:
         placed = places(window, snapshot, drawn.frame)
         return {**placed, "values": self._values(name, snapshot, placed["at"], asked)}
 
-    def nodes(self, asked: Parameters) -> Answer:
+    def nodes(self, asked: Parameters) -> _Answer:
         """Nodes of a window whose names begin with some text."""
         _, window = self._window(asked)
         return {"nodes": names_like(window, _text(asked, "beginning"), _MOST_NAMES)}
 
-    def node(self, asked: Parameters) -> Answer:
+    def node(self, asked: Parameters) -> _Answer:
         """Where a node was."""
         windows = self._windows(asked, _SEARCHED_WINDOWS, _SEARCHED_WINDOWS)
         node = _text(asked, "node")
         known = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
         return node_past(windows, node, known)
 
-    def explain(self, asked: Parameters) -> Answer:
+    def explain(self, asked: Parameters) -> _Answer:
         """What happened around a node."""
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
         return as_answer(*explained(windows, _text(asked, "node"), read))
 
-    def explain_community(self, asked: Parameters) -> Answer:
+    def explain_community(self, asked: Parameters) -> _Answer:
         """What holds a community together."""
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
@@ -303,7 +303,7 @@ class Queries:
             raise NothingSeen(_NO_WINDOW)
         return name, windows
 
-    def compare(self, asked: Parameters) -> Answer:
+    def compare(self, asked: Parameters) -> _Answer:
         """Two series side by side, in the last windows that both have."""
         last = _whole(asked, "last", 60, 1, _COMPARED_WINDOWS)
         ours = self.seen.windows(self.name(asked), MOST_WINDOWS)
@@ -430,7 +430,7 @@ def _text(asked: Parameters, name: str) -> str:
     return given
 
 
-def _in_short(summary: SeriesSummary) -> Answer:
+def _in_short(summary: SeriesSummary) -> _Answer:
     return {
         **summary.name._asdict(),
         "models": [shortened(model) for model in summary.models[-_MOST_MODELS:]],

@@ -16,8 +16,8 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.interfaces.view.web.app import View
 
 _STOP_S = 2
-MOST_CONNECTIONS = 1000
-IDLE_S = 20.0
+_MOST_CONNECTIONS = 1000
+_IDLE_S = 20.0
 """Time without a request, or without taking what was sent, after which a connection ends."""
 
 
@@ -53,7 +53,7 @@ def server_of(view: View) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=_STOP_S,
     )
     return _PageServer(config, view)
@@ -124,7 +124,7 @@ class _PatientForAWhile(H11Protocol):
 
     def _look_later(self) -> None:
         self._stop_looking()
-        self._looking = self.loop.call_later(IDLE_S, self._look)
+        self._looking = self.loop.call_later(_IDLE_S, self._look)
 
     def _stop_looking(self) -> None:
         if self._looking is not None:

@@ -22,12 +22,12 @@ _AT_A_TIME = 2
 """Answers from memory."""
 
 _MOST_WAITING = 64
-KEPT_BYTES = 32 * 2**20
+_KEPT_BYTES = 32 * 2**20
 _ENTRY = 200
 """Bytes of an entry of `KeptValues`."""
 
 MOST_TABS = 200
-MOST_NEWS = 256
+_MOST_NEWS = 256
 """Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
 
 _Tab = asyncio.Queue[bytes | None]
@@ -43,7 +43,7 @@ _OTHER = {f"other_{name}" for name in SERIES}
 
 _Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
-QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
+_QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
     "overview": (Queries.overview, SERIES),
     "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around", "above", "inside"}),
     "life": (Queries.life, _SPAN),
@@ -80,7 +80,7 @@ class Answers:
         self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[_Key, asyncio.Future[bytes]] = {}
-        self._kept = KeptValues[_Key, bytes](KEPT_BYTES)
+        self._kept = KeptValues[_Key, bytes](_KEPT_BYTES)
 
     async def answer(self, question: str, asked: Parameters) -> bytes:
         """Return an answer; a question that is being answered is not asked a second time.
@@ -90,9 +90,9 @@ class Answers:
             NothingSeen: there is no such question.
             StreamIcdError: there is no answer; see `Queries`.
         """
-        if question not in QUESTIONS:
+        if question not in _QUESTIONS:
             raise NothingSeen("there is no such question")
-        compute, parameters = QUESTIONS[question]
+        compute, parameters = _QUESTIONS[question]
         check_known(asked, parameters)
         version = () if question == "overview" else self._queries.version(asked)
         key = question, tuple(sorted(asked.items())), version
@@ -158,7 +158,7 @@ class FanOut:
         """
         if self.is_full:
             return
-        tab = _Tab(MOST_NEWS + 1)
+        tab = _Tab(_MOST_NEWS + 1)
         self._tabs[tab] = wanted
         try:
             while (message := await tab.get()) is not None:
@@ -174,7 +174,7 @@ class FanOut:
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
         for tab in [tab for tab, wanted in self._tabs.items() if wanted == name]:
-            if tab.qsize() < MOST_NEWS:
+            if tab.qsize() < _MOST_NEWS:
                 tab.put_nowait(message)
             else:
                 self.n_dropped += 1
