@@ -393,7 +393,7 @@ def _last_with(
 
 def _ids(asked: Parameters, name: str, most: int) -> list[int]:
     """Return stable ids, given as `3,17`."""
-    given = [text for text in asked.get(name, "").split(",") if _text]
+    given = [text for text in asked.get(name, "").split(",") if text]
     if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
         raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
     if any(len(text) > 18 for text in given):
