@@ -281,6 +281,7 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
     assert everything(broker, topic_name)[2].value == large.value
 
 
+@pytest.mark.brokers("embedded")
 def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:

@@ -170,9 +170,13 @@ def test_a_message_that_is_no_result_is_named_apart_from_the_results(
 ) -> None:
     with Publisher(embedded.settings()) as publisher:
         publisher.send(OutgoingRecord(COMMUNITIES, b"junk", graph.encode()))
-    done = subscribe(embedded, "--graph", graph, "--until", "end", "--format", "arrow")
-    assert pa.ipc.open_stream(done.output).read_all().num_rows == 9
-    assert re.fullmatch(rf"skipped {re.escape(COMMUNITIES)}\[\d\]@\d+: header .*\n", done.stderr)
+    command = [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", "--graph", graph]
+    command += ["--until", "end", "--format", "arrow", "-b", embedded.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 9
+    assert re.fullmatch(
+        rf"skipped {re.escape(COMMUNITIES)}\[\d\]@\d+: header .*\n", done.stderr.decode()
+    )
 
 
 @pytest.mark.parametrize("lines", [1, 3], ids=["early", "when it has all there is"])
