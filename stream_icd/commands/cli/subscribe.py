@@ -199,13 +199,6 @@ class _Subscribe(BrokerOptions):
         settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
         subscription, shape = self.subscription(settings, topic)
-        writers: dict[str, Callable[[Any, Any], None]] = {
-            "table": formats.write_table,
-            "json": formats.write_json_lines,
-            "csv": formats.write_csv,
-            "arrow": formats.write_arrow,
-            "parquet": partial(formats.write_parquet, out=self.out or Path()),
-        }
         shown = 0
 
         def counted() -> Iterator[Any]:
@@ -224,7 +217,7 @@ class _Subscribe(BrokerOptions):
             with traces_of("subscribe"):
                 if naming is not None:
                     shape = Named(shape, naming, of_one_graph=self.graph is not None)
-                writers[self.format](counted(), shape)
+                formats.write(self.format, counted(), shape, self.out)
             if self.until == "end" and not shown:
                 formats.refuse_nothing(settings, topic, self.graph, self.model)
                 say(f"no result: nothing in {topic} matches", err=True)

@@ -132,9 +132,9 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        formats.write_table(failing(), OfCommunities())
+        formats.write("table", failing(), OfCommunities())
     assert capsys.readouterr().out == ""
-    formats.write_table([], OfCommunities())
+    formats.write("table", [], OfCommunities())
     assert capsys.readouterr().out == OfCommunities().heading + "\n"
 
 
