@@ -21,13 +21,13 @@ from stream_icd.interfaces.view.panels.flow import most_members
 _MIDNIGHT = time()
 _COLUMNS = 21
 _BANDS = 12
-INK, QUIET = "#222222", "#5f6368"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
-_SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+_INK, _QUIET = "#222222", "#5f6368"
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
+_SWAP: Any = {"color": _INK, "linewidth": 1, "linestyle": "--"}
 _CONCISE: Any = ConciseDateFormatter  # it has no types
-_TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
-_NAME: Any = {"color": INK, "fontsize": 9}
-_STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
+_TITLE: Any = {"loc": "left", "color": _INK, "fontsize": 12, "parse_math": False}
+_NAME: Any = {"color": _INK, "fontsize": 9}
+_STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", _BLUE)
 
 
 def _colour(community: int) -> str:
@@ -49,7 +49,7 @@ def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
     every = max(1, len(columns) // 7)
     starts = [_told(column.result.window.start, zone, "\n") for column in columns]
     axes.set_xticks(range(0, len(columns), every), starts[::every])
-    axes.set_ylabel("nodes", color=QUIET)
+    axes.set_ylabel("nodes", color=_QUIET)
     for at, model in _swaps(columns):
         axes.axvline(at - 0.5, **_SWAP)
         place = (at - 0.5, axes.get_ylim()[1])
@@ -91,26 +91,9 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
     figure, (axes,) = _figure(9, 9, 1)
     discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
-        ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in drawn["links"]]
-        most = max((link[2] for link in drawn["links"]), default=1)
-        widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in drawn["links"]]
-        axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
-        circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
-        paint = [_colour(community) for community in discs]
-        axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
+        _draw_discs(axes, discs, drawn["links"])
     else:
-        centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
-        places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
-        ids = np.array(inside["ids"], np.int64)
-        edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
-        same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)
-        for chosen, alpha in ((~same, 0.08), (same, 0.25)):
-            paint = [_colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
-            ends = list(places[edges[chosen]])
-            axes.add_collection(
-                LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
-            )
-        axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
+        _draw_members(axes, discs, inside)
     for community, disc in discs.items():
         name = drawn.get("names", {}).get(str(community), {})
         fitting = (name.get(kind, "") for kind in ("brief", "value"))
@@ -129,6 +112,31 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
     return figure
 
 
+def _draw_discs(axes: Any, discs: dict[int, Any], links: Sequence[Sequence[Any]]) -> None:
+    """Draw a disc for each community, and links as wide as they have edges."""
+    ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in links]
+    most = max((link[2] for link in links), default=1)
+    widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in links]
+    axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
+    circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
+    paint = [_colour(community) for community in discs]
+    axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
+
+
+def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> None:
+    """Draw the members of each disc, and the edges: those between communities in grey."""
+    centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
+    places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
+    ids = np.array(inside["ids"], np.int64)
+    edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
+    same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)
+    for chosen, alpha in ((~same, 0.08), (same, 0.25)):
+        paint = [_colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
+        ends = list(places[edges[chosen]])
+        axes.add_collection(LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha))
+    axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
+
+
 def places_picture(placed: dict[str, Any]) -> Figure:
     """Draw nodes where they are, in the colours of their communities (`places.places`)."""
     figure, (axes,) = _figure(9, 9, 1)
@@ -139,8 +147,8 @@ def places_picture(placed: dict[str, Any]) -> Figure:
     axes.set_ylim(bottom, top)
     axes.set_aspect(1 / placed["aspect"])
     if placed["degrees"]:
-        axes.set_xlabel("longitude, degrees", color=QUIET)
-        axes.set_ylabel("latitude, degrees", color=QUIET)
+        axes.set_xlabel("longitude, degrees", color=_QUIET)
+        axes.set_ylabel("latitude, degrees", color=_QUIET)
     axes.set_title(
         f"{_shown(placed['snapshot'])}: {len(paint):,} nodes, "
         f"{len(set(placed['ids'])):,} communities",
@@ -153,14 +161,16 @@ def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]
-    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=GREEN)
+    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=_GREEN)
     count.set_ylim(0)
     _title(count, windows, "number of communities", zone)
     modularity = [window.result.modularity for window in windows]
-    quality.plot(*_broken(windows, modularity), color=BLUE, label="modularity")
+    quality.plot(*_broken(windows, modularity), color=_BLUE, label="modularity")
     known = [np.nan if window.nmi is None else window.nmi for window in windows]
     if not np.isnan(known).all():
-        quality.plot(*_broken(windows, known), color=ORANGE, label="NMI with the known communities")
+        quality.plot(
+            *_broken(windows, known), color=_ORANGE, label="NMI with the known communities"
+        )
     quality.set_ylim(min(0.0, *modularity), 1.02)
     quality.set_title("quality", **_TITLE)
     stages = [
