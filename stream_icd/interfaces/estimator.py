@@ -45,7 +45,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.detect import check_method, detect, embed, finding
 
-OfNodes = ArrayLike | Mapping[Any, Any]
+_OfNodes = ArrayLike | Mapping[Any, Any]
 """The communities of nodes, in the order of `nodes_`, or by their names."""
 
 
@@ -132,7 +132,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.levels = levels
 
-    def fit(self, graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None = None) -> Self:
+    def fit(self, graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None = None) -> Self:
         """Learn from graphs, and from their true communities if these are known.
 
         Without labels, bp takes the numbers that best predict hidden edges (see `fit_unlabelled`);
@@ -437,7 +437,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _with_labels(
-    graphs: Sequence[Any], labels: Sequence[OfNodes | None] | None
+    graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None
 ) -> list[LabelledGraph]:
     is_list = isinstance(graphs, list | tuple)
     # Not of an edge_index and a number of nodes each: those are graphs.
@@ -457,7 +457,7 @@ def _with_labels(
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
-def _numbered(labels: OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
+def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
     """The labels as 0..K-1, -1 where unknown; None if all are.
 
     A Series of pandas must not name the nodes in another order.

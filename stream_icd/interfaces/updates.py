@@ -18,7 +18,7 @@ from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.sources.changes import Change, Id, Op, StandingGraph
 
-STEP = 1_000_000
+_STEP = 1_000_000
 """Updates are windows of a second each, in microseconds: memory needs an order, and no clock."""
 
 
@@ -45,7 +45,7 @@ class Update:
         return members
 
 
-class PredictsNext(Protocol):
+class _PredictsNext(Protocol):
     """What is needed of an estimator."""
 
     def predict_next(
@@ -63,7 +63,7 @@ class UpdatedGraph:
     n_updates: int = 0
 
     def updated(
-        self, estimator: PredictsNext, add: Iterable[Any], remove: Iterable[Any]
+        self, estimator: _PredictsNext, add: Iterable[Any], remove: Iterable[Any]
     ) -> tuple[UpdatedGraph, Update]:
         """Return the graph after removals and additions, in this order, and what changed.
 
@@ -76,8 +76,8 @@ class UpdatedGraph:
             graph.apply(change)
         if not graph.n_edges:
             raise BadInput("the graph has no edge after this update: add one")
-        start = STEP * self.n_updates
-        snapshot = graph.snapshot("updates", start, start + STEP, "stream_icd")
+        start = _STEP * self.n_updates
+        snapshot = graph.snapshot("updates", start, start + _STEP, "stream_icd")
         found = estimator.predict_next(snapshot, self.memory, horizon="off")
         nodes, ids = snapshot.nodes.to_pylist(), found.community_ids[found.communities]
         community = dict(zip(nodes, ids.tolist(), strict=True))

@@ -32,6 +32,9 @@ from stream_icd.streaming.execution.budget import Budget, MemorySettings
 from tests.command_lines import arguments_of, complaint
 
 ROOT = Path(__file__).parents[2]
+Objects = dict[str, list[dict[str, Any]]]
+"""What the chart makes, by the name of the values."""
+
 CHART = ROOT / "deploy" / "helm" / "stream-icd"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 CASES = {"default": None, **{one.stem: one for one in sorted((CHART / "ci").glob("*.yaml"))}}
@@ -69,7 +72,7 @@ def rendered(case: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def objects() -> dict[str, list[dict[str, Any]]]:
+def objects() -> Objects:
     return {case: rendered(case) for case in CASES}
 
 
@@ -106,9 +109,7 @@ def test_lint_has_no_complaint(case: str) -> None:
 
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("case", CASES)
-def test_every_object_fits_its_schema(
-    objects: dict[str, list[dict[str, Any]]], case: str, version: str
-) -> None:
+def test_every_object_fits_its_schema(objects: Objects, case: str, version: str) -> None:
     assert objects[case]
     for one in objects[case]:
         definition = Path(__file__).parent / "crds" / f"{one['kind']}.json"
@@ -131,7 +132,7 @@ def closed(schema: Any) -> Any:
     return found
 
 
-def test_the_check_sees_a_wrong_field(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_check_sees_a_wrong_field(objects: Objects) -> None:
     detector = json.loads(json.dumps(of_kind(objects["default"], "Deployment", "detector")))
     detector["spec"]["replica"] = 3
     with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
@@ -154,7 +155,7 @@ def commands_of(container: dict[str, Any]) -> list[list[str]]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_containers_run_commands_that_exist_with_settings_that_exist(
-    objects: dict[str, list[dict[str, Any]]], case: str
+    objects: Objects, case: str
 ) -> None:
     known = {*variables(), "VIEW_TOKEN"}
     ran = 0
@@ -171,7 +172,7 @@ def test_containers_run_commands_that_exist_with_settings_that_exist(
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_container_is_root_or_without_limits_or_writes_outside_its_volumes(
-    objects: dict[str, list[dict[str, Any]]], case: str
+    objects: Objects, case: str
 ) -> None:
     for pod in pods(objects[case]).values():
         assert pod["securityContext"]["runAsNonRoot"]
@@ -193,9 +194,7 @@ def test_no_container_is_root_or_without_limits_or_writes_outside_its_volumes(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_workers_are_probed_where_they_serve_health(
-    objects: dict[str, list[dict[str, Any]]], case: str
-) -> None:
+def test_workers_are_probed_where_they_serve_health(objects: Objects, case: str) -> None:
     probed = 0
     for pod in pods(objects[case]).values():
         for container in pod["containers"]:
@@ -211,7 +210,7 @@ def test_workers_are_probed_where_they_serve_health(
     assert probed == expected[case]
 
 
-def test_the_page_is_probed_for_what_it_answers(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_page_is_probed_for_what_it_answers(objects: Objects) -> None:
     (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
     for probe in ("livenessProbe", "readinessProbe"):
         assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
@@ -234,7 +233,7 @@ def test_memory_is_by_the_formula_of_the_documents(model: str, processes: int, c
     assert {"name": "STREAM_ICD_MEMORY_CACHE_BYTES", "value": str(graphs)} in container["env"]
 
 
-def test_detectors_are_scaled_by_their_own_lag(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_detectors_are_scaled_by_their_own_lag(objects: Objects) -> None:
     secured = objects["secured-values"]
     scaled, detector = (
         of_kind(secured, "ScaledObject"),
@@ -276,7 +275,7 @@ def test_no_detector_and_large_numbers_are_what_they_say(tmp_path: Path) -> None
             assert spec["template"]["metadata"]["annotations"] == {"a": "b"}, one["kind"]
 
 
-def test_secrets_are_files_and_no_argument(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_secrets_are_files_and_no_argument(objects: Objects) -> None:
     for name, pod in pods(objects["secured-values"]).items():
         for container in pod["containers"]:
             env = {one["name"]: one for one in container["env"]}
@@ -286,9 +285,7 @@ def test_secrets_are_files_and_no_argument(objects: dict[str, list[dict[str, Any
             assert "valueFrom" in env["STREAM_ICD_SASL_USERNAME"]
 
 
-def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(
-    objects: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(objects: Objects) -> None:
     secured = objects["secured-values"]
     service, monitor = of_kind(secured, "Service", "metrics"), of_kind(secured, "ServiceMonitor")
     labels = service["metadata"]["labels"]
@@ -314,7 +311,7 @@ def pod_labels(deployment: dict[str, Any]) -> dict[str, str]:
     return labels
 
 
-def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_selectors_find_the_pods_they_are_for(objects: Objects) -> None:
     for case in objects.values():
         deployments = {one["metadata"]["name"]: one for one in case if one["kind"] == "Deployment"}
         for name, one in deployments.items():
@@ -326,7 +323,7 @@ def test_selectors_find_the_pods_they_are_for(objects: dict[str, list[dict[str, 
 
 
 def test_alerts_have_rules_and_receivers_that_the_worker_takes_and_a_secret_of_their_own(
-    objects: dict[str, list[dict[str, Any]]],
+    objects: Objects,
 ) -> None:
     found = {name.split("-")[-1]: pod for name, pod in pods(objects["secured-values"]).items()}
     (container,) = found["alert"]["containers"]
@@ -434,9 +431,7 @@ def test_the_first_champion_is_a_shipped_model() -> None:
 # objects of other names are new ones.
 
 
-def test_selectors_and_names_are_those_of_every_version(
-    objects: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> None:
     other = rendered("default", "--set", "image.tag=next,detector.processes=3,podLabels.a=b")
     for found in (objects["default"], other):
         deployments = {one["metadata"]["name"]: one for one in found if one["kind"] == "Deployment"}
@@ -458,7 +453,7 @@ def test_selectors_and_names_are_those_of_every_version(
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_upgrade_starts_a_pod_before_it_stops_one_and_lets_it_finish_its_batch(
-    objects: dict[str, list[dict[str, Any]]], case: str
+    objects: Objects, case: str
 ) -> None:
     for one in objects[case]:
         if one["kind"] == "Deployment":
@@ -480,14 +475,14 @@ def test_each_revision_has_a_setup_of_its_own() -> None:
     assert topics["args"] == ["topics", "create"]  # which changes none that exists
 
 
-def test_topics_may_be_left_to_administrators(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_topics_may_be_left_to_administrators(objects: Objects) -> None:
     (setup,) = (p for name, p in pods(objects["reached-values"]).items() if "setup" in name)
     assert not any("topics" in one.get("args", ()) for one in containers(setup))
     nothing = rendered("smallest-values", "--set", "topics.create=false")
     assert not [one for one in nothing if one["kind"] == "Job"]
 
 
-def test_names_can_be_chosen(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_names_can_be_chosen(objects: Objects) -> None:
     names = [one["metadata"]["name"] for one in objects["reached-values"]]
     assert all(name == "graphs" or name.startswith("graphs-") for name in names)
     named = of_kind(rendered("default", "--set", "nameOverride=graphs"), "Deployment", "detector")
@@ -495,13 +490,13 @@ def test_names_can_be_chosen(objects: dict[str, list[dict[str, Any]]]) -> None:
     assert named["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"] == "graphs"
 
 
-def test_a_cluster_may_give_users_and_groups(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_a_cluster_may_give_users_and_groups(objects: Objects) -> None:
     for pod in pods(objects["reached-values"]).values():
         assert not {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
         assert pod["priorityClassName"] == "high"
 
 
-def test_pods_of_a_kind_are_spread(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_pods_of_a_kind_are_spread(objects: Objects) -> None:
     for one in objects["reached-values"]:
         if one["kind"] == "Deployment":
             (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
@@ -509,7 +504,7 @@ def test_pods_of_a_kind_are_spread(objects: dict[str, list[dict[str, Any]]]) -> 
             assert pod_labels(one)["team"] == "graphs"
 
 
-def test_the_page_is_reached_through_its_service(objects: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_page_is_reached_through_its_service(objects: Objects) -> None:
     found = objects["reached-values"]
     service = of_kind(found, "Service", "view")
     (port,) = service["spec"]["ports"]
@@ -520,9 +515,7 @@ def test_the_page_is_reached_through_its_service(objects: dict[str, list[dict[st
     assert other == {"name": service["metadata"]["name"], "port": port["port"]}
 
 
-def test_the_network_lets_through_metrics_page_brokers_and_no_more(
-    objects: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_the_network_lets_through_metrics_page_brokers_and_no_more(objects: Objects) -> None:
     found = [one for one in objects["reached-values"] if one["kind"] == "NetworkPolicy"]
     by_name = {one["metadata"]["name"]: one["spec"] for one in found}
     assert by_name.keys() == {"graphs", "graphs-metrics", "graphs-alert", "graphs-view"}
@@ -549,9 +542,7 @@ def test_the_network_lets_through_metrics_page_brokers_and_no_more(
                 assert port in {p["name"] for p in container["ports"]}
 
 
-def test_helm_test_sends_a_snapshot_and_waits_for_its_communities(
-    objects: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_helm_test_sends_a_snapshot_and_waits_for_its_communities(objects: Objects) -> None:
     pod = of_kind(objects["default"], "Pod")
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
     assert pod["spec"]["activeDeadlineSeconds"] <= 300

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.wire.communities import encode_communities
+from tests.run_here import run_here
 from tests.testbed.windows import window
 
 HEAVY = (
@@ -80,15 +81,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What each command loads that those before it have not, one after the other in a process."""
-    folder = tmp_path_factory.mktemp("started")
-    (folder / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
-    (folder / "rows.csv").write_text("t,src,dst,taxi,lat,lon\n0,1,2,3,39.9,116.4\n")
-    return dict(json.loads(in_a_process(EACH.format(commands=COMMANDS, heavy=HEAVY), folder)))
-
-
 EACH = """
 import json, sys
 from stream_icd.commands.cli.main import main
@@ -107,47 +99,37 @@ print(json.dumps(loaded))
 """
 
 
-@pytest.mark.parametrize("name", [" ".join(one) for one in COMMANDS])
-def test_a_command_starts_without_the_machinery(loaded: dict[str, list[str]], name: str) -> None:
-    assert loaded[name] == []
+def test_commands_start_without_the_machinery(tmp_path: Path) -> None:
+    (tmp_path / "as19990402.txt").write_text("701\t1239\n1239\t7018\n")
+    (tmp_path / "rows.csv").write_text("t,src,dst,taxi,lat,lon\n0,1,2,3,39.9,116.4\n")
+    loaded = json.loads(in_a_process(EACH.format(commands=COMMANDS, heavy=HEAVY), tmp_path))
+    assert {command: names for command, names in loaded.items() if names} == {}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import stream_icd",
-        "from stream_icd import subscribe, subscribe_events, subscribe_node",
-        "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
-        "import stream_icd.kafka.messages.publish",
-        # NetworkX reads it when it is imported
-        "import stream_icd.interfaces.interop.networkx_info",
-    ],
+IMPORTS = (
+    "import stream_icd",
+    "from stream_icd import subscribe, subscribe_events, subscribe_node",
+    "from stream_icd import Communities, Snapshot, Window, snapshot_from_pairs",
+    "import stream_icd.kafka.messages.publish",
+    # NetworkX reads it when it is imported
+    "import stream_icd.interfaces.interop.networkx_info",
 )
-def test_an_import_loads_only_what_it_names(statement: str, tmp_path: Path) -> None:
-    assert loaded_by(statement, tmp_path) == []
 
 
-def test_the_check_itself_sees_what_is_loaded(tmp_path: Path) -> None:
-    assert loaded_by("import matplotlib", tmp_path) == ["matplotlib"]
+def test_imports_load_only_what_they_name_and_the_check_sees_what_is_loaded(tmp_path: Path) -> None:
+    assert loaded_by("; ".join(IMPORTS), tmp_path) == []
+    hidden = "from stream_icd.core.imports import without_pandas; without_pandas()"
+    looks = "import pyarrow as pa; pa.array([701])"  # it imports pandas, if it is there
+    assert loaded_by(f"{hidden}; {looks}", tmp_path) == []
+    assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
+    assert loaded_by(looks, tmp_path) == ["pandas"]
 
 
 def test_an_estimator_needs_no_other_library_of_graphs(tmp_path: Path) -> None:
-    loaded = loaded_by("from stream_icd import ICD; ICD.load('default')", tmp_path)
-    assert {"networkx", "igraph", "cdlib"}.isdisjoint(loaded)
-
-
-def test_a_detector_needs_no_torch(tmp_path: Path) -> None:
-    assert "torch" not in loaded_by(
-        "import consumers.detect, stream_icd.streaming.workers.detect", tmp_path
-    )
-
-
-def test_pyarrow_brings_no_pandas_into_a_worker_process(tmp_path: Path) -> None:
-    looks = "import pyarrow as pa; pa.array([701])"
-    hidden = "from stream_icd.core.imports import without_pandas; without_pandas()"
-    assert loaded_by(looks, tmp_path) == ["pandas"]
-    assert loaded_by(f"{hidden}; {looks}", tmp_path) == []
-    assert loaded_by(f"{hidden}; {looks}; import pandas", tmp_path) == ["pandas"]
+    """Nor does a detector; neither needs torch."""
+    detector = "import consumers.detect, stream_icd.streaming.workers.detect"
+    loaded = loaded_by(f"from stream_icd import ICD; ICD.load('default'); {detector}", tmp_path)
+    assert {"networkx", "igraph", "cdlib", "torch"}.isdisjoint(loaded)
 
 
 def test_a_worker_loads_no_pandas(tmp_path: Path) -> None:
@@ -202,21 +184,11 @@ def test_ctrl_c_ends_a_subscription_also_while_pandas_is_imported(tmp_path: Path
     assert in_a_process(f"{SUBSCRIBING}{stops}", tmp_path) == "ended"
 
 
-def test_training_without_torch_says_what_to_install(tmp_path: Path) -> None:
-    arguments = [
-        "stream-icd",
-        "train",
-        "--encoder",
-        "Enron",
-        "--data",
-        "gn:nodes=60,communities=4,graphs=10",
-    ]
-    code = (
-        "import sys; sys.modules['torch'] = None  # as if it were not installed\n"
-        f"sys.argv = {arguments}; from stream_icd.commands.cli.main import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+def test_training_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    for module in [one for one in sys.modules if one.startswith("stream_icd.learning.training")]:
+        monkeypatch.delitem(sys.modules, module)
+    data = "gn:nodes=60,communities=4,graphs=10"
+    done = run_here("train", "--encoder", "Enron", "--data", data)
     assert done.returncode == 78
     assert "pip install 'stream-icd[train]'" in done.stderr

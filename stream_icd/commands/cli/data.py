@@ -11,7 +11,7 @@ app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
 
 
 @command(app, "list")
-class ListData:
+class _ListData:
     """List the data sets that can be downloaded.
 
     stream-icd data list
@@ -24,7 +24,7 @@ class ListData:
 
 
 @command(app, "fetch")
-class Fetch:
+class _Fetch:
     """Download a public data set from its owner; resumes interrupted downloads.
 
     Prints the owner's terms and the citation. Without a network, it says which address to download

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MIXING = "0.6"
+_MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
 
-SIMULATED = 90
+_SIMULATED = 90
 """Default number of simulated snapshots."""
 
 # One at a time, so that the time to publish is what a live stream's subscriber would see.
-DETECT = ("consume", "detect", "--batch", "1")
+_DETECT = ("consume", "detect", "--batch", "1")
 
 
 @command(app, "demo")
-class Demo(MethodOptions):
+class _Demo(MethodOptions):
     """Run broker, producer, detector and subscriber on this machine; show the results.
 
     Starts processes that speak the Kafka protocol on 127.0.0.1. Prints how many snapshots were
@@ -147,14 +147,14 @@ class Demo(MethodOptions):
         from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
         others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
-        count, usual = self.limit or SIMULATED, (self.method, self.horizon) == ("auto", "auto")
+        count, usual = self.limit or _SIMULATED, (self.method, self.horizon) == ("auto", "auto")
         if self.data is None and usual and count >= LEAST_SNAPSHOTS:
             story = Story(folder, count)
             others |= story.consumers()
-            return Programs(story.producers(), (*DETECT, *story.detect()), others, story)
-        detect = (*DETECT, "--method", self.method, "--horizon", self.horizon)
+            return Programs(story.producers(), (*_DETECT, *story.detect()), others, story)
+        detect = (*_DETECT, "--method", self.method, "--horizon", self.horizon)
         icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
-        produce, model = ("lfr", "--mixing", MIXING, "--limit", str(count)), "lfr"
+        produce, model = ("lfr", "--mixing", _MIXING, "--limit", str(count)), "lfr"
         if self.data is not None:
             at_most = () if self.limit is None else ("--limit", str(self.limit))
             produce, model = ("as", str(self.data), *at_most), "as"

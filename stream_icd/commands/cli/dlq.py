@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
 
-SNAPSHOTS = "icd.snapshots.v1"
-POSITION = "PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."
+_SNAPSHOTS = "icd.snapshots.v1"
+_POSITION = "PARTITION:OFFSET, or TOPIC[PARTITION]@OFFSET as in lists and logs."
 
-Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
+_Topic = Annotated[str, typer.Option(help="Topic of the dead letters, if no position names it.")]
 
-COLUMNS: dict[str, Callable[[BadRecord], str]] = {
+_COLUMNS: dict[str, Callable[[BadRecord], str]] = {
     "place": lambda record: record.latest.place,
     "dead-lettered": lambda record: f"{record.latest.at:%Y-%m-%d %X}",
     "graph": lambda record: shortened(record.latest.graph or shown(record.latest.key)),
@@ -54,7 +54,7 @@ _SHOWN_ROWS = 5
 
 
 @options
-class ChosenLetters(PartOptions, BrokerOptions):
+class _ChosenLetters(PartOptions, BrokerOptions):
     """The options that choose dead letters."""
 
     graph: OnlyGraph = None
@@ -72,7 +72,7 @@ class ChosenLetters(PartOptions, BrokerOptions):
 
 
 @command(app, "list")
-class ListLetters(ChosenLetters):
+class _ListLetters(_ChosenLetters):
     """List dead letters: which records, when, why, and whether they were sent again.
 
     One line per record, even if several workers could not read it or it failed again.
@@ -81,7 +81,7 @@ class ListLetters(ChosenLetters):
       stream-icd dlq list --graph as733 --from 2026-01-31 --format json
     """
 
-    topic: str = argument("Topic to list the dead letters of.", default=SNAPSHOTS)
+    topic: str = argument("Topic to list the dead letters of.", default=_SNAPSHOTS)
     everywhere: bool = option(False, "List the dead letters of all topics.", "--all")
     format: Literal["table", "json"] = option(
         "table", "table: for people; json: JSON lines with everything except the value."
@@ -113,7 +113,7 @@ class ListLetters(ChosenLetters):
 
 
 @command(app, "show")
-class ShowLetter(BrokerOptions):
+class _ShowLetter(BrokerOptions):
     """Show everything about one dead letter, and whether it can be read now.
 
     stream-icd dlq show 0:7 --out snapshot.arrows
@@ -121,8 +121,8 @@ class ShowLetter(BrokerOptions):
     stream-icd dlq show 'icd.snapshots.v1[3]@41'
     """
 
-    place: str = argument(POSITION, metavar="POSITION")
-    topic: Topic = SNAPSHOTS
+    place: str = argument(_POSITION, metavar="POSITION")
+    topic: _Topic = _SNAPSHOTS
     out: Path | None = option(None, "Write the value, claimed or not, to this file, byte for byte.")
 
     def run(self) -> None:
@@ -138,7 +138,7 @@ class ShowLetter(BrokerOptions):
         settings = self.kafka()
         box, reader = read_dead_letters(settings, dead_letters), MessageReader()
         for letter, came in read_again(
-            settings, ChosenLetters().choice(settings, dead_letters, places).of(box)
+            settings, _ChosenLetters().choice(settings, dead_letters, places).of(box)
         ):
             say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
             if self.out is None:
@@ -152,7 +152,7 @@ class ShowLetter(BrokerOptions):
 
 
 @command(app, "retry")
-class RetryLetters(ChosenLetters):
+class _RetryLetters(_ChosenLetters):
     """Send dead letters again, each once, to the topic that they came from.
 
     Key, value and headers are unchanged. The command marks in the dead-letter topic what it has
@@ -163,8 +163,8 @@ class RetryLetters(ChosenLetters):
       stream-icd dlq retry 0:7 'icd.snapshots.v1[3]@41'
     """
 
-    places: list[str] | None = argument(POSITION, default=None, metavar="POSITION")
-    topic: Topic = SNAPSHOTS
+    places: list[str] | None = argument(_POSITION, default=None, metavar="POSITION")
+    topic: _Topic = _SNAPSHOTS
     everything: bool = option(False, "All dead letters of the topic.", "--all")
     to_topic: str | None = option(None, "Topic to send them to. Default: where each came from.")
     again: bool = option(False, "Also send those that have been sent again before, once each.")
@@ -209,7 +209,7 @@ class RetryLetters(ChosenLetters):
         topic = choice.part.topic
         planned = partial(plan_retry, choice=choice, to=self.to_topic, again=self.again)
         if self.dry_run:
-            say(*plan_lines(planned(read_dead_letters(settings, topic))), err=True)
+            say(*_plan_lines(planned(read_dead_letters(settings, topic))), err=True)
             return
         tempo, stop = Tempo(rate=self.rate), stop_on_signals()
         with closing(open_retry_sink(settings, topic)) as sink:
@@ -217,7 +217,7 @@ class RetryLetters(ChosenLetters):
             if stop.is_set():  # what was read by then is not all
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
-            say(*plan_lines(plan), err=True)
+            say(*_plan_lines(plan), err=True)
             check_targets(settings, plan)
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
@@ -233,17 +233,17 @@ class RetryLetters(ChosenLetters):
 
 def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     """A line for each, however long, and how many there are of each exception."""
-    cells = ([printable(cell(record)) for cell in COLUMNS.values()] for record in records)
-    rows = [list(COLUMNS), *cells]
+    cells = ([printable(cell(record)) for cell in _COLUMNS.values()] for record in records)
+    rows = [list(_COLUMNS), *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
-    yield from counts_lines(record.latest for record in records)
+    yield from _counts_lines(record.latest for record in records)
     again = sum(record.was_sent_again for record in records)
     yield f"{len(records):,} records dead-lettered, {again:,} of them sent again"
 
 
-def counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
+def _counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
     """How many there are of each exception, most first."""
     from stream_icd.streaming.dead_letters.box import UNKNOWN
 
@@ -256,11 +256,11 @@ def json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     return (json.dumps(_document(record)) for record in records)
 
 
-def plan_lines(plan: ResendPlan) -> Iterator[str]:
+def _plan_lines(plan: ResendPlan) -> Iterator[str]:
     """How many will be sent where, of which kinds, and what is passed over."""
     for target, count in sorted(plan.targets.items()):
         yield f"{count:,} records to {target}"
-    yield from counts_lines(record.latest for record, _ in plan.records)
+    yield from _counts_lines(record.latest for record, _ in plan.records)
     if plan.already:
         yield f"{plan.already:,} were sent again before and are passed over (--again sends them)"
     if not plan.records:
@@ -283,7 +283,7 @@ def letter_lines(
         yield f"header {name}: {text}"
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
     yield f"today: {verdict(came, reader)}"
-    yield from first_rows(came, reader)
+    yield from _first_rows(came, reader)
 
 
 def _document(record: BadRecord) -> dict[str, Any]:
@@ -332,7 +332,7 @@ def verdict(record: Record, reader: MessageReader) -> str:
     return f"it can be read, as {kind}"
 
 
-def first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
+def _first_rows(record: Record, reader: MessageReader) -> Iterator[str]:
     """Yield columns and first rows of its value (or claimed value), if it is an Arrow stream."""
     from stream_icd.wire.arrow_stream import read_table
     from stream_icd.wire.message import refusing

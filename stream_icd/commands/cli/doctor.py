@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-State = Literal["ok", "warning", "error"]
+_State = Literal["ok", "warning", "error"]
 _AHEAD_S = 60
 """Records that the broker received this long after now show that the clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class _Finding:
     """What a check found; of an error, whether a later try may succeed."""
 
-    state: State
+    state: _State
     says: str
     may_pass: bool = False
 
 
 @command(app, "doctor")
-class Doctor(BrokerOptions):
+class _Doctor(BrokerOptions):
     """Check what the programs need: broker, transactions, topics, registry, memory, clock.
 
     Prints one line for each check, with what to do if something is wrong. It publishes nothing. The
@@ -60,7 +60,7 @@ class Doctor(BrokerOptions):
             raise typer.Exit(75 if all(one.may_pass for one in errors) else 78)
 
 
-def _examined(settings: KafkaSettings, registry: str | None) -> Iterator[Finding]:
+def _examined(settings: KafkaSettings, registry: str | None) -> Iterator[_Finding]:
     """Run all checks, and print a line for each; without a broker, not those of the broker."""
     yield _shown("versions", _versions)
     broker = _shown("broker", lambda: _broker(settings))
@@ -73,24 +73,24 @@ def _examined(settings: KafkaSettings, registry: str | None) -> Iterator[Finding
     yield _shown("memory", _memory)
 
 
-def _shown(name: str, check: Callable[[], Finding]) -> Finding:
+def _shown(name: str, check: Callable[[], _Finding]) -> _Finding:
     try:
         found = check()
     except StreamIcdError as error:
-        found = Finding("error", str(error), error.action is Action.RETRY)
+        found = _Finding("error", str(error), error.action is Action.RETRY)
     say(f"{found.state:8} {name:13} {printable(found.says)}")
     return found
 
 
-def _versions() -> Finding:
+def _versions() -> _Finding:
     from stream_icd.core.version import __version__
 
     client = version("kafka-python")
     python = platform.python_version()
-    return Finding("ok", f"stream-icd {__version__}, Python {python}, kafka-python {client}")
+    return _Finding("ok", f"stream-icd {__version__}, Python {python}, kafka-python {client}")
 
 
-def _broker(settings: KafkaSettings) -> Finding:
+def _broker(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import recognise
     from stream_icd.kafka.settings import check_that_somebody_listens
 
@@ -101,24 +101,24 @@ def _broker(settings: KafkaSettings) -> Finding:
     names = {"kafka": "Apache Kafka", "tansu": "the embedded broker", "memory": "in memory"}
     software = names.get(known.software, "a broker of another kind")
     by = f"{settings.bootstrap_servers} ({settings.security_protocol}) answers in {took_ms:.0f} ms"
-    return Finding("ok", f"{by}: {software}")
+    return _Finding("ok", f"{by}: {software}")
 
 
-def _transactions(settings: KafkaSettings) -> Finding:
+def _transactions(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import connect, recognise
 
     if recognise(settings).hides_aborted is False:
-        return Finding(
+        return _Finding(
             "warning",
             "this broker shows aborted records to readers, so delivery is at-least-once. For "
             "exactly-once, use Apache Kafka",
         )
     # As a detector would be called, so that it needs no other rights.
     connect(settings).transactional_producer("stream-icd-detect-doctor").close(1.0)
-    return Finding("ok", "the broker begins transactions: delivery is exactly-once")
+    return _Finding("ok", "the broker begins transactions: delivery is exactly-once")
 
 
-def _topics(settings: KafkaSettings) -> Finding:
+def _topics(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import connect
     from stream_icd.kafka.topics import DEFAULT_TOPICS, unsuitable
 
@@ -131,15 +131,15 @@ def _topics(settings: KafkaSettings) -> Finding:
             elif differs := unsuitable(existing, spec):
                 other.append(f"{spec.name}: {', '.join(differs)}")
     if missing:
-        return Finding(
+        return _Finding(
             "error", f"missing: {listed(missing)}. Run stream-icd topics create, or ask for them"
         )
     if other:
-        return Finding("warning", f"change with kafka-configs.sh: {'; '.join(other)}")
-    return Finding("ok", f"all {len(DEFAULT_TOPICS)} are there, with suitable settings")
+        return _Finding("warning", f"change with kafka-configs.sh: {'; '.join(other)}")
+    return _Finding("ok", f"all {len(DEFAULT_TOPICS)} are there, with suitable settings")
 
 
-def _clock(settings: KafkaSettings) -> Finding:
+def _clock(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import connect
     from stream_icd.kafka.port import TopicPartition
     from stream_icd.kafka.topics import SNAPSHOTS
@@ -151,45 +151,45 @@ def _clock(settings: KafkaSettings) -> Finding:
         reader.assign(places)
         later = reader.at_time(places, round(1000 * (time.time() + _AHEAD_S))) if places else {}
     if later:
-        return Finding(
+        return _Finding(
             "warning",
             f"{SNAPSHOTS} holds records from more than {_AHEAD_S} s after this machine's time: "
             "synchronise the clocks of this machine and of the brokers (NTP)",
         )
-    return Finding("ok", f"no record of {SNAPSHOTS} is from later than now")
+    return _Finding("ok", f"no record of {SNAPSHOTS} is from later than now")
 
 
-def _registry(uri: str | None) -> Finding:
+def _registry(uri: str | None) -> _Finding:
     from stream_icd.registry.aliases import current
     from stream_icd.registry.settings import registry_at
 
     if (registry := registry_at(uri)) is None:
-        return Finding("ok", "none is set (--registry, or STREAM_ICD_REGISTRY)")
+        return _Finding("ok", "none is set (--registry, or STREAM_ICD_REGISTRY)")
     if (aliases := current(registry)) is None:
-        return Finding(
+        return _Finding(
             "error",
             "it has no champion: run stream-icd models import default --first-champion, with its "
             "--registry",
         )
-    return Finding("ok", f"its champion is {aliases.champion}")
+    return _Finding("ok", f"its champion is {aliases.champion}")
 
 
-def _memory() -> Finding:
+def _memory() -> _Finding:
     """Compare the machine, or the limit of the container, with docs/operating.md, "Memory"."""
     from stream_icd.streaming.execution.budget import Budget, MemorySettings
 
     need = 0.1 + MemorySettings().cache_bytes / 2**30 + 0.2 + Budget().memory_bytes / 2**30
-    have = memory_bytes() / 2**30
+    have = _memory_bytes() / 2**30
     if have < need:
-        return Finding(
+        return _Finding(
             "warning",
             f"{have:.1f} GiB, and a detector with one process may take {need:.1f} GiB: give more, "
             "or lower STREAM_ICD_MEMORY_CACHE_BYTES and STREAM_ICD_BUDGET_MEMORY_BYTES",
         )
-    return Finding("ok", f"{have:.1f} GiB; a detector with one process may take {need:.1f} GiB")
+    return _Finding("ok", f"{have:.1f} GiB; a detector with one process may take {need:.1f} GiB")
 
 
-def memory_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+def _memory_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
     """Return the memory of this machine, or of this container if that has a limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:

@@ -23,7 +23,7 @@ app = typer.Typer()
 
 
 @command(app, "evaluate")
-class Evaluate(OneGraph):
+class _Evaluate(OneGraph):
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,

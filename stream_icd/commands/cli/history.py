@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Inspect, export and compact the archive.")
 
-Kind = Literal["snapshots", "labels", "communities", "events"]
+_Kind = Literal["snapshots", "labels", "communities", "events"]
 
 
 @command(app, "list")
-class ListWindows(PastOptions):
+class _ListWindows(PastOptions):
     """List what is archived: graphs, times, windows, rows, files, size.
 
     stream-icd history list history/
@@ -39,7 +39,7 @@ class ListWindows(PastOptions):
     """
 
     uri: ArchiveUri
-    kind: Literal[Kind, "memory"] | None = option(None, "Only this kind.")
+    kind: Literal[_Kind, "memory"] | None = option(None, "Only this kind.")
     windows: bool = option(False, "Print one line per window instead of one per graph.")
 
     def run(self) -> None:
@@ -59,7 +59,7 @@ class ListWindows(PastOptions):
 
 
 @command(app, "show")
-class Show:
+class _Show:
     """Show the archived messages of one snapshot, with their headers.
 
     stream-icd history show history/ as733/1999-04-02
@@ -78,7 +78,7 @@ class Show:
             chosen = windows(store, Selection(kind, self.graph, revisions="all"))
             revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
             for noted in revisions:
-                say(*message_lines(noted, is_newest=noted in newest(revisions)))
+                say(*_message_lines(noted, is_newest=noted in newest(revisions)))
             n_messages += len(revisions)
         if not n_messages:
             say(f"{store.place} holds no snapshot {self.snapshot}", err=True)
@@ -86,7 +86,7 @@ class Show:
 
 
 @command(app, "export")
-class Export(PastOptions):
+class _Export(PastOptions):
     """Write archived rows to one file: edges of snapshots, communities of nodes, or events.
 
     stream-icd history export history/ --kind communities --out result.csv
@@ -107,7 +107,7 @@ class Export(PastOptions):
             ".gexf or .graphml for a graph.",
         ),
     ]
-    kind: Kind = option("snapshots", "Kind of messages.")
+    kind: _Kind = option("snapshots", "Kind of messages.")
     model: str | None = option(
         None, "Only communities or events of this model version, such as as@b4b47a3e."
     )
@@ -134,7 +134,7 @@ class Export(PastOptions):
 
 
 @command(app, "compact")
-class Compact:
+class _Compact:
     """Merge the small files of past days; safe to interrupt and to repeat.
 
     stream-icd history compact history/ --dry-run
@@ -218,7 +218,7 @@ def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
         yield "\t".join((selection.kind, *times, str(noted.rows), *names, state))
 
 
-def message_lines(noted: ArchivedWindow, *, is_newest: bool) -> list[str]:
+def _message_lines(noted: ArchivedWindow, *, is_newest: bool) -> list[str]:
     """A JSON object: where a message is kept, how many rows it has, and its headers."""
     document = {
         "kind": noted.partition.kind,

@@ -19,7 +19,7 @@ known = typer.Typer()
 
 
 @command(known, "known")
-class SendKnown(SendOptions):
+class _SendKnown(SendOptions):
     """Send which nodes are known to be in one community to icd.known.v1.
 
     A message for each node whose label differs from that in the topic. Detectors that run with

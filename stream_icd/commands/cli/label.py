@@ -17,7 +17,7 @@ label = typer.Typer()
 
 
 @command(label, "label")
-class Label(SendOptions):
+class _Label(SendOptions):
     """Send the true communities of archived windows to icd.labels.v1, at any time.
 
     The archive knows the windows; labels of windows or nodes that it does not have are counted and

@@ -13,7 +13,7 @@ from stream_icd.registry.model import differences, read_about, read_card, versio
 from stream_icd.registry.versions import read_lineage, version_folder, versions
 from stream_icd.wire.announcements import Announcement
 
-LAST = datetime.max.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def model_lines(name: str, folder: Store) -> list[str]:
@@ -46,7 +46,7 @@ def _described(registry: Store, version: str) -> tuple[datetime, str, list[str]]
         about = _about(version_folder(registry, version))
         return lineage.made_at, version, [f"  made     {_made(lineage)}", *about]
     except ModelError as error:
-        return LAST, version, [_damaged(error)]
+        return _LAST, version, [_damaged(error)]
 
 
 def _damaged(error: ModelError) -> str:

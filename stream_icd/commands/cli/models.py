@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="List, compare, promote and roll back models.")
 
 _Reason = Annotated[str, typer.Option(help="The reason, for the history of the registry.")]
-Model = Annotated[
+_Model = Annotated[
     str,
     typer.Argument(
         help="Name of a shipped model, a model's folder, or with a registry: champion, previous, a "
@@ -29,7 +29,7 @@ Model = Annotated[
 
 
 @options
-class OfRegistry:
+class _OfRegistry:
     """The registry of a command."""
 
     registry: RegistryUri = None
@@ -48,7 +48,7 @@ class OfRegistry:
 
 
 @options
-class Changing(OfRegistry, BrokerOptions):
+class _Changing(_OfRegistry, BrokerOptions):
     """The options of commands that change a registry."""
 
     no_announce: bool = option(
@@ -77,7 +77,7 @@ class Changing(OfRegistry, BrokerOptions):
 
 
 @command(app, "list")
-class ListModels(OfRegistry):
+class _ListModels(_OfRegistry):
     """List models: name, version, purpose, training data and quality.
 
     Versions of a registry are listed with their aliases and origin, the oldest first.
@@ -121,7 +121,7 @@ class ListModels(OfRegistry):
 
 
 @command(app, "show")
-class Show(OfRegistry):
+class _Show(_OfRegistry):
     """Show a model's card: what it is for, how good it is, and when not to use it.
 
     Of a version in a registry, show first where it comes from: parent, data, recipe, code, and the
@@ -131,7 +131,7 @@ class Show(OfRegistry):
       stream-icd models show champion --registry models/
     """
 
-    name: Model
+    name: _Model
 
     def run(self) -> None:
         from stream_icd.commands.cli.model_lines import card_lines, lineage_lines
@@ -145,7 +145,7 @@ class Show(OfRegistry):
 
 
 @command(app, "diff")
-class Diff(OfRegistry):
+class _Diff(_OfRegistry):
     """Compare two models: settings, learned parameters, weights.
 
     One line per setting that differs. Equal models print nothing.
@@ -154,8 +154,8 @@ class Diff(OfRegistry):
       stream-icd models diff previous champion --registry models/
     """
 
-    before: Model
-    after: Model
+    before: _Model
+    after: _Model
 
     def run(self) -> None:
         from stream_icd.commands.cli.model_lines import difference_lines
@@ -166,7 +166,7 @@ class Diff(OfRegistry):
 
 
 @command(app, "import")
-class Import(Changing):
+class _Import(_Changing):
     """Add a model to a registry, as a version that never changes.
 
     The version is made from the model's content, so a model that is imported twice is one version.
@@ -201,7 +201,7 @@ class Import(Changing):
 
 
 @command(app, "promote")
-class Promote(Changing):
+class _Promote(_Changing):
     """Make a version the champion: detectors with --model champion change to it.
 
     They change between two batches, without a restart. The version is loaded first; one that cannot
@@ -229,7 +229,7 @@ class Promote(Changing):
 
 
 @command(app, "rollback")
-class Rollback(Changing):
+class _Rollback(_Changing):
     """Make the previous champion the champion again.
 
     Each further rollback goes one promotion further back. To undo a rollback, promote.
@@ -251,7 +251,7 @@ class Rollback(Changing):
 
 
 @command(app, "history")
-class History(OfRegistry, BrokerOptions):
+class _History(_OfRegistry, BrokerOptions):
     """List all changes of the champion: when, what, by which program, and why.
 
     The oldest comes first. With --all, this needs Kafka, which keeps announcements for a year.
@@ -289,7 +289,7 @@ class History(OfRegistry, BrokerOptions):
 
 
 @command(app, "export")
-class Export(OfRegistry):
+class _Export(_OfRegistry):
     """Copy a model to a folder.
 
     The copy has the same bytes, so the same version, and works wherever a model is asked for.
@@ -297,7 +297,7 @@ class Export(OfRegistry):
       stream-icd models export champion exported/ --registry models/
     """
 
-    name: Model
+    name: _Model
     target: str = argument("New folder (a path or a URI).")
 
     def run(self) -> None:

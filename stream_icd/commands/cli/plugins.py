@@ -15,25 +15,25 @@ from typer.core import TyperGroup
 _MARKUP = re.compile(r"(?=\[[a-z#/@])")
 
 
-def write_as_it_is(command: Any) -> None:
+def _write_as_it_is(command: Any) -> None:
     """Prepare a command, and those in it, for typer's rich help.
 
     Typer takes `[local]` for markup, keeps the line ends of the source code, and offers shell
     completion in each command.
     """
     command.help = flowing(command.help or "")
-    command.short_help = command.short_help and escaped(command.short_help)
+    command.short_help = command.short_help and _escaped(command.short_help)
     completion = ("install_completion", "show_completion")
     command.params = [param for param in command.params if param.name not in completion]
     for param in command.params:
         if getattr(param, "help", None):
-            param.help = escaped(param.help)
-    mark_flags([*command.params, command.get_help_option(typer.Context(command))])
+            param.help = _escaped(param.help)
+    _mark_flags([*command.params, command.get_help_option(typer.Context(command))])
     for member in getattr(command, "commands", {}).values():
-        write_as_it_is(member)
+        _write_as_it_is(member)
 
 
-def mark_flags(params: Iterable[Any]) -> None:
+def _mark_flags(params: Iterable[Any]) -> None:
     """Prepare flags: typer says `<bool>` after them, but they take no value."""
     for param in params:
         if getattr(param, "is_flag", False):
@@ -50,7 +50,7 @@ def flowing(text: str) -> str:
     'Send it again: x\\[y].\n\n  stream-icd demo'
     """
     paragraphs = inspect.cleandoc(text).split("\n\n")
-    return escaped(
+    return _escaped(
         "\n\n".join(
             paragraph if paragraph.startswith(" ") else paragraph.replace("\n", " ")
             for paragraph in paragraphs
@@ -58,12 +58,12 @@ def flowing(text: str) -> str:
     )
 
 
-def escaped(text: str) -> str:
+def _escaped(text: str) -> str:
     """Text in which rich finds no markup."""
     return _MARKUP.sub(r"\\", text)
 
 
-Load = Callable[[], typer.Typer]
+_Load = Callable[[], typer.Typer]
 
 _HOMES = {
     "demo": "stream_icd.commands.cli.demo:app",
@@ -91,12 +91,12 @@ _HOMES = {
 
 
 @cache  # it reads the metadata of all installed packages, and help asks once for each command
-def _offered(group: str) -> dict[str, Load]:
+def _offered(group: str) -> dict[str, _Load]:
     found = sorted(entry_points(group=group), key=lambda entry: entry.name)
     return {entry.name: entry.load for entry in found}
 
 
-class LazyGroup(TyperGroup):
+class _LazyGroup(TyperGroup):
     """A command group that imports a command's module only to run it or to list it in help.
 
     Its commands are the entry points of the group `GROUP`, which packages may add.
@@ -104,13 +104,13 @@ class LazyGroup(TyperGroup):
 
     GROUP = ""
 
-    def members(self) -> dict[str, Load]:
+    def members(self) -> dict[str, _Load]:
         """Name of each command, and what loads it."""
         return _offered(self.GROUP)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
-        mark_flags(params)
+        _mark_flags(params)
         return params
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -122,30 +122,30 @@ class LazyGroup(TyperGroup):
             return None
         command = typer.main.get_command(members[cmd_name]())
         command.name = cmd_name
-        write_as_it_is(command)
+        _write_as_it_is(command)
         return command
 
 
-class BuiltIn(LazyGroup):
+class BuiltIn(_LazyGroup):
     """The commands of this package."""
 
-    def members(self) -> dict[str, Load]:
+    def members(self) -> dict[str, _Load]:
         return {name: EntryPoint(name, home, "").load for name, home in _HOMES.items()}
 
 
-class Producers(LazyGroup):
+class _Producers(_LazyGroup):
     GROUP = "stream_icd.producers"
 
 
-class Consumers(LazyGroup):
+class _Consumers(_LazyGroup):
     GROUP = "stream_icd.consumers"
 
 
 produce = typer.Typer(
-    cls=Producers, no_args_is_help=True, help="Make snapshots from data and send them to Kafka."
+    cls=_Producers, no_args_is_help=True, help="Make snapshots from data and send them to Kafka."
 )
 consume = typer.Typer(
-    cls=Consumers,
+    cls=_Consumers,
     no_args_is_help=True,
     help="Run a worker on arriving messages (detector, tracker, alerts, archive, rows) or retrain.",
 )

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapsh
 
 
 @command(app, "topic")
-class ReplayTopic(PartOptions, ReplayOptions):
+class _ReplayTopic(PartOptions, ReplayOptions):
     """Run detection again on snapshots that the topic still holds.
 
     Results go to --out-topic. After an interruption, run the same command again: it continues.
@@ -52,7 +52,7 @@ class ReplayTopic(PartOptions, ReplayOptions):
 
 
 @command(app, "history")
-class ReplayHistory(PastOptions, ReplayOptions):
+class _ReplayHistory(PastOptions, ReplayOptions):
     """Run detection again on archived snapshots.
 
     Results go to another archive or a topic. The same model, method and seed give the same

@@ -52,7 +52,7 @@ from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, First, InProcess
 from stream_icd.wire.limits import Limits
 
-Jobs = Callable[[Stop | None], Generator[Job, None, None]]
+_Jobs = Callable[[Stop | None], Generator[Job, None, None]]
 """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
 
 
@@ -64,7 +64,7 @@ class PastOfTopic:
     part: TopicRange
     graph: str | None
 
-    def __call__(self, redetection: Redetection) -> tuple[Jobs, First]:
+    def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         return partial(self.jobs, remember=redetection.remembers), First()
 
     def jobs(self, stop: Stop | None, *, remember: bool = False) -> Generator[Job, None, None]:
@@ -97,7 +97,7 @@ class PastOfArchive:
     store: Store
     selection: Selection
 
-    def __call__(self, redetection: Redetection) -> tuple[Jobs, First]:
+    def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         job = partial(archived_job, self.store.uri, limits=Limits())
         if not redetection.remembers:
             return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
@@ -126,7 +126,7 @@ def run_replay(
 ) -> None:
     """Replay, show it, and compare it with `before`; exit with 1 if a snapshot was not detected."""
     configure_logging()
-    name, model = open_version(options.model, registry_at(options.registry))
+    name, model = _open_version(options.model, registry_at(options.registry))
     redetection = Redetection(model, options.settings(options.processes), smooth)
     if smooth:
         check_smooth(options, redetection)
@@ -134,11 +134,11 @@ def run_replay(
     plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
     if not plan.newest:
         raise past.nothing()
-    say(*plan_lines(plan, results.name, options.tempo()), err=True)
+    say(*_plan_lines(plan, results.name, options.tempo()), err=True)
     if options.dry_run:
         return
     stop = stop_on_signals()
-    engine = engine_of(options, name, redetection, stop)
+    engine = _engine_of(options, name, redetection, stop)
     with progress_bar() as progress, closing(jobs(stop)) as all_jobs:
         task = progress.add_task("detected", total=plan.total)
 
@@ -157,7 +157,7 @@ def run_replay(
     finish(stop, bool(done.refused or plan.gone), **counts, results=results.name)
 
 
-def engine_of(
+def _engine_of(
     options: ReplayOptions, model_name: str, redetection: Redetection, stop: Stop
 ) -> Engine[Job, Outcome]:
     if options.ray_address is not None and options.engine != "ray":
@@ -190,7 +190,7 @@ def check_smooth(options: ReplayOptions, redetection: Redetection) -> None:
         raise BadSettings("--smooth excludes --speed and --rate: it needs all windows at once")
 
 
-def open_version(text: str, registry: Store | None) -> tuple[str, VersionedModel]:
+def _open_version(text: str, registry: Store | None) -> tuple[str, VersionedModel]:
     """The model of that name, folder or version, and what `open_model` finds it by.
 
     Raises `ModelNotFound` if there is none or it has another version now; or as `open_model`.
@@ -222,7 +222,7 @@ def _compare(plan: ReplayPlan, before: Results, results: Results) -> None:
         say(f"{before.name} holds no other results of these snapshots to compare with", err=True)
 
 
-def plan_lines(plan: ReplayPlan, where: str, tempo: Tempo) -> Iterator[str]:
+def _plan_lines(plan: ReplayPlan, where: str, tempo: Tempo) -> Iterator[str]:
     """What will be detected, with what, where it goes, and how long it takes at the least."""
     for graph, count in sorted(plan.graphs.items()):
         yield f"{count:,} snapshots of {graph}"

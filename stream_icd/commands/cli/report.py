@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 report, explain = typer.Typer(), typer.Typer()
 
-A_FEW = 3
+_A_FEW = 3
 
 
 @options
@@ -38,7 +38,7 @@ class OneGraph:
 
 
 @options
-class ArchivedGraph(OneGraph):
+class _ArchivedGraph(OneGraph):
     """The options for what can be asked of a graph."""
 
     model: str | None = option(
@@ -68,7 +68,7 @@ class ArchivedGraph(OneGraph):
 
 
 @command(report, "report")
-class Report(ArchivedGraph):
+class _Report(_ArchivedGraph):
     """Write the communities of an archived graph to one file that opens anywhere.
 
     The file holds the flow of communities, the map of the last window, numbers over time, events,
@@ -105,7 +105,7 @@ class Report(ArchivedGraph):
 
 
 @command(explain, "explain")
-class Explain(ArchivedGraph):
+class _Explain(_ArchivedGraph):
     """Explain the community of a node, or a community: where it was and is, which edges say so.
 
     In words first: how probable the community of a node is, what moved with it, and how far back
@@ -157,7 +157,7 @@ class Explain(ArchivedGraph):
         elif self.node is not None:
             found, called = explained(kept, self.node, read)
             if found.now is None and found.before is None:
-                some = listed(names_like(kept[-1], "", A_FEW))
+                some = listed(names_like(kept[-1], "", _A_FEW))
                 raise BadSettings(
                     f"no window up to {found.at} has node {self.node!r}; nodes of that window are, "
                     f"for example, {some}"

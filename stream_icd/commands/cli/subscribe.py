@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-PATIENCE_S = 1.0
+_PATIENCE_S = 1.0
 """How long the reader of standard output may take, after Ctrl-C, for what is written to it."""
 
 
 @command(app, "subscribe")
-class Subscribe(BrokerOptions):
+class _Subscribe(BrokerOptions):
     """Receive communities: one line per snapshot, until Ctrl-C or SIGTERM.
 
     With --format json, each line is a complete result, with all nodes and their communities:
@@ -199,13 +199,6 @@ class Subscribe(BrokerOptions):
         settings = self.kafka(check=False)
         topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
         subscription, shape = self.subscription(settings, topic)
-        writers: dict[str, Callable[[Any, Any], None]] = {
-            "table": formats.write_table,
-            "json": formats.write_json_lines,
-            "csv": formats.write_csv,
-            "arrow": formats.write_arrow,
-            "parquet": partial(formats.write_parquet, out=self.out or Path()),
-        }
         shown = 0
 
         def counted() -> Iterator[Any]:
@@ -215,7 +208,7 @@ class Subscribe(BrokerOptions):
                 yield result
 
         self.kafka()  # a broker that is not there is said before anything waits
-        when_reader_leaves(subscription.close)
+        _when_reader_leaves(subscription.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             if self.until == "forever" and topic == EVENTS:
@@ -224,7 +217,7 @@ class Subscribe(BrokerOptions):
             with traces_of("subscribe"):
                 if naming is not None:
                     shape = Named(shape, naming, of_one_graph=self.graph is not None)
-                writers[self.format](counted(), shape)
+                formats.write(self.format, counted(), shape, self.out)
             if self.until == "end" and not shown:
                 formats.refuse_nothing(settings, topic, self.graph, self.model)
                 say(f"no result: nothing in {topic} matches", err=True)
@@ -240,7 +233,7 @@ def _say_gap(gap: Gap) -> None:
     say(str(gap), err=True)
 
 
-def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
+def let_reader_finish(patience_s: float = _PATIENCE_S) -> None:
     """Write what is buffered; end the program if nobody takes it, or at a further signal."""
     for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: end_without_reader())
@@ -253,7 +246,7 @@ def let_reader_finish(patience_s: float = PATIENCE_S) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def when_reader_leaves(call: Callable[[], None]) -> None:
+def _when_reader_leaves(call: Callable[[], None]) -> None:
     """Call, from a thread, once nobody reads standard output: what waits may never write again."""
     try:
         output = sys.stdout.fileno()

@@ -24,7 +24,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 
-MOST_NAME = 200
+_MOST_NAME = 200
 """Bytes of a file's name; file systems take 255."""
 
 
@@ -38,7 +38,27 @@ def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
     return time_of_option("--from", text, forms)
 
 
-def write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
+def write(
+    form: Literal["table", "json", "csv", "arrow", "parquet"],
+    results: Iterable[Item],
+    shape: Shape[Item],
+    out: Path | None = None,
+) -> None:
+    """Write results as they come: Parquet to the file or folder `out`, else to standard output."""
+    if form == "table":
+        _write_table(results, shape)
+    elif form == "json":
+        _write_json_lines(results, shape)
+    elif form == "csv":
+        _write_csv(results, shape)
+    elif form == "arrow":
+        _write_arrow(results, shape)
+    else:
+        assert out is not None, "Parquet is not written to standard output"
+        _write_parquet(results, shape, out)
+
+
+def _write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
     """Lines for people, under a heading; no heading if nothing can be read."""
     results = iter(results)
     first = list(islice(results, 1))
@@ -47,13 +67,13 @@ def write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
         say(*shape.lines(result))
 
 
-def write_json_lines(results: Iterable[Item], shape: Shape[Item]) -> None:
+def _write_json_lines(results: Iterable[Item], shape: Shape[Item]) -> None:
     """A JSON object a snapshot, whole, for programs."""
     for result in results:
         say(json.dumps(shape.document(result)))
 
 
-def write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
+def _write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
     """Comma-separated rows under one heading, fit for spreadsheets; see `safe_cells`."""
     from pyarrow import csv
 
@@ -64,7 +84,7 @@ def write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
         options.include_header = False
 
 
-def write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
+def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
     """One Arrow IPC stream, a batch a snapshot."""
     writer: pa.ipc.RecordBatchStreamWriter | None = None
     for table in _tables(results, shape):
@@ -80,7 +100,7 @@ def is_one_file(out: Path) -> bool:
     return out.suffix == ".parquet" and not out.is_dir()
 
 
-def write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
+def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
     """Parquet: one file, whole when the stream ends; or, in a folder, a file a result.
 
     No half file is ever to be seen under its name. What came before an error is kept in
@@ -134,8 +154,8 @@ def _file_name(table: pa.Table) -> str:
     graph, snapshot, model, revision = (str(table[column][0].as_py()) for column in columns)
     parts = quote(graph, safe=""), quote(snapshot, safe=""), quote(model, safe="@"), revision
     name = "@".join(part for part in parts if part)
-    if len(name) > MOST_NAME:
-        name = f"{name[: MOST_NAME - 21]}-{hashlib.sha256(name.encode()).hexdigest()[:20]}"
+    if len(name) > _MOST_NAME:
+        name = f"{name[: _MOST_NAME - 21]}-{hashlib.sha256(name.encode()).hexdigest()[:20]}"
     if name[0] in "._":  # programs pass over files whose names begin so
         name = f"%{ord(name[0]):02X}{name[1:]}"
     return f"{name}.parquet"

@@ -28,15 +28,15 @@ from stream_icd.wire.events import event_table
 if TYPE_CHECKING:
     from stream_icd.methods.names.names import Name, Naming
 
-Result = Communities | CommunityEvents | NodeChange
-Item = TypeVar("Item", bound=Result)
-Names = Mapping[int | None, str]
+_Result = Communities | CommunityEvents | NodeChange
+Item = TypeVar("Item", bound=_Result)
+_Names = Mapping[int | None, str]
 _ZONED = pa.timestamp("us", tz="UTC")
 
-SHOWN = 3
+_SHOWN = 3
 """How many names stand in the line of a result, those of its largest communities."""
 
-MOST_GRAPHS = 1000
+_MOST_GRAPHS = 1000
 """Graphs whose names are kept until their next window: those heard of last."""
 
 
@@ -81,7 +81,7 @@ class Shape(ABC, Generic[Item]):
         """Return what follows the place of the result in the table."""
 
 
-def _place(result: Result) -> dict[str, Any]:
+def _place(result: _Result) -> dict[str, Any]:
     return {
         "graph": result.graph,
         "snapshot_id": result.snapshot_id,
@@ -282,7 +282,7 @@ class Named(Shape[Item]):
         self._of_one_graph = of_one_graph
         self._warned = False
         # By graph: its last snapshot, the names there, and those in the one before.
-        self._last: OrderedDict[str, tuple[str, Names, Names]] = OrderedDict()
+        self._last: OrderedDict[str, tuple[str, _Names, _Names]] = OrderedDict()
 
     def texts(self, result: Item) -> Iterator[str]:
         if isinstance(self._shape, OfEvents) and isinstance(result, CommunityEvents):
@@ -305,7 +305,7 @@ class Named(Shape[Item]):
         of_rows = [names.get(community) for community in columns[named].to_pylist()]
         return {**columns, "name": pa.array(of_rows, pa.string())}
 
-    def names_of(self, result: Item) -> Names:
+    def names_of(self, result: Item) -> _Names:
         """Return the names of the communities of a result, and of those that have just ended."""
         nodes, ids = _assignment(result)
         if not len(nodes):  # it is late
@@ -314,9 +314,9 @@ class Named(Shape[Item]):
         if snapshot != result.snapshot_id:  # else another revision, or of another model
             before = last
         found = self._found(result.graph, nodes, ids)
-        now: Names = {community: str(name) for community, name in found.items()}
+        now: _Names = {community: str(name) for community, name in found.items()}
         self._last[result.graph] = result.snapshot_id, now, before
-        if len(self._last) > MOST_GRAPHS:
+        if len(self._last) > _MOST_GRAPHS:
             self._last.popitem(last=False)
         if isinstance(result, Communities) and result.community_ids is None:
             return now  # another window has other communities of these numbers
@@ -329,7 +329,7 @@ class Named(Shape[Item]):
         if isinstance(result, Communities):
             ids, sizes = np.unique(_assignment(result)[1], return_counts=True)
             largest = ids[np.argsort(-sizes, kind="stable")].tolist()
-            yield "; ".join([names[at] for at in largest if at in names][:SHOWN])
+            yield "; ".join([names[at] for at in largest if at in names][:_SHOWN])
         elif isinstance(result, NodeChange):
             yield names.get(result.after, "")
         elif isinstance(self._shape, OfMembers):
@@ -356,7 +356,7 @@ class Named(Shape[Item]):
         return {}
 
 
-def _assignment(result: Result) -> tuple[pa.Array, NDArray[np.integer]]:
+def _assignment(result: _Result) -> tuple[pa.Array, NDArray[np.integer]]:
     """Return the nodes of a result, and the community of each: stable ids if there are any."""
     if isinstance(result, NodeChange):
         result = result.window_events

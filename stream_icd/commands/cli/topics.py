@@ -15,14 +15,14 @@ app = typer.Typer(
 )
 broker = typer.Typer()
 
-Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
-Group = Annotated[
+_Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
+_Group = Annotated[
     str, typer.Option(help="Consumer group; stop all its members first.", callback=checked_group)
 ]
 
 
 @command(app, "create")
-class Create(BrokerOptions):
+class _Create(BrokerOptions):
     """Create the missing topics; existing ones are not changed.
 
     stream-icd topics create
@@ -37,7 +37,7 @@ class Create(BrokerOptions):
 
 
 @command(app, "track-anew")
-class TrackAnew(BrokerOptions):
+class _TrackAnew(BrokerOptions):
     """Make trackers start a graph anew, as if its next window were the first.
 
     Use this if all windows of a graph are too late, because its source started again at an earlier
@@ -48,7 +48,7 @@ class TrackAnew(BrokerOptions):
       stream-icd topics track-anew as733
     """
 
-    graph: Graph
+    graph: _Graph
     topic: str = option("icd.events.v1", "Topic that the trackers write to.")
 
     def run(self) -> None:
@@ -68,7 +68,7 @@ class TrackAnew(BrokerOptions):
 
 
 @command(app, "detect-anew")
-class DetectAnew(BrokerOptions):
+class _DetectAnew(BrokerOptions):
     """Make detectors forget the windows of a graph, as if its next window were the first.
 
     Use this if a source started again at an earlier time: all its windows are then too late to be
@@ -78,8 +78,8 @@ class DetectAnew(BrokerOptions):
       stream-icd topics detect-anew as733
     """
 
-    graph: Graph
-    group: Group = "stream-icd-detect"
+    graph: _Graph
+    group: _Group = "stream-icd-detect"
 
     def run(self) -> None:
         from stream_icd.kafka.topics import SNAPSHOTS, check_stopped, describe_topic
@@ -93,7 +93,7 @@ class DetectAnew(BrokerOptions):
 
 
 @command(app, "skip")
-class Skip(BrokerOptions):
+class _Skip(BrokerOptions):
     """Move a group past records that it cannot read.
 
     By default, skips the records that retention removed before the group had read them, and leaves
@@ -106,7 +106,7 @@ class Skip(BrokerOptions):
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
 
-    group: Group
+    group: _Group
     topic: str = option("icd.snapshots.v1", "Topic that the group reads.")
     to: str | None = option(
         None, "Continue at this offset, and skip the records before it.", metavar="PARTITION:OFFSET"
@@ -135,7 +135,7 @@ class Skip(BrokerOptions):
 
 
 @command(broker, "broker")
-class Broker:
+class _Broker:
     """Run the embedded broker on 127.0.0.1, with all topics, until Ctrl-C.
 
     Use it for trials on one machine: it keeps all messages in memory and loses them when it ends.

@@ -20,7 +20,7 @@ app = typer.Typer()
 
 
 @command(app, "train")
-class Train:
+class _Train:
     """Train a model on past graphs, and test it on graphs that were not used for training.
 
     Training takes a minute or two, with labels or without: it learns the encoder and the numbers of

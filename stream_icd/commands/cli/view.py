@@ -11,7 +11,7 @@ app = typer.Typer()
 
 
 @command(app, "view")
-class ViewPage(BrokerOptions):
+class _ViewPage(BrokerOptions):
     """Serve a page that shows communities as they change.
 
     Prints the address of the page. It shows the flow of communities, a map of the newest window,

@@ -25,10 +25,10 @@ from stream_icd.sources.changes import (
 from stream_icd.sources.source import Source
 from stream_icd.sources.windows import Quiet
 
-OPTIONAL = ("dst", "weight")
+_OPTIONAL = ("dst", "weight")
 
 
-class ChangesOptions(Protocol):
+class _ChangesOptions(Protocol):
     """What is needed of the producer's options."""
 
     @property
@@ -51,7 +51,7 @@ class ChangesOptions(Protocol):
 
 
 def changing_source(
-    options: ChangesOptions,
+    options: _ChangesOptions,
     run: ProducerRun,
     columns: ChangeColumns,
     every_s: float,
@@ -82,7 +82,7 @@ def changing_source(
             since=standing.places.copy(),
             until=options.until,
             quiet_after_s=quiet_s if options.until == "forever" else None,
-            optional=OPTIONAL,
+            optional=_OPTIONAL,
             stop=run.stop,
         )
         for batch in rows:

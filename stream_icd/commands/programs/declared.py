@@ -18,14 +18,14 @@ from typer.core import TyperCommand
 
 from stream_icd.core.errors import BadSettings
 
-SHOWN = "shown"
+_SHOWN = "shown"
 """Where the metadata of a field have what makes its `typer.Option` or `typer.Argument`."""
 
-Options = TypeVar("Options")
-Value = TypeVar("Value")
+_Options = TypeVar("_Options")
+_Value = TypeVar("_Value")
 
 
-def option(default: Value, help: str, *names: str, **rules: Any) -> Value:
+def option(default: _Value, help: str, *names: str, **rules: Any) -> _Value:
     """Declare a field that is an option.
 
     Args:
@@ -34,13 +34,13 @@ def option(default: Value, help: str, *names: str, **rules: Any) -> Value:
         rules: further arguments of `typer.Option`, such as `min`.
     """
     return field(
-        default=default, metadata={SHOWN: partial(typer.Option, *names, help=help, **rules)}
+        default=default, metadata={_SHOWN: partial(typer.Option, *names, help=help, **rules)}
     )
 
 
 def argument(help: str, *, default: Any = MISSING, **rules: Any) -> Any:
     """Declare a field that is an argument of the command line, required without a default."""
-    return field(default=default, metadata={SHOWN: partial(typer.Argument, help=help, **rules)})
+    return field(default=default, metadata={_SHOWN: partial(typer.Argument, help=help, **rules)})
 
 
 def path(text: str | Path) -> Path:
@@ -58,11 +58,11 @@ def path(text: str | Path) -> Path:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(argument,))
-def options(declared: type[Options]) -> type[Options]:
+def options(declared: type[_Options]) -> type[_Options]:
     """Make a class a frozen dataclass whose fields are options."""
     types = inspect.get_annotations(declared, eval_str=True)
     for name, kind in types.items():
-        shown = getattr(vars(declared).get(name), "metadata", {}).get(SHOWN)
+        shown = getattr(vars(declared).get(name), "metadata", {}).get(_SHOWN)
         if shown is not None:
             if Path in (kind, *get_args(kind)):
                 shown = partial(shown, parser=path)
@@ -73,10 +73,10 @@ def options(declared: type[Options]) -> type[Options]:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(argument,))
-def command(app: typer.Typer, name: str) -> Callable[[type[Options]], type[Options]]:
+def command(app: typer.Typer, name: str) -> Callable[[type[_Options]], type[_Options]]:
     """Make a class a frozen dataclass, and a command of the app that calls its method `run`."""
 
-    def made(declared: type[Options]) -> type[Options]:
+    def made(declared: type[_Options]) -> type[_Options]:
         return app.command(name, cls=Declared)(options(declared))
 
     return made

@@ -19,12 +19,12 @@ from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
 
-Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
+_Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
 """The windows of each graph by their names; None: all."""
 
 
 @dataclass(slots=True)
-class LabelCounts:
+class _LabelCounts:
     """What became of a table of labels."""
 
     windows: int = 0  # sent
@@ -40,13 +40,13 @@ def send_labels(
     send: Callable[[Labels], None],
     graph: str | None,
     source: str,
-) -> LabelCounts:
+) -> _LabelCounts:
     """Join labels of `label_groups` with the windows of an archive, and send them.
 
     Raises `BadSettings`, before anything is sent, if a window without a graph may be of several
     graphs (none is chosen by `graph`), or has two names.
     """
-    archived, counts = _archived(store, graph), LabelCounts()
+    archived, counts = _archived(store, graph), _LabelCounts()
     named = {name: _named(archived, name) for name in groups}
     _refuse_two_names(named)
     for name, label_of in groups.items():
@@ -67,10 +67,10 @@ def send_labels(
     return counts
 
 
-def _archived(store: Store, graph: str | None) -> Archived:
+def _archived(store: Store, graph: str | None) -> _Archived:
     """The archived windows by the names that a table may give them."""
-    named: Archived = defaultdict(dict)
-    stems: Archived = defaultdict(dict)
+    named: _Archived = defaultdict(dict)
+    stems: _Archived = defaultdict(dict)
     for noted in windows(store, Selection("snapshots", graph)):
         of_graph = noted.partition.graph
         named[of_graph].setdefault(None, []).append(noted)
@@ -80,7 +80,7 @@ def _archived(store: Store, graph: str | None) -> Archived:
     return {of_graph: stems[of_graph] | names for of_graph, names in named.items()}
 
 
-def _named(archived: Archived, name: WindowName) -> list[ArchivedWindow]:
+def _named(archived: _Archived, name: WindowName) -> list[ArchivedWindow]:
     """The windows of that name, of one graph: at most one, or all of it."""
     graphs = archived if name.graph is None else [name.graph]
     found = [graph for graph in graphs if name.window in archived.get(graph, {})]

@@ -39,15 +39,15 @@ GraphNames = Annotated[
 
 
 def naming_by(names: list[str] | None, graph: str | None = None) -> Naming | None:
-    """Return what names communities, by tables; None without `--names`. Raises as `tables_of`."""
+    """Return what names communities, by tables; None without `--names`. Raises as `_tables_of`."""
     if not names:
         return None
     from stream_icd.methods.names.names import Naming
 
-    return Naming(tables_of(names, graph))
+    return Naming(_tables_of(names, graph))
 
 
-def tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
+def _tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
     """Read tables of attributes, each given as `FILE` or `GRAPH=FILE`.
 
     `graph`: that of a table without one; None: the only graph that there is.

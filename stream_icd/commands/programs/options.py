@@ -51,7 +51,7 @@ class BrokerOptions:
 
 
 @options
-class WaitingOptions(BrokerOptions):
+class _WaitingOptions(BrokerOptions):
     """The options of programs that wait for a broker that is away."""
 
     give_up_after: str | None = option(
@@ -122,7 +122,7 @@ OnlyGraph = Annotated[
 ]
 
 
-def checked_zone(name: str) -> str:
+def _checked_zone(name: str) -> str:
     """Return the name of a time zone; raise `BadSettings` if there is no such zone."""
     from zoneinfo import ZoneInfo
 
@@ -140,7 +140,7 @@ Zone = Annotated[
     Option(
         "--zone",
         help="Time zone of the times that are shown, such as Europe/Paris.",
-        callback=checked_zone,
+        callback=_checked_zone,
     ),
 ]
 
@@ -228,7 +228,7 @@ class DetectionOptions(MethodOptions):
         )
 
 
-Rate = Annotated[
+_Rate = Annotated[
     float | None,
     Option(
         parser=parse_rate,
@@ -239,10 +239,10 @@ Rate = Annotated[
 
 
 @options
-class Producer(ServedOptions, WaitingOptions):
+class Producer(ServedOptions, _WaitingOptions):
     """The options of a producer, and the source that they describe."""
 
-    rate: Rate = None
+    rate: _Rate = None
     limit: int | None = option(None, "Stop after this number of snapshots.", min=1)
     again: bool = option(False, "Also send snapshots that the topic holds. Default: skip them.")
     correct: bool = option(False, "Correct snapshots that the topic holds with other content.")
@@ -280,7 +280,7 @@ class ReadingProducer(Producer):
 
 
 @options
-class WorkerOptions(ServedOptions, WaitingOptions):
+class WorkerOptions(ServedOptions, _WaitingOptions):
     """The options of programs that are members of a consumer group."""
 
     graph: OnlyGraph = None
@@ -458,7 +458,7 @@ class TempoOptions:
     """How fast the past passes."""
 
     speed: str | None = option(None, "Replay at this multiple of real time, such as 10x.")
-    rate: Rate = None
+    rate: _Rate = None
     fastest: bool = option(False, "Do not wait between windows (default).", "--as-fast-as-possible")
 
     def tempo(self) -> Tempo:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit status after a requested stop, as shells use for Ctrl-C."""
 
-WIDTH = 10_000
+_WIDTH = 10_000
 """Characters; so wide that rich never truncates a cell: the terminal wraps."""
 
 _M_ARENA_MAX = -8  # of malloc.h
@@ -39,7 +39,7 @@ def wide_console() -> Console:
         def on_broken_pipe(self) -> None:
             end_without_reader()
 
-    return Shown(width=WIDTH, markup=False)  # names of graphs come from outside
+    return Shown(width=_WIDTH, markup=False)  # names of graphs come from outside
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:

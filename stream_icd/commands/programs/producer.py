@@ -49,11 +49,11 @@ from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen
 
-SHOWN = 5
+_SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
 
 
-class SendingOptions(Protocol):
+class _SendingOptions(Protocol):
     """What sending needs of a producer's options; `programs.Producer` has it."""
 
     @property
@@ -95,7 +95,7 @@ class ProducerRun:
     """
 
     settings: KafkaSettings
-    options: SendingOptions
+    options: _SendingOptions
     stop: Event
     topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
@@ -144,7 +144,7 @@ class ProducerRun:
             raise error
         self.n_bad_rows += 1
         self.first_bad_row = self.first_bad_row or str(error)
-        if self.n_bad_rows <= SHOWN:
+        if self.n_bad_rows <= _SHOWN:
             structlog.get_logger().warning("bad row", reason=str(error))
 
     def count(self, kind: str, how_many: int) -> None:
@@ -177,7 +177,7 @@ class ProducerRun:
 
 def run_producer(
     open_source: Callable[[ProducerRun], Source],
-    options: SendingOptions,
+    options: _SendingOptions,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
 ) -> Published:
@@ -238,7 +238,7 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
             progress.advance(task, 1 if limit is None or total == source.total else 0)
             if sent_before.is_changed(snapshot):
                 changed.append(snapshot.id)
-                if len(changed) <= SHOWN:
+                if len(changed) <= _SHOWN:
                     structlog.get_logger().warning(
                         "not sent: the topic holds this snapshot with other content",
                         graph=snapshot.graph,

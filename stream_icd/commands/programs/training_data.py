@@ -30,7 +30,7 @@ from stream_icd.sources.edge_files import is_archive
 from stream_icd.sources.node_tables import LabelTable
 from stream_icd.sources.windows import OnLate, TimedRows
 
-FORMS = """\
+_FORMS = """\
   files:path=graphs/                        a folder of edge lists, a graph a file
   events:path=mails.csv,window=1d           timed pairs, a graph a window (1d)
   archive:path=history/,graph=mails         what `consume archive` kept, with labels of all nodes
@@ -45,15 +45,15 @@ window_start where they change. A folder alone is files: or archive:, whichever 
 takes graphs=N for the first N (100). Forms joined by " + " are a mixture"""
 
 _DEFAULT_GRAPHS = 100
-MOST_GRAPHS = 1_000_000
+_MOST_GRAPHS = 1_000_000
 
 _MORE = " + "
 """Between the descriptions of a mixture."""
 
-ARCHIVE = {"archive": "replay"}
+_ARCHIVE = {"archive": "replay"}
 """The producer that has another name here."""
 
-DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
+_DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
 """Where they differ from those of the producer: recipes that leave them out keep their meaning."""
 
 _GENERATED = {
@@ -68,7 +68,7 @@ _OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 """What typer raises for arguments that do not fit; it exports only a kind of it."""
 
-Options = dict[str, str]
+_Options = dict[str, str]
 
 
 def training_graphs(description: str) -> list[LabelledGraph]:
@@ -92,13 +92,13 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         description.encode()  # the recipe holds it
         kind, options = _parsed(description)
         limit = int(options.pop("graphs", _DEFAULT_GRAPHS))
-        if not 1 <= limit <= MOST_GRAPHS:
-            raise ValueError(f"graphs={limit} is not from 1 to {MOST_GRAPHS:,}")
+        if not 1 <= limit <= _MOST_GRAPHS:
+            raise ValueError(f"graphs={limit} is not from 1 to {_MOST_GRAPHS:,}")
         table = options.get("labels")
         graphs = _generated(kind, options) if kind in _GENERATED else _produced(kind, options)
     except (_UsageError, ValueError) as error:
         said = getattr(error, "format_message", error.__str__)()
-        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{FORMS}") from error
+        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{_FORMS}") from error
     try:
         chosen = list(islice(graphs, limit))
     except (BadRow, BadSettings) as error:
@@ -124,11 +124,11 @@ def _way_to_give_options(kind: str, advice: str) -> str:
     return f". Here, {options[0]} is {name}=…, as in {kind}:path=…,{name}=…"
 
 
-def _parsed(description: str) -> tuple[str, Options]:
+def _parsed(description: str) -> tuple[str, _Options]:
     kind, _, rest = description.partition(":")
-    named = entry_points(group="stream_icd.producers", name=ARCHIVE.get(kind, kind))
+    named = entry_points(group="stream_icd.producers", name=_ARCHIVE.get(kind, kind))
     if kind in _GENERATED or named:
-        options: Options = {}
+        options: _Options = {}
         for part in filter(None, rest.split(",")):
             name, given, value = part.partition("=")
             if not given or not value:
@@ -149,7 +149,7 @@ def _parsed(description: str) -> tuple[str, Options]:
     raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
-def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
+def _generated(kind: str, given: _Options) -> Iterator[LabelledGraph]:
     if unknown := given.keys() - _GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
     options = {**_GENERATED[kind], **given}
@@ -176,9 +176,9 @@ def _generated(kind: str, given: Options) -> Iterator[LabelledGraph]:
     return (LabelledGraph(graph.adjacency(), graph.communities) for graph in graphs)
 
 
-def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
+def _produced(kind: str, options: _Options) -> Iterator[LabelledGraph]:
     labels = options.pop("labels", None)
-    producer = _producer(ARCHIVE.get(kind, kind), {**DEFAULTS.get(kind, {}), **options})
+    producer = _producer(_ARCHIVE.get(kind, kind), {**_DEFAULTS.get(kind, {}), **options})
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
     table = None if labels is None else LabelTable(Path(labels))
@@ -196,7 +196,7 @@ def _produced(kind: str, options: Options) -> Iterator[LabelledGraph]:
     return starmap(labelled, islice(source.snapshots, producer.limit))
 
 
-def _producer(name: str, options: Options) -> Producer:
+def _producer(name: str, options: _Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())

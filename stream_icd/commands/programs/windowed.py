@@ -39,9 +39,9 @@ from stream_icd.sources.windows import (
 )
 from stream_icd.wire.limits import Limits
 
-BATCH = 10_000
-LOOK_EVERY_S = 0.2
-END_S = 5.0
+_BATCH = 10_000
+_LOOK_EVERY_S = 0.2
+_END_S = 5.0
 _OTHER_NAMES = (
     ". Options say how yours are called (--help); --columns names those of a file whose first line "
     "is a row"
@@ -174,8 +174,8 @@ def _batches(
     until: Literal["forever", "end"],
     stop: threading.Event,
 ) -> Iterator[list[Record]]:
-    """Yield what a thread has read, at least every `LOOK_EVERY_S`, even if it is nothing."""
-    arrived: queue.Queue[Record] = queue.Queue(BATCH)
+    """Yield what a thread has read, at least every `_LOOK_EVERY_S`, even if it is nothing."""
+    arrived: queue.Queue[Record] = queue.Queue(_BATCH)
     enough, failed = threading.Event(), list[BaseException]()
 
     def read() -> None:
@@ -187,7 +187,7 @@ def _batches(
         except BaseException as error:
             failed.append(error)
 
-    with in_background(read, f"read {topic}", enough, END_S) as thread:
+    with in_background(read, f"read {topic}", enough, _END_S) as thread:
         while not stop.is_set():
             ended = not thread.is_alive()  # asked first: then all that it read is there
             yield _take(arrived)
@@ -200,7 +200,7 @@ def _batches(
 def _put(arrived: queue.Queue[Record], record: Record, enough: threading.Event) -> None:
     while not enough.is_set():
         with suppress(queue.Full):
-            arrived.put(record, timeout=LOOK_EVERY_S)
+            arrived.put(record, timeout=_LOOK_EVERY_S)
             return
 
 
@@ -208,6 +208,6 @@ def _take(arrived: queue.Queue[Record]) -> list[Record]:
     """Return what is available; if it is nothing, wait for a moment."""
     taken: list[Record] = []
     with suppress(queue.Empty):
-        while len(taken) < BATCH:
-            taken.append(arrived.get(timeout=0 if taken else LOOK_EVERY_S))
+        while len(taken) < _BATCH:
+            taken.append(arrived.get(timeout=0 if taken else _LOOK_EVERY_S))
     return taken

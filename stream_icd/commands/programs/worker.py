@@ -89,6 +89,7 @@ def run_worker(
         # An idle worker hears from the broker only once every two polls or so.
         silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
         metrics = Metrics(Health(settings.max_poll_interval_s, silence_s, start=outage))
+        # Before the broker answers: a worker that waits for it is alive, and not ready.
         if options.metrics_port is not None:
             served = serving(metrics, options.metrics_port, options.metrics_host)
             until_the_end.enter_context(served)
@@ -105,30 +106,44 @@ def run_worker(
         group = options.group_of(name)
         groups = {topic: f"{group}-{topic}" if group_by_topic else group for topic in steps}
         loops = {
-            topic: partial(
-                run_consumer,
-                settings,
-                topic,
-                groups[topic],
-                Runner(
-                    step,
-                    DeadLetterLimit(options.max_dead_letters),
-                    graph=options.graph,
-                    claim_check=claim_check,
-                    tracing=tracing,
-                    group=groups[topic],
-                ),
-                stop,
-                delivery=delivery,
-                max_records=step.most_records or batch,
-                give_up_after_s=options.give_up_after_s,
-                watchers=[
-                    metrics.watch(topic, groups[topic], options.graph, step.stages),
-                    FreezeWhatStays(),
-                ],
-            )
+            topic: _loop(run, step, options, topic, groups[topic], delivery, batch)
             for topic, step in steps.items()
         }
         context = {key: text for step in steps.values() for key, text in step.context.items()}
         structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **said)
         run_together(loops, stop)
+
+
+def _loop(
+    run: WorkerRun,
+    step: BatchStep,
+    options: WorkerOptions,
+    topic: str,
+    group: str,
+    delivery: Delivery,
+    batch: int,
+) -> Callable[[], object]:
+    """Return what polls, processes and publishes the records of a topic until the stop."""
+    runner = Runner(
+        step,
+        DeadLetterLimit(options.max_dead_letters),
+        graph=options.graph,
+        claim_check=run.claim_check,
+        tracing=run.tracing,
+        group=group,
+    )
+    return partial(
+        run_consumer,
+        run.settings,
+        topic,
+        group,
+        runner,
+        run.stop,
+        delivery=delivery,
+        max_records=step.most_records or batch,
+        give_up_after_s=options.give_up_after_s,
+        watchers=[
+            run.metrics.watch(topic, group, options.graph, step.stages),
+            FreezeWhatStays(),
+        ],
+    )

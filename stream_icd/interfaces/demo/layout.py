@@ -7,17 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-Points = NDArray[np.float64]
+_Points = NDArray[np.float64]
 
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _FIRST_STEPS, _NEXT_STEPS = 200, 40
 _APART_STEPS = 1000
 """Steps after these in which discs only repel each other, at most."""
-MOST_BY_FORCE = 150
+_MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
 
-def radii_of(sizes: NDArray[np.int64]) -> Points:
+def radii_of(sizes: NDArray[np.int64]) -> _Points:
     """Return the radius of each disc: its area is proportional to its number of members."""
     return np.sqrt(sizes) * 1.15
 
@@ -29,16 +29,16 @@ def place_discs(
     before: Mapping[int, tuple[float, float]],
     *,
     apart: bool = False,
-) -> Points:
+) -> _Points:
     """Return the centre of each disc, `(K, 2)`; discs with many links are close.
 
-    The largest `MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
+    The largest `_MOST_BY_FORCE` are placed by forces: links and the centre attract, overlapping
     discs repel. The others lie in a spiral around them, in the order of their ids.
 
     Args:
         ids: stable id of each community, ascending.
         links: weight of the edges between the largest communities, `(m, m)`, symmetric, where m is
-            the smaller of K and `MOST_BY_FORCE`, in the order of `largest`.
+            the smaller of K and `_MOST_BY_FORCE`, in the order of `largest`.
         before: centres in an earlier window, by id: discs stay there as far as they can.
         apart: go on until hardly any discs overlap, which takes up to six times as long.
     """
@@ -65,19 +65,19 @@ def place_discs(
 
 def largest(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the places of the communities that are placed by forces, ascending."""
-    order = np.argsort(-sizes, kind="stable")[:MOST_BY_FORCE]
+    order = np.argsort(-sizes, kind="stable")[:_MOST_BY_FORCE]
     return np.sort(order)
 
 
-def place_members(degrees: NDArray[np.int64]) -> Points:
+def place_members(degrees: NDArray[np.int64]) -> _Points:
     """Return places around the origin, `(n, 2)`: nodes with more links lie nearer the centre."""
     rank = np.empty(len(degrees), np.int64)
     rank[np.argsort(-degrees, kind="stable")] = np.arange(len(degrees))
-    places: Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * _GOLDEN_ANGLE)
+    places: _Points = np.sqrt(rank + 0.5)[:, None] * _unit(rank * _GOLDEN_ANGLE)
     return places
 
 
-def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Points:
+def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> _Points:
     """Return the positions of the nodes of a graph, `(n, 2)`; edges are `(2, n_edges)`."""
     sizes, degrees = np.bincount(labels), np.bincount(edges.ravel(), minlength=len(labels))
     links = np.zeros((len(sizes), len(sizes)))
@@ -95,8 +95,8 @@ def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> Poi
 
 
 def _settled(
-    centres: Points, radii: Points, links: NDArray[np.float64], steps: int, more: int
-) -> Points:
+    centres: _Points, radii: _Points, links: NDArray[np.float64], steps: int, more: int
+) -> _Points:
     pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1e-300) * 0.5
     touch = radii[:, None] + radii[None, :]
     for step in range(steps + more):
@@ -112,5 +112,5 @@ def _settled(
     return centres
 
 
-def _unit(angle: NDArray[np.floating] | NDArray[np.integer]) -> Points:
+def _unit(angle: NDArray[np.floating] | NDArray[np.integer]) -> _Points:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -39,7 +39,7 @@ from stream_icd.methods.tracking.confirmation import (
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
 _MOST_EDGES_DRAWN = 30_000
-MOST_COLUMNS = 20
+_MOST_COLUMNS = 20
 _MOST_BOLD = 300
 """Number of snapshots up to which lines are bold."""
 INK, QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
@@ -49,14 +49,14 @@ _INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 TITLE, _TEXT = 15, 12
 DPI = 120
 
-LASTING = 5
+_LASTING = 5
 """Number of snapshots in which a community is seen, from which on it lasts."""
 
 _STORY_COLUMNS = 30
-LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
-MOST_EVENTS = 10
+_LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
+_MOST_EVENTS = 10
 
-Names = Mapping[int, str]
+_Names = Mapping[int, str]
 _Told = tuple[int, str]
 """The position of the window of an event, and the event in words."""
 
@@ -75,9 +75,9 @@ def demo_figure(
     ours = "with memory" if change_at is None else "frozen encoder and K-means"
     beside = list(others)[-1] if others else None  # with memory, or without
     n = len(found.windows)
-    chosen = consecutive(found.windows, MOST_COLUMNS // 2)
+    chosen = _consecutive(found.windows, _MOST_COLUMNS // 2)
     if beside is None:
-        chosen = np.unique(np.linspace(0, n - 1, MOST_COLUMNS).round().astype(int)).tolist()
+        chosen = np.unique(np.linspace(0, n - 1, _MOST_COLUMNS).round().astype(int)).tolist()
     colours = colours_of([found.windows[place] for place in chosen])
     figure = Figure(figsize=(14, 10.5), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
@@ -106,7 +106,7 @@ def demo_figure(
     return figure
 
 
-def consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
+def _consecutive(windows: Sequence[CommunityEvents], most: int) -> list[int]:
     """Return the positions of the last `most` windows without a gap, or of the longest run."""
     best: list[int] = []
     run: list[int] = []
@@ -225,7 +225,7 @@ def _draw_lives(
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
     axes.set_ylabel("nodes", color=QUIET, fontsize=_TEXT)
     _by_snapshot(axes)
-    _entitle(axes, title, *happened(windows))
+    _entitle(axes, title, *_happened(windows))
 
 
 def _by_snapshot(axes: Axes) -> None:
@@ -240,7 +240,7 @@ def _entitle(axes: Axes, title: str, *more: str) -> None:
     axes.annotate("\n".join(more), *place, color=QUIET, fontsize=_TEXT)
 
 
-def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
+def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     """Return two lines: how many were born, merged, split and died; and how much is left out."""
     seen: Counter[int] = Counter()
     for window in windows:
@@ -254,13 +254,13 @@ def happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     lasting: Counter[str] = Counter(
         event.kind
         for event in events
-        if all(seen[c] >= LASTING for c in (event.community, *event.parents, *event.children))
+        if all(seen[c] >= _LASTING for c in (event.community, *event.parents, *event.children))
     )
     counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in CHANGES)
     others = len(events) - lasting.total()
     return (
         f"all snapshots: {counts}",
-        f"of communities seen in {LASTING} or more; {others:,} other events",
+        f"of communities seen in {_LASTING} or more; {others:,} other events",
     )
 
 
@@ -275,11 +275,11 @@ def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes)
         known = [
             event
             for event in lasting.events
-            if event.kind in ("merged", "split") and (event.bits or 0.0) >= LEAST_BITS
+            if event.kind in ("merged", "split") and (event.bits or 0.0) >= _LEAST_BITS
         ]
         if known:
             best[at] = max(known, key=lambda event: event.bits or 0.0)
-    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:MOST_EVENTS])
+    chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:_MOST_EVENTS])
     return [(at, _told(windows, at, best[at], attributes)) for at in chosen]
 
 
@@ -356,7 +356,7 @@ def draw_story(
     below.axis("off")
     for line, (_, told) in enumerate(events):
         text = f"{line + 1:>2}  {told}"
-        below.text(0, 1 - line / MOST_EVENTS, text, color=INK, fontsize=11, va="top",
+        below.text(0, 1 - line / _MOST_EVENTS, text, color=INK, fontsize=11, va="top",
                    transform=below.transAxes, parse_math=False)  # fmt: skip
     figure.savefig(path, dpi=DPI)
 
@@ -370,7 +370,7 @@ def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[i
     return names
 
 
-def _largest(columns: Sequence[CommunityEvents], names: Names) -> list[int]:
+def _largest(columns: Sequence[CommunityEvents], names: _Names) -> list[int]:
     """Return the communities with a name and the most members, as many as there are colours."""
     everybody = np.concatenate([column.communities for column in columns])
     ids, counts = np.unique(everybody, return_counts=True)

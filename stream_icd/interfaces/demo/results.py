@@ -33,17 +33,17 @@ from stream_icd.streaming.detection.detect import detect
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
 
-PART = 2 / 3
+_PART = 2 / 3
 """Fraction of the nodes of its neighbours below which a snapshot is incomplete."""
 
-NEAR = 30
+_NEAR = 30
 """How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
-TIMES = ("window_start", "window_end", "detected_at")
+_TIMES = ("window_start", "window_end", "detected_at")
 _AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
 """Of a printed result: what is read as a time, and what is as it is in `Communities`."""
 
-Known = Mapping[str, NDArray[np.int32]]
+_Known = Mapping[str, NDArray[np.int32]]
 """The known communities of each snapshot, by its id."""
 
 
@@ -65,7 +65,7 @@ class Results:
     """What is compared, by how it was found."""
 
 
-ALONE = "each snapshot alone"
+_ALONE = "each snapshot alone"
 _UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
 
 
@@ -87,18 +87,18 @@ def results_of(
 
     def followed(detected: Sequence[Communities]) -> FoundSeries:
         return FoundSeries(
-            tracked(detected[place] for place in complete), agreement(known, detected)
+            tracked(detected[place] for place in complete), _agreement(known, detected)
         )
 
     others = {}
     if story is not None:
         unlearned = open_model("default").model
-        pairs: Pairs = list(_with_snapshots(settings, results))
+        pairs: _Pairs = list(_with_snapshots(settings, results))
         others[_UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
         others[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
     elif results[-1].community_ids is not None:
         pairs = _with_snapshots(settings, results)
-        others[ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
+        others[_ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
     left_out = sorted(set(range(len(results))) - set(complete))
     incomplete = [results[place].snapshot_id for place in left_out]
     return Results(incomplete, followed(results), others)
@@ -118,7 +118,7 @@ def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
 def communities_of(arrival: Arrival) -> Communities:
     """Return the result that the subscriber printed."""
     result = arrival.result
-    start, end, detected_at = (datetime.fromisoformat(result[name]) for name in TIMES)
+    start, end, detected_at = (datetime.fromisoformat(result[name]) for name in _TIMES)
     moved_bits = None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
     return Communities(
         **{name: result[name] for name in _AS_THEY_ARE},
@@ -137,18 +137,18 @@ def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] 
     return None if values is None else np.asarray(values, np.int64).reshape(shape)
 
 
-Pairs = Iterable[tuple[Snapshot, Communities]]
+_Pairs = Iterable[tuple[Snapshot, Communities]]
 """Snapshots, each with its result."""
 
 
-def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> Pairs:
+def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> _Pairs:
     """Yield each result behind its snapshot, in the order of the snapshots topic."""
     by_id = {result.snapshot_id: result for result in results}
     return ((one, by_id[one.id]) for one in snapshots(settings) if one.id in by_id)
 
 
 def _found_alone(
-    pairs: Pairs, model_of: Callable[[str], Model], method: MethodChoice
+    pairs: _Pairs, model_of: Callable[[str], Model], method: MethodChoice
 ) -> Iterator[Communities]:
     """Yield each result with the communities that would be found without memory."""
     for snapshot, before in pairs:
@@ -157,7 +157,7 @@ def _found_alone(
         yield replace(before, labels=found.communities, community_ids=None, replaced=None)
 
 
-def _found_with_memory(pairs: Pairs, model: Model) -> Iterator[Communities]:
+def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
     """Yield each result with the communities that bp finds with memory."""
     memory = None
     for snapshot, before in pairs:
@@ -171,7 +171,7 @@ def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
-def _known_communities(settings: KafkaSettings) -> Known:
+def _known_communities(settings: KafkaSettings) -> _Known:
     """Return the known communities of all snapshots that have some."""
     return {
         labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
@@ -185,7 +185,7 @@ def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> It
             yield reader.decoded(record, decode)
 
 
-def agreement(known: Known, results: Sequence[Communities]) -> list[float]:
+def _agreement(known: _Known, results: Sequence[Communities]) -> list[float]:
     """Return the NMI of each result with the known communities; empty unless all are known."""
     if not all(result.snapshot_id in known for result in results):
         return []
@@ -198,14 +198,14 @@ def complete_places(sizes: Sequence[int]) -> list[int]:
     A topology of the Internet that loses half of its nodes for some days, and has them again later,
     was not collected completely. What seems to happen to its communities then did not happen.
 
-    A snapshot is incomplete if it has less than `PART` of the nodes of some snapshot among the
-    `NEAR` before it, and of some among the `NEAR` after it. So a system that grows or shrinks for
+    A snapshot is incomplete if it has less than `_PART` of the nodes of some snapshot among the
+    `_NEAR` before it, and of some among the `_NEAR` after it. So a system that grows or shrinks for
     good is complete; for the last snapshots, only those before them tell.
     """
     complete = []
     for at, size in enumerate(sizes):
-        before, after = sizes[max(0, at - NEAR) : at], sizes[at + 1 : at + 1 + NEAR]
-        if not before or size >= PART * min(max(side) for side in (before, after) if side):
+        before, after = sizes[max(0, at - _NEAR) : at], sizes[at + 1 : at + 1 + _NEAR]
+        if not before or size >= _PART * min(max(side) for side in (before, after) if side):
             complete.append(at)
     return complete
 

@@ -29,14 +29,14 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
 
-START_S = 600.0
+_START_S = 600.0
 """Time that the detector may take to start: the first time, it compiles its code for half a minute,
 and longer on a busy machine."""
 
-STALL_S = 90.0
+_STALL_S = 90.0
 """Idle time after which missing results count as lost, once the detector has started."""
 
-PATIENCE_S = 600.0
+_PATIENCE_S = 600.0
 """Time after which the rest of the stream is sent, whether there is a new champion or not."""
 
 LEAST_SNAPSHOTS = 75
@@ -48,20 +48,20 @@ _DETECTION = ("--method", "icd", "--memory", "off")
 _LEAST_FALL = 15
 """Snapshots after the change before learning: the retrainer needs 11, and one or two to notice."""
 
-STOP_S = 10.0
-LOOK_EVERY_S = 0.05
+_STOP_S = 10.0
+_LOOK_EVERY_S = 0.05
 
-NAMES = ("produce", "produce-2", "produce-3")
+_NAMES = ("produce", "produce-2", "produce-3")
 """Of the producers, and of their logs."""
 
 _SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
-Child = subprocess.Popen[bytes]
-Arguments = tuple[str, ...]
+_Child = subprocess.Popen[bytes]
+_Arguments = tuple[str, ...]
 """What stands after `stream-icd`."""
 
 
-class DemoFailed(StreamIcdError):
+class _DemoFailed(StreamIcdError):
     """A process of the demonstration ended; the message shows the end of its log."""
 
 
@@ -128,25 +128,25 @@ class Story:
         """Numbers of snapshots after which the producer waits until the retrainer has learned."""
         return self.learn_at, max(2 * self.learn_at, self.change_at + _LEAST_FALL)
 
-    def prepare(self) -> Arguments:
+    def prepare(self) -> _Arguments:
         """Remove what an earlier run left; return the command that makes the first champion."""
         for place in (self.registry, self.history):
             shutil.rmtree(place, ignore_errors=True)
         return ("models", "import", self.first, "--registry", self.registry, "--first-champion")
 
-    def producers(self) -> list[Arguments]:
+    def producers(self) -> list[_Arguments]:
         """The commands that send the snapshots up to each pause, and the others after the last."""
         sizes = ("--sizes", "5-50", "--sizes-after", "10-200", "--mixing", "0.55")
         law = ("--nodes", str(self.nodes), "--change-at", str(self.change_at), *sizes)
         limits = (*(pause for pause in self.pauses if pause < self.snapshots), self.snapshots)
         return [("produce", "lfr", "--limit", str(limit), *law) for limit in limits]
 
-    def detect(self) -> Arguments:
+    def detect(self) -> _Arguments:
         """The model of the detector, and how it detects, as options."""
         of_model = ("--model", "champion", "--registry", self.registry)
         return (*of_model, *_DETECTION)
 
-    def consumers(self) -> dict[str, Arguments]:
+    def consumers(self) -> dict[str, _Arguments]:
         """The commands of archive and retrainer."""
         kinds = ("--kind", "snapshots", "--kind", "labels")
         places = (self.history, "--registry", self.registry)
@@ -173,9 +173,9 @@ class Story:
 class Programs:
     """The programs of the demonstration."""
 
-    producers: Sequence[Arguments]  # each waits until the detector has learned once more
-    detect: Arguments
-    others: Mapping[str, Arguments] = field(default_factory=dict)  # by name, such as `view`
+    producers: Sequence[_Arguments]  # each waits until the detector has learned once more
+    detect: _Arguments
+    others: Mapping[str, _Arguments] = field(default_factory=dict)  # by name, such as `view`
     story: Story | None = None
 
 
@@ -197,14 +197,14 @@ def run_demo(
     Raises:
         DemoFailed: one of them ended with an error.
     """
-    started: list[Child] = []
+    started: list[_Child] = []
     env = {
         **os.environ,
         "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
         "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
     }
 
-    def start(arguments: Arguments, name: str, stdout: int | None = None) -> Child:
+    def start(arguments: _Arguments, name: str, stdout: int | None = None) -> _Child:
         child = start_child(
             # -P: ignore any producers.py or kafka.py in the working directory.
             (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
@@ -233,11 +233,11 @@ def run_demo(
         sending = _send(start, folder, programs)
         return _watch(children, sending, arrivals, folder, progress)
     finally:
-        stop_children(started, STOP_S)
+        stop_children(started, _STOP_S)
 
 
 def _send(
-    start: Callable[[Arguments, str], Child], folder: Path, programs: Programs
+    start: Callable[[_Arguments, str], _Child], folder: Path, programs: Programs
 ) -> Iterator[tuple[int | None, bool]]:
     """Run the producers, one after the other.
 
@@ -245,11 +245,11 @@ def _send(
     until the detector has learned.
     """
     sent = 0
-    for pause, (name, arguments) in enumerate(zip(NAMES, programs.producers, strict=False)):
+    for pause, (name, arguments) in enumerate(zip(_NAMES, programs.producers, strict=False)):
         if pause:
             assert programs.story is not None, "only a story has more than one producer"
             since = time.monotonic()
-            while not (programs.story.has_learned(pause) or time.monotonic() - since > PATIENCE_S):
+            while not (programs.story.has_learned(pause) or time.monotonic() - since > _PATIENCE_S):
                 yield None, True
         producer = start(arguments, name)
         while producer.poll() is None:
@@ -272,7 +272,7 @@ def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival
 
 
 def _watch(
-    children: dict[str, Child],
+    children: dict[str, _Child],
     sending: Iterator[tuple[int | None, bool]],
     queued: queue.SimpleQueue[Arrival],
     folder: Path,
@@ -287,7 +287,7 @@ def _watch(
     detecting = False
     while sent is None or len(arrivals) + dead_letters < sent:
         try:
-            arrivals.append(queued.get(timeout=LOOK_EVERY_S))
+            arrivals.append(queued.get(timeout=_LOOK_EVERY_S))
             last = time.monotonic()
         except queue.Empty:
             # Read logs and check processes only while nothing arrives.
@@ -300,16 +300,16 @@ def _watch(
         progress.update(received_bar, completed=len(arrivals), total=sent)
         if waiting:
             last = time.monotonic()
-        if time.monotonic() - last > (STALL_S if detecting else START_S):
+        if time.monotonic() - last > (_STALL_S if detecting else _START_S):
             break
     return DemoRun(sent or 0, tuple(arrivals), dead_letters, last - started)
 
 
-def _check(children: dict[str, Child], folder: Path, *, may_end: bool = False) -> None:
+def _check(children: dict[str, _Child], folder: Path, *, may_end: bool = False) -> None:
     for name, child in children.items():
         status = child.poll()
         if status is not None and not (may_end and status == 0):
-            raise DemoFailed(
+            raise _DemoFailed(
                 f"{name} ended with status {status}; the end of {folder / name}.log:\n"
                 f"{tail(folder / f'{name}.log')}"
             )

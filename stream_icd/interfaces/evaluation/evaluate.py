@@ -88,7 +88,7 @@ def open_windows(
     return Windows(store, names[0], found.lessons(past), found.lessons(newest))
 
 
-Learned = dict[str, MethodRun]
+_Learned = dict[str, MethodRun]
 """What became of each method's learning, by name."""
 
 
@@ -104,7 +104,7 @@ def learn(
     limits: Allowance,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
-) -> Learned:
+) -> _Learned:
     """Let the methods learn from the past windows; those that learn alike do it once."""
     methods, process = methods_in(*packages), MethodProcess(packages, limits)
     past, done = windows.past(), dict[object, MethodRun]()
@@ -117,13 +117,13 @@ def learn(
     return {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
 
 
-def that_learned(learned: Learned) -> list[str]:
+def that_learned(learned: _Learned) -> list[str]:
     """The methods that learned something."""
     return [name for name, run in learned.items() if run.learned is not None]
 
 
 def worth(
-    windows: Windows, learned: Learned, limits: Allowance, seed: int = 0
+    windows: Windows, learned: _Learned, limits: Allowance, seed: int = 0
 ) -> list[ModelComparison] | None:
     """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
 
@@ -208,7 +208,7 @@ class WindowResult:
 
 def evaluate(
     windows: Windows,
-    learned: Learned,
+    learned: _Learned,
     limits: Allowance,
     seed: int = 0,
     packages: Sequence[str] = (OWN,),
@@ -279,7 +279,7 @@ class _Run:
 
 
 def value_of(result: WindowResult, name: str) -> float | None:
-    """One of `NUMBERS` of a result; None where it has none."""
+    """One of `_NUMBERS` of a result; None where it has none."""
     if result.measures is None:
         return None
     holder: WindowResult | Measures = result if hasattr(result, name) else result.measures
@@ -287,19 +287,20 @@ def value_of(result: WindowResult, name: str) -> float | None:
     return value
 
 
-TEXTS = ("method", "snapshot", "status", "detail")
-NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
+_TEXTS = ("method", "snapshot", "status", "detail")
+_NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
 
 
 def write_rows(path: Path, results: Sequence[WindowResult]) -> None:
     """Write the file as a whole."""
     columns = {
-        name: pa.array([getattr(result, name) for result in results], pa.string()) for name in TEXTS
+        name: pa.array([getattr(result, name) for result in results], pa.string())
+        for name in _TEXTS
     }
     columns |= {
         name: pa.array([value_of(result, name) for result in results], pa.float64())
-        for name in NUMBERS
+        for name in _NUMBERS
     }
     with writing(path), whole_file(path) as aside:
         pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)

@@ -33,7 +33,7 @@ Status = Literal["ok", "missing", "error", "crash", "limit"]
 """How a run ended: with a result; its library is missing; it raised an error; its process ended;
 it exceeded its time or memory."""
 
-History = tuple[tuple[LabelledGraph, ...], int]
+_History = tuple[tuple[LabelledGraph, ...], int]
 """Past graphs for a method to learn from, and the seed."""
 
 _REPEATED_BELOW = 2.0
@@ -86,7 +86,7 @@ class MethodProcess:
         process, self._process = self._process, None
         return None if process is None else process.end()
 
-    def _run(self, name: str, job: History | Task) -> MethodRun:
+    def _run(self, name: str, job: _History | Task) -> MethodRun:
         missing = self._methods[name].missing()
         if missing is not None:
             return MethodRun("missing", missing)
@@ -115,7 +115,7 @@ class InProcessRunner:
         self._largest: dict[str, int] = {}
         threadpool_limits(1)
 
-    def __call__(self, job: tuple[str, History | Task]) -> MethodRun:
+    def __call__(self, job: tuple[str, _History | Task]) -> MethodRun:
         name, work = job
         method = self._methods[name]
         try:

@@ -22,7 +22,7 @@ from stream_icd.core.printable import printable
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
 
-COLUMNS: tuple[tuple[str, str, str], ...] = (
+_COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
         "hidden_edges",
         ".3f",
@@ -39,8 +39,8 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class MethodSummary:
-    """What came of one method: its windows with a result, and the means of `COLUMNS` over them.
+class _MethodSummary:
+    """What came of one method: its windows with a result, and the means of `_COLUMNS` over them.
 
     `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
     """
@@ -51,7 +51,7 @@ class MethodSummary:
     means: dict[str, float | None]
 
 
-def summarised(results: Iterable[WindowResult]) -> list[MethodSummary]:
+def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
     """A summary for each method, in the order in which they appear."""
     of_method = defaultdict[str, list[WindowResult]](list)
     for result in results:
@@ -59,21 +59,21 @@ def summarised(results: Iterable[WindowResult]) -> list[MethodSummary]:
     return [_summary(name, found) for name, found in of_method.items()]
 
 
-def _summary(method: str, results: Sequence[WindowResult]) -> MethodSummary:
+def _summary(method: str, results: Sequence[WindowResult]) -> _MethodSummary:
     means: dict[str, float | None] = {}
-    for name, _, _ in COLUMNS:
+    for name, _, _ in _COLUMNS:
         values = [value for result in results if (value := value_of(result, name)) is not None]
         means[name] = float(np.mean(values)) if values else None
     windows = sum(result.measures is not None for result in results)
     failed_first = sorted(results, key=lambda result: result.measures is not None)
     detail = next((result.detail for result in failed_first if result.detail), "")
-    return MethodSummary(method, windows, detail, means)
+    return _MethodSummary(method, windows, detail, means)
 
 
-PANELS = ("hidden_edges", "modularity", "stability", "seconds")
+_PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
 
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 _FORMATS = (".png", ".svg", ".pdf")
@@ -100,7 +100,7 @@ def _figure_of(results: Sequence[WindowResult]) -> Figure:
     methods = list(
         dict.fromkeys(result.method for result in results if result.measures is not None)
     )
-    for panel, name in zip(axes.flat, PANELS, strict=True):
+    for panel, name in zip(axes.flat, _PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
         lines, names = axes.flat[0].get_legend_handles_labels()
@@ -110,7 +110,7 @@ def _figure_of(results: Sequence[WindowResult]) -> Figure:
 
 def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
     places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
-    for method, colour in zip(methods, cycle(COLOURS), strict=False):
+    for method, colour in zip(methods, cycle(_COLOURS), strict=False):
         values = [
             (places[result.snapshot], value)
             for result in results
@@ -140,10 +140,10 @@ dt { font-weight: 600; }
 
 def table_of(results: Sequence[WindowResult]) -> Table:
     """Return a row for each method, for a terminal."""
-    table = Table("method", *(name for name, _, _ in COLUMNS), "windows", "", box=None)
+    table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
     for summary in summarised(results):
         table.add_row(
-            summary.method, *cells(summary), str(summary.windows), printable(summary.detail)
+            summary.method, *_cells(summary), str(summary.windows), printable(summary.detail)
         )
     return table
 
@@ -163,7 +163,7 @@ def write_page(
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
     title = f"Methods on {escape(printable(graph))}"
-    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in COLUMNS)
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in _COLUMNS)
     text = (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n<h1>{title}</h1>\n"
@@ -176,9 +176,9 @@ def write_page(
         aside.write_text(text, encoding="utf-8")
 
 
-def cells(summary: MethodSummary) -> list[str]:
-    """The values of a summary as text, in the order of `COLUMNS`; "" where there is none."""
-    values = [(summary.means[name], form) for name, form, _ in COLUMNS]
+def _cells(summary: _MethodSummary) -> list[str]:
+    """The values of a summary as text, in the order of `_COLUMNS`; "" where there is none."""
+    values = [(summary.means[name], form) for name, form, _ in _COLUMNS]
     return ["" if value is None else f"{value:{form}}" for value, form in values]
 
 
@@ -189,11 +189,11 @@ def _svg(results: Sequence[WindowResult]) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _table(summaries: Sequence[MethodSummary]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in COLUMNS), ""))
+def _table(summaries: Sequence[_MethodSummary]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in _COLUMNS), ""))
     rows = "".join(
         f"<tr><td>{escape(summary.method)}</td>"
-        + "".join(f"<td>{cell}</td>" for cell in cells(summary))
+        + "".join(f"<td>{cell}</td>" for cell in _cells(summary))
         + f'<td class="why">{escape(printable(summary.detail))}</td></tr>\n'
         for summary in summaries
     )

@@ -17,7 +17,7 @@ from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id
 
-SECOND = timedelta(seconds=1)
+_SECOND = timedelta(seconds=1)
 
 
 class _Contacts(NamedTuple):
@@ -30,7 +30,7 @@ class _Contacts(NamedTuple):
 
 
 def temporal_snapshots(
-    graph: Any, name: str, *, every: int = 1, unit: timedelta = SECOND
+    graph: Any, name: str, *, every: int = 1, unit: timedelta = _SECOND
 ) -> Iterator[Snapshot]:
     """Yield a snapshot of each window of a graph over time, in order, for `ICD.predict_next` or a
     producer (docs/producers.md). Windows without edges are left out, and self loops do not count.

@@ -18,48 +18,48 @@ from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, HALO, draw_bands
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.panels.flow import most_members
 
-MIDNIGHT = time()
-COLUMNS = 21
-BANDS = 12
-INK, QUIET = "#222222", "#5f6368"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
-_SWAP: Any = {"color": INK, "linewidth": 1, "linestyle": "--"}
+_MIDNIGHT = time()
+_COLUMNS = 21
+_BANDS = 12
+_INK, _QUIET = "#222222", "#5f6368"
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
+_SWAP: Any = {"color": _INK, "linewidth": 1, "linestyle": "--"}
 _CONCISE: Any = ConciseDateFormatter  # it has no types
-TITLE: Any = {"loc": "left", "color": INK, "fontsize": 12, "parse_math": False}
-NAME: Any = {"color": INK, "fontsize": 9}
-_STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", BLUE)
+_TITLE: Any = {"loc": "left", "color": _INK, "fontsize": 12, "parse_math": False}
+_NAME: Any = {"color": _INK, "fontsize": 9}
+_STAGE_COLOURS = ("#88ccee", "#ddcc77", "#cc6677", _BLUE)
 
 
-def colour(community: int) -> str:
+def _colour(community: int) -> str:
     """Return the colour of a community, the same as on the page."""
     return COLOURS[community % len(COLOURS)]
 
 
 def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
-    """Draw the largest communities of at most `COLUMNS` windows, and the streams between them.
+    """Draw the largest communities of at most `_COLUMNS` windows, and the streams between them.
 
     A community has the last name that it had in any of the windows.
     """
-    places = np.unique(np.linspace(0, len(windows) - 1, COLUMNS).round().astype(int))
+    places = np.unique(np.linspace(0, len(windows) - 1, _COLUMNS).round().astype(int))
     columns = [windows[place] for place in places]
-    shown = most_members(columns, BANDS)
+    shown = most_members(columns, _BANDS)
     figure, (axes,) = _figure(12, 6, 1)
-    colours = {community: colour(community) for community in sorted(shown)}
-    draw_bands(axes, [column.tracked() for column in columns], colours, names=names_of(windows))
+    colours = {community: _colour(community) for community in sorted(shown)}
+    draw_bands(axes, [column.tracked() for column in columns], colours, names=_names_of(windows))
     every = max(1, len(columns) // 7)
     starts = [_told(column.result.window.start, zone, "\n") for column in columns]
     axes.set_xticks(range(0, len(columns), every), starts[::every])
-    axes.set_ylabel("nodes", color=QUIET)
-    for at, model in swaps(columns):
+    axes.set_ylabel("nodes", color=_QUIET)
+    for at, model in _swaps(columns):
         axes.axvline(at - 0.5, **_SWAP)
         place = (at - 0.5, axes.get_ylim()[1])
-        axes.annotate(f" {model}", place, va="top", parse_math=False, **NAME)
+        axes.annotate(f" {model}", place, va="top", parse_math=False, **_NAME)
     some = "" if len(columns) == len(windows) else f" ({len(columns)} of {len(windows):,} windows)"
     _title(axes, windows, f"communities over time{some}", zone)
     return figure
 
 
-def names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
+def _names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
     """Return the last name of each community, in short."""
     return {one: name.briefly() for window in windows for one, name in window.known.names.items()}
 
@@ -68,10 +68,10 @@ def _told(time: datetime, zone: tzinfo, between: str = " ") -> str:
     """Return a time; the date alone at midnight."""
     local = time.astimezone(zone)
     day = f"{local:%Y-%m-%d}"
-    return day if local.time() == MIDNIGHT else f"{day}{between}{local:%H:%M}"
+    return day if local.time() == _MIDNIGHT else f"{day}{between}{local:%H:%M}"
 
 
-def swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
+def _swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
     """Return where another model took over: the position of its first window, and its name."""
     models = [window.result.model for window in windows]
     changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
@@ -91,37 +91,20 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
     figure, (axes,) = _figure(9, 9, 1)
     discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
-        ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in drawn["links"]]
-        most = max((link[2] for link in drawn["links"]), default=1)
-        widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in drawn["links"]]
-        axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
-        circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
-        paint = [colour(community) for community in discs]
-        axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
+        _draw_discs(axes, discs, drawn["links"])
     else:
-        centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
-        places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
-        ids = np.array(inside["ids"], np.int64)
-        edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
-        same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)
-        for chosen, alpha in ((~same, 0.08), (same, 0.25)):
-            paint = [colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
-            ends = list(places[edges[chosen]])
-            axes.add_collection(
-                LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha)
-            )
-        axes.scatter(*places.T, s=7, c=list(map(colour, ids.tolist())), linewidths=0, zorder=3)
+        _draw_members(axes, discs, inside)
     for community, disc in discs.items():
         name = drawn.get("names", {}).get(str(community), {})
         fitting = (name.get(kind, "") for kind in ("brief", "value"))
         if text := next((text for text in fitting if 0 < len(text) < disc["r"]), ""):
             axes.text(disc["x"], disc["y"], text, ha="center", va="center", path_effects=HALO,
-                      zorder=4, parse_math=False, **NAME)  # fmt: skip
+                      zorder=4, parse_math=False, **_NAME)  # fmt: skip
     axes.set_title(
         f"{_told(datetime.fromisoformat(drawn['start']), zone)}: {drawn['nodes']:,} nodes, "
         f"{drawn['edges']:,} edges, "
         f"{len(discs)} communities",
-        **TITLE,
+        **_TITLE,
     )
     axes.set_aspect("equal")
     axes.autoscale_view()
@@ -129,22 +112,47 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
     return figure
 
 
+def _draw_discs(axes: Any, discs: dict[int, Any], links: Sequence[Sequence[Any]]) -> None:
+    """Draw a disc for each community, and links as wide as they have edges."""
+    ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in links]
+    most = max((link[2] for link in links), default=1)
+    widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in links]
+    axes.add_collection(LineCollection(ends, linewidths=widths, colors=GREY, alpha=0.5))
+    circles = [Circle((disc["x"], disc["y"]), disc["r"]) for disc in discs.values()]
+    paint = [_colour(community) for community in discs]
+    axes.add_collection(PatchCollection(circles, facecolors=paint, alpha=0.85, zorder=2))
+
+
+def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> None:
+    """Draw the members of each disc, and the edges: those between communities in grey."""
+    centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
+    places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
+    ids = np.array(inside["ids"], np.int64)
+    edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
+    same = ids[edges[:, 0]] == ids[edges[:, 1]] if len(edges) else np.zeros(0, bool)
+    for chosen, alpha in ((~same, 0.08), (same, 0.25)):
+        paint = [_colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
+        ends = list(places[edges[chosen]])
+        axes.add_collection(LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha))
+    axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
+
+
 def places_picture(placed: dict[str, Any]) -> Figure:
     """Draw nodes where they are, in the colours of their communities (`places.places`)."""
     figure, (axes,) = _figure(9, 9, 1)
-    paint = [colour(community) if community >= 0 else GREY for community in placed["ids"]]
+    paint = [_colour(community) if community >= 0 else GREY for community in placed["ids"]]
     axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
     left, right, bottom, top = placed["frame"]
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     axes.set_aspect(1 / placed["aspect"])
     if placed["degrees"]:
-        axes.set_xlabel("longitude, degrees", color=QUIET)
-        axes.set_ylabel("latitude, degrees", color=QUIET)
+        axes.set_xlabel("longitude, degrees", color=_QUIET)
+        axes.set_ylabel("latitude, degrees", color=_QUIET)
     axes.set_title(
         f"{_shown(placed['snapshot'])}: {len(paint):,} nodes, "
         f"{len(set(placed['ids'])):,} communities",
-        **TITLE,
+        **_TITLE,
     )
     return figure
 
@@ -153,16 +161,18 @@ def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]
-    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=GREEN)
+    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=_GREEN)
     count.set_ylim(0)
     _title(count, windows, "number of communities", zone)
     modularity = [window.result.modularity for window in windows]
-    quality.plot(*_broken(windows, modularity), color=BLUE, label="modularity")
+    quality.plot(*_broken(windows, modularity), color=_BLUE, label="modularity")
     known = [np.nan if window.nmi is None else window.nmi for window in windows]
     if not np.isnan(known).all():
-        quality.plot(*_broken(windows, known), color=ORANGE, label="NMI with the known communities")
+        quality.plot(
+            *_broken(windows, known), color=_ORANGE, label="NMI with the known communities"
+        )
     quality.set_ylim(min(0.0, *modularity), 1.02)
-    quality.set_title("quality", **TITLE)
+    quality.set_title("quality", **_TITLE)
     stages = [
         [window.result.milliseconds.get(stage, 0.0) for window in windows] for stage in STAGES
     ]
@@ -173,13 +183,13 @@ def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
         labels=[STAGES[at] for at in used],
         colors=[_STAGE_COLOURS[at] for at in used],
     )
-    times.set_title("milliseconds by stage", **TITLE)
-    for at, model in swaps(windows):
+    times.set_title("milliseconds by stage", **_TITLE)
+    for at, model in _swaps(windows):
         for axes in (count, quality, times):
             axes.axvline(starts[at], **_SWAP)
         place = (starts[at], 0.02)
         across = count.get_xaxis_transform()
-        count.annotate(f" {model}", place, xycoords=across, parse_math=False, **NAME)
+        count.annotate(f" {model}", place, xycoords=across, parse_math=False, **_NAME)
     for axes in (count, quality, times):
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
@@ -217,4 +227,4 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
 def _title(axes: Any, windows: Sequence[SeenWindow], subject: str, zone: tzinfo) -> None:
     first, last = windows[0].result, windows[-1].result
     span = f"{_told(first.window.start, zone)} to {_told(last.window.start, zone)} {zone}"
-    axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **TITLE)
+    axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **_TITLE)

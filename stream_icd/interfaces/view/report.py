@@ -45,14 +45,14 @@ _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTIL
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
 _LINKS = re.compile(r"^<(?:link|script) .*(?:</script>)?\n", re.MULTILINE)
 
-BANDS = 30
-MOST_EVENTS = 5000
-MOST_PLACES = 20_000_000
+_BANDS = 30
+_MOST_EVENTS = 5000
+_MOST_PLACES = 20_000_000
 """Nodes of all windows together, up to which the report can be searched."""
 _MOST_SPANS = 400_000
 
-Answers = dict[str, Any]
-Spans = dict[str, list[list[int | None]]]
+_Answers = dict[str, Any]
+_Spans = dict[str, list[list[int | None]]]
 
 
 def read_archive(
@@ -158,7 +158,7 @@ def write_pictures(
     return list(paths.values())
 
 
-def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> Answers:
+def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> _Answers:
     """Return what the page of a report asks for; raise `NothingSeen` if there is no such series.
 
     `left_out`: what the report does not show, a sentence each.
@@ -170,13 +170,13 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     overview = queries.overview(asked)
     mine = [series for series in overview["series"] if asked.items() <= series.items()]
     drawn = queries.map(asked)
-    bands = flow(spread(windows, MOST_COLUMNS), BANDS)
-    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, MOST_EVENTS)
+    bands = flow(spread(windows, MOST_COLUMNS), _BANDS)
+    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, _MOST_EVENTS)
     named = {*bands["shown"], *of_events(happened)}
     naming = queries.seen.naming
     names = names_in(windows, named)
     by_size = np.argsort(-windows[-1].sizes, kind="stable")
-    largest = windows[-1].ids[by_size[:BANDS]].tolist() if naming else []
+    largest = windows[-1].ids[by_size[:_BANDS]].tolist() if naming else []
     return {
         "overview": {**overview, "series": mine, "left_out": list(left_out)},
         "flow": {**bands, "windows": len(windows), "kept": len(windows), "names": names},
@@ -200,14 +200,14 @@ def _attributes(queries: Queries) -> Sequence[str]:
     return () if naming is None else naming.attributes.names
 
 
-def _legends(queries: Queries, asked: Mapping[str, str]) -> Answers:
+def _legends(queries: Queries, asked: Mapping[str, str]) -> _Answers:
     """Return the legend of each attribute."""
     return {name: queries.legend({**asked, "by": name}) for name in _attributes(queries)}
 
 
-def _values(queries: Queries, asked: Mapping[str, str], drawn: Answers) -> Answers:
+def _values(queries: Queries, asked: Mapping[str, str], drawn: _Answers) -> _Answers:
     """Return the value of each node of the map, by attribute: of members, and of places."""
-    found: Answers = {"members": {}, "places": {}}
+    found: _Answers = {"members": {}, "places": {}}
     for name in _attributes(queries):
         members = _all_members(queries, {**asked, "by": name})
         found["members"][name] = None if members is None else members["values"]
@@ -216,14 +216,14 @@ def _values(queries: Queries, asked: Mapping[str, str], drawn: Answers) -> Answe
     return found
 
 
-def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
+def node_spans(windows: Sequence[SeenWindow]) -> _Spans | None:
     """Return where each node was, `[community, first number, last number]`, as `node_past`.
 
     The community of a span is None where the node is missing. None if there are too many nodes.
     """
-    if sum(window.n_nodes for window in windows) > MOST_PLACES:
+    if sum(window.n_nodes for window in windows) > _MOST_PLACES:
         return None
-    spans: Spans = {}
+    spans: _Spans = {}
     last_seen: dict[str, int] = {}
     n_spans = 0
     for number, (nodes, ids) in ((window.number, unpacked(window.members)) for window in windows):
@@ -246,7 +246,7 @@ def node_spans(windows: Sequence[SeenWindow]) -> Spans | None:
     return spans
 
 
-def _all_members(queries: Queries, asked: Mapping[str, str]) -> Answers | None:
+def _all_members(queries: Queries, asked: Mapping[str, str]) -> _Answers | None:
     """Return members and edges of the newest window; None if its graph cannot be read."""
     try:
         return queries.members({**asked, "community": "all"})

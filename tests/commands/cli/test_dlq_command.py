@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.dlq import RetryLetters, verdict
+from stream_icd.commands.cli.dlq import _RetryLetters, verdict
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -43,6 +43,8 @@ from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]
 N = 200
+
+pytestmark = pytest.mark.brokers("memory")
 
 
 def test_a_state_of_memory_is_read_as_one() -> None:
@@ -177,7 +179,6 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
         dlq("show", "0:99", "--topic", topic_name)
 
 
-@pytest.mark.brokers("memory")
 def test_a_claimed_value_is_written_whole_or_not_at_all(
     dlq: Dlq, broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all(
     assert shown.endswith(f"5 bytes to {out}\n")
 
 
+@pytest.mark.brokers("memory", "kafka")
 def test_they_are_sent_again_as_they_came_and_once(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
@@ -279,6 +281,7 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
     assert everything(broker, topic_name)[2].value == large.value
 
 
+@pytest.mark.brokers("embedded")
 def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
@@ -356,6 +359,7 @@ def test_kill_9_of_a_retry_is_not_seen(
     assert summary["already"] + summary["sent"] == N
 
 
+@pytest.mark.brokers("embedded")
 def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
@@ -403,7 +407,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 
     monkeypatch.setattr("stream_icd.streaming.dead_letters.box.read_dead_letters", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
-    RetryLetters().send(settings, choice)
+    _RetryLetters().send(settings, choice)
     assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)
 

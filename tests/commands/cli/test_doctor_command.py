@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.commands.cli import doctor
-from stream_icd.commands.cli.doctor import memory_bytes
+from stream_icd.commands.cli.doctor import _memory_bytes
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -54,7 +54,7 @@ def test_all_is_well_where_all_is_there(
     broker: Broker, fresh: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh()
-    monkeypatch.setattr(doctor, "memory_bytes", lambda: 4 * 2**30)
+    monkeypatch.setattr(doctor, "_memory_bytes", lambda: 4 * 2**30)
     done = examined(broker)
     assert done.returncode == 0, done.stdout
     assert list(lines_of(done)) == CHECKS
@@ -144,10 +144,10 @@ def test_the_broker_is_recognised(broker: Broker) -> None:
 def test_a_little_memory_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text("1073741824\n")
-    assert memory_bytes(limit) == 2**30
+    assert _memory_bytes(limit) == 2**30
     limit.write_text("max\n")
-    assert memory_bytes(limit) == memory_bytes(tmp_path / "none") > 2**30
-    monkeypatch.setattr(doctor, "memory_bytes", lambda: 2**30)
+    assert _memory_bytes(limit) == _memory_bytes(tmp_path / "none") > 2**30
+    monkeypatch.setattr(doctor, "_memory_bytes", lambda: 2**30)
     found = lines_of(run_here("doctor", "-b", "127.0.0.1:1"))
     assert found["memory"][0] == "warning"
     assert "STREAM_ICD_BUDGET_MEMORY_BYTES" in found["memory"][1]

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from consumers.archive import Kinds
 from stream_icd.commands.cli.main import app
-from stream_icd.commands.cli.plugins import BuiltIn, Consumers, flowing
+from stream_icd.commands.cli.plugins import BuiltIn, _Consumers, flowing
 from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.run_here import run_here
@@ -133,7 +133,7 @@ def test_completion_finds_commands_of_all_levels(words: str, expected: str) -> N
 
 def test_the_help_of_consume_names_every_consumer() -> None:
     said = rendered(("consume",)).partition("Options")[0]
-    for name in Consumers().members():
+    for name in _Consumers().members():
         assert name.removesuffix("e")[:6] in said
 
 

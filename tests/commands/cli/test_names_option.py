@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.commands.programs.naming import tables_of
+from stream_icd.commands.programs.naming import _tables_of
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
@@ -22,7 +22,7 @@ def countries(tmp_path: Path) -> str:
 
 
 def graphs_of(names: list[str], graph: str | None = None) -> dict[str | None, str]:
-    return {of: table.columns[0].name for of, table in tables_of(names, graph)._tables.items()}
+    return {of: table.columns[0].name for of, table in _tables_of(names, graph)._tables.items()}
 
 
 def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_tables_that_do_not_fit_together_are_refused(
     countries: str, given: list[str], said: str
 ) -> None:
     with pytest.raises(BadSettings, match=said):
-        tables_of([name.format(countries) for name in given])
+        _tables_of([name.format(countries) for name in given])
 
 
 def test_one_table_for_an_archive_of_two_graphs_is_refused(countries: str, tmp_path: Path) -> None:

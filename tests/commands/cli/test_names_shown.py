@@ -90,7 +90,7 @@ def test_a_long_name_is_shortened(long: str | bytes) -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write_table([found(f"{FORGED}\t"), found()], OfCommunities())
+    formats.write("table", [found(f"{FORGED}\t"), found()], OfCommunities())
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
@@ -140,7 +140,7 @@ def test_an_output_that_a_program_put_in_its_place_stays_its_own(
 
 def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(main, "app", lambda: formats.write_csv([found()], OfCommunities()))
+    monkeypatch.setattr(main, "app", lambda: formats.write("csv", [found()], OfCommunities()))
     main.main()
 
 
@@ -272,7 +272,7 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write_csv([found("=cmd\x1b[2J", nodes)], OfCommunities())
+    formats.write("csv", [found("=cmd\x1b[2J", nodes)], OfCommunities())
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]
@@ -298,8 +298,8 @@ def test_versions_are_shown_whatever_they_are_called(
     ):
         monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
-    models.Promote(version=FORGED, no_announce=True).run()
-    models.Rollback(no_announce=True).run()
+    models._Promote(version=FORGED, no_announce=True).run()
+    models._Rollback(no_announce=True).run()
     line = f"champion {ESCAPED}, previous {ESCAPED}\n"
     assert capsys.readouterr().out == 2 * line
 

@@ -277,6 +277,7 @@ def test_damaged_versions_are_listed_beside_the_others(registry: Store) -> None:
     assert LFR in listed
 
 
+@pytest.mark.brokers("memory")
 def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     settings = broker.settings()
     create_topics(settings)

@@ -132,9 +132,9 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        formats.write_table(failing(), OfCommunities())
+        formats.write("table", failing(), OfCommunities())
     assert capsys.readouterr().out == ""
-    formats.write_table([], OfCommunities())
+    formats.write("table", [], OfCommunities())
     assert capsys.readouterr().out == OfCommunities().heading + "\n"
 
 
@@ -171,8 +171,7 @@ def test_a_message_that_is_no_result_is_named_apart_from_the_results(
     with Publisher(embedded.settings()) as publisher:
         publisher.send(OutgoingRecord(COMMUNITIES, b"junk", graph.encode()))
     command = [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", "--graph", graph]
-    command += ["--from", "beginning", "--until", "end", "--format", "arrow"]
-    command += ["-b", embedded.bootstrap_servers]
+    command += ["--until", "end", "--format", "arrow", "-b", embedded.bootstrap_servers]
     done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 9
     assert re.fullmatch(
@@ -192,19 +191,14 @@ def test_a_reader_that_leaves_ends_it(embedded: Broker, graph: str, lines: int) 
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry() -> None:
-    command = (sys.executable, "-m", "stream_icd.commands.cli", "subscribe", "-b", "127.0.0.1:1")
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        env={"STREAM_ICD_CONNECT_TIMEOUT_S": "0.5", "PATH": ""},
-    )
+def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
+    done = run_here("subscribe", "-b", "127.0.0.1:1")
     assert done.returncode == 75
-    assert b"BrokerUnavailable" in done.stderr
-    assert b"127.0.0.1:1" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert done.stderr.startswith("BrokerUnavailable: ")
+    assert "127.0.0.1:1" in done.stderr
 
 
 def test_a_bad_time_is_explained() -> None:

@@ -66,7 +66,7 @@ def test_a_table_names_the_communities_of_its_graph_only() -> None:
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
     named = shapes.Named(shapes.OfCommunities(), naming("g", "h0", "h1"), of_one_graph=False)
     first = result("g")
     for communities in (first, *(result(f"h{number}") for number in range(2))):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from stream_icd.interfaces.demo.alluvial import stack
-from stream_icd.interfaces.demo.labels import Bands, Label, places_of_labels
+from stream_icd.interfaces.demo.alluvial import _Bands, _Label, _places_of_labels, _stack
 
 TOP = 400.0
 
 
-def placed(columns: list[dict[int, int]]) -> tuple[Bands, dict[int, Label]]:
-    bands = Bands(columns, [stack(column, 300) for column in columns], TOP, letters=80)
+def placed(columns: list[dict[int, int]]) -> tuple[_Bands, dict[int, _Label]]:
+    bands = _Bands(columns, [_stack(column, 300) for column in columns], TOP, letters=80)
     texts = {one: f"community {one}" for column in columns for one in column}
-    return bands, {label.community: label for label in places_of_labels(bands, texts)}
+    return bands, {label.community: label for label in _places_of_labels(bands, texts)}
 
 
 def test_a_name_stands_where_its_band_is_widest_even_if_it_ends_before() -> None:

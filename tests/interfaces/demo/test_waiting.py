@@ -17,7 +17,7 @@ from stream_icd.interfaces.demo import run
 def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "STALL_S", 0.1)
+    monkeypatch.setattr(run, "_STALL_S", 0.1)
     log = tmp_path / "detect.log"
     log.write_text('{"event": "warming up"}\n')
     (tmp_path / "produce.log").write_text('{"event": "finished", "snapshots": 3}\n')

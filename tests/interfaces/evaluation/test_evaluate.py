@@ -28,7 +28,7 @@ from stream_icd.interfaces.evaluation.evaluate import (
 )
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.interfaces.evaluation.method import OWN
-from stream_icd.interfaces.evaluation.page import COLUMNS, summarised, write_page
+from stream_icd.interfaces.evaluation.page import _COLUMNS, summarised, write_page
 from stream_icd.learning.training.yardstick import against_default, judge
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
@@ -141,7 +141,7 @@ def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_pat
     options = ("--methods", "bp", "--windows", "3", "--learn", "1")
     done = run_here("evaluate", "--history", archive, *options, *files)
     assert done.returncode == 0, done.stderr
-    assert all(name in done.stdout for name, _, _ in COLUMNS)
+    assert all(name in done.stdout for name, _, _ in _COLUMNS)
     assert re.search(r"^ ?bp +\d", done.stdout, re.MULTILINE)
     assert [str(path) in done.stdout for path in (page, rows, picture)] == 3 * [True]
     assert "3 of 3 windows" in page.read_text(encoding="utf-8")

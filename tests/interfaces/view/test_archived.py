@@ -184,7 +184,7 @@ def test_known_communities_that_come_later_are_noted(page: Page) -> None:
 def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(archives, "_LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
     page = archives.Archives(archives.archived([disk]), seen)

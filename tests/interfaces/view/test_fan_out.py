@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stream_icd.interfaces.view.web.tabs import MOST_NEWS, MOST_TABS, FanOut
+from stream_icd.interfaces.view.web.tabs import _MOST_NEWS, MOST_TABS, FanOut
 from tests.interfaces.view.windows import name
 
 OURS, OTHER = name("a"), name("b")
@@ -43,7 +43,7 @@ def test_a_tab_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
         slow = fan_out.messages(OURS)
         waiting = asyncio.create_task(anext(slow))
         await asyncio.sleep(0)
-        for n in range(MOST_NEWS + 10):
+        for n in range(_MOST_NEWS + 10):
             fan_out.deliver(OURS, b"%d" % n)
             if n % 50 == 0:
                 await asyncio.sleep(0)
@@ -52,7 +52,7 @@ def test_a_tab_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
         await asyncio.sleep(0.01)
         dropped, connected_still = fan_out.n_dropped, len(fan_out)
         fan_out.close()
-        assert len(await quick) == MOST_NEWS + 10
+        assert len(await quick) == _MOST_NEWS + 10
         return dropped, connected_still, rest
 
     assert asyncio.run(scene()) == (1, 1, [])

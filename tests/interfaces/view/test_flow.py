@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
-from stream_icd.interfaces.view.panels.flow import OTHERS, flow, spread, ways
+from stream_icd.interfaces.view.panels.flow import _OTHERS, flow, spread, ways
 from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
@@ -36,27 +36,19 @@ def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
 
 
 @given(Labels, st.integers(1, 4))
-def test_every_node_is_in_one_band_or_among_the_others(found: list[np.ndarray], most: int) -> None:
+def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
+    found: list[np.ndarray], most: int
+) -> None:
     drawn = flow(windows_of(found), most)
+    assert len(drawn["shown"]) <= most
     assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
         len(labels) for labels in found
     ]
-    assert len(drawn["shown"]) <= most
-
-
-@given(Labels, st.integers(1, 4))
-def test_every_common_node_is_in_one_stream(found: list[np.ndarray], most: int) -> None:
-    drawn = flow(windows_of(found), most)
     common = [min(len(a), len(b)) for a, b in itertools.pairwise(found)]
     assert [sum(n for _, _, n in between) for between in drawn["moves"]] == common
-
-
-@given(Labels, st.integers(1, 4))
-def test_streams_fit_into_their_bands(found: list[np.ndarray], most: int) -> None:
-    drawn = flow(windows_of(found), most)
     for at, between in enumerate(drawn["moves"]):
         for side, column in ((0, drawn["columns"][at]), (1, drawn["columns"][at + 1])):
-            sizes = {**dict(column["sizes"]), OTHERS: column["others"]}
+            sizes = {**dict(column["sizes"]), _OTHERS: column["others"]}
             for community, size in sizes.items():
                 assert sum(way[2] for way in between if way[side] == community) <= size
 

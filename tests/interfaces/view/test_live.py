@@ -24,7 +24,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSnapshot
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.feeds.live import Live, SnapshotLag, Topics
+from stream_icd.interfaces.view.feeds.live import Live, Topics, _SnapshotLag
 from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.kafka.connect import connect
@@ -171,7 +171,7 @@ def test_the_address_that_is_shown_opens_the_page_with_any_token(
 def test_a_broker_that_is_away_is_named_until_it_is_back(
     no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.feeds.live.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.interfaces.view.feeds.live._LOOK_EVERY_S", 0.05)
     live = Live(no_broker, Topics(), AllSeries())
     with live.reading(lambda _: None), memory_broker() as back:
         wait_until(lambda: "no broker listens" in live.troubles().get(Topics().snapshots, ""))
@@ -352,7 +352,7 @@ def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:
     publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
-    lag = SnapshotLag()
+    lag = _SnapshotLag()
     with connect(broker.settings()).admin() as admin:
         lag.detected("0@99")
         lag._look(admin, topics.snapshots)
@@ -381,6 +381,6 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
     "place", ["\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@", ""]
 )
 def test_a_place_in_other_digits_is_no_place(place: str) -> None:
-    lag = SnapshotLag()
+    lag = _SnapshotLag()
     lag.detected(place)
-    assert lag == SnapshotLag()
+    assert lag == _SnapshotLag()

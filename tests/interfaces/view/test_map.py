@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_icd.interfaces.demo.layout import MOST_BY_FORCE, place_discs, place_members, radii_of
+from stream_icd.interfaces.demo.layout import _MOST_BY_FORCE, place_discs, place_members, radii_of
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.panels.community_map import MOST_EDGES, MOST_NODES, opened, quotient
@@ -42,11 +42,11 @@ def test_discs_links_and_members_add_up() -> None:
     assert inside["nodes_left_out"] == inside["edges_left_out"] == 0
 
 
-@pytest.mark.parametrize("k", [1, 2, 30, MOST_BY_FORCE, MOST_BY_FORCE + 200])
+@pytest.mark.parametrize("k", [1, 2, 30, _MOST_BY_FORCE, _MOST_BY_FORCE + 200])
 def test_discs_do_not_overlap_much_whatever_their_number(k: int) -> None:
     rng = np.random.default_rng(k)
     sizes = rng.integers(1, 100, k)
-    m = min(k, MOST_BY_FORCE)
+    m = min(k, _MOST_BY_FORCE)
     centres = place_discs(np.arange(k), sizes, np.zeros((m, m)), {})
     assert np.isfinite(centres).all()
     radii = radii_of(sizes)

@@ -21,10 +21,10 @@ from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.interfaces.view.panels.queries import Answer, Parameters, Queries
-from stream_icd.interfaces.view.web.access import Access, access_for, is_loopback
+from stream_icd.interfaces.view.panels.queries import Parameters, Queries, _Answer
+from stream_icd.interfaces.view.web.access import Access, _is_loopback, access_for
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.interfaces.view.web.tabs import QUESTIONS
+from stream_icd.interfaces.view.web.tabs import _QUESTIONS
 from tests.interfaces.view.windows import Placed, get, name, page_of, queries, seen
 from tests.testbed.brokers import wait_until
 from tests.testbed.windows import window
@@ -159,7 +159,7 @@ def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() ->
 
 def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
     assert access_for("127.0.0.1", "secret") == Access(None, "secret")
-    assert [is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [
+    assert [_is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [
         True,
         True,
         True,
@@ -202,7 +202,7 @@ def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
 
 
 def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.web.tabs.KEPT_BYTES", 50_000)
+    monkeypatch.setattr("stream_icd.interfaces.view.web.tabs._KEPT_BYTES", 50_000)
     with page_of(seen(2)) as (view, address):
         place = urlsplit(address)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
@@ -302,7 +302,7 @@ def test_a_broken_body_ends_the_connection_without_an_error(
     "sent", [b"", BEGUN, BEGUN + b"\r\nG", BEGUN + b"Content-Length: 9\r\n\r\n"]
 )
 def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve._IDLE_S", 0.2)
     with page_of(seen(1)) as (_, address), connected(address) as one:
         one.settimeout(3)
         one.sendall(sent)
@@ -310,7 +310,7 @@ def test_connections_that_are_not_used_end(monkeypatch: pytest.MonkeyPatch, sent
 
 
 def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.MOST_CONNECTIONS", 5)
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve._MOST_CONNECTIONS", 5)
     with page_of(seen(1)) as (_, address), ExitStack() as stack:
         idle = [stack.enter_context(connected(address)) for _ in range(12)]
         assert get(address, "/api/overview").status == 200
@@ -318,7 +318,7 @@ def test_connections_that_are_not_used_keep_nobody_out(monkeypatch: pytest.Monke
 
 
 def test_answers_that_are_not_taken_end_and_streams_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.web.serve.IDLE_S", 0.2)
+    monkeypatch.setattr("stream_icd.interfaces.view.web.serve._IDLE_S", 0.2)
     with page_of(seen(1)) as (view, address), connected(address) as one, connected(address) as tab:
         tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
         library = next(path for path in page_files() if path.endswith(".min.js"))
@@ -425,16 +425,16 @@ def test_an_error_never_shows_control_characters() -> None:
 
 
 def test_the_same_question_of_many_tabs_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered, parameters = QUESTIONS["flow"]
+    answered, parameters = _QUESTIONS["flow"]
     calls = []
     slow = threading.Event()
 
-    def flow(queries: Queries, asked: Parameters) -> Answer:
+    def flow(queries: Queries, asked: Parameters) -> _Answer:
         calls.append(asked)
         slow.wait(0.3)
         return answered(queries, asked)
 
-    monkeypatch.setitem(QUESTIONS, "flow", (flow, parameters))
+    monkeypatch.setitem(_QUESTIONS, "flow", (flow, parameters))
     with page_of(seen(6)) as (_, address):
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda _: get(address, "/api/flow").body, range(8)))
@@ -483,7 +483,7 @@ def test_all_questions_have_an_answer(page: str) -> None:
         "node": {"node": "1"},
         "compare": {"other_graph": "g"},
     }
-    assert set(QUESTIONS) == set(asked)
+    assert set(_QUESTIONS) == set(asked)
     for question, parameters in asked.items():
         answer = get(page, f"/api/{question}", parameters)
         assert answer.status == 200, answer.body

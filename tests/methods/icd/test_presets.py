@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_icd.commands.cli.train import Train
+from stream_icd.commands.cli.train import _Train
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.icd.presets import PRESETS, as_published, deviations, preset
 
@@ -23,7 +23,7 @@ def test_as_published_nothing_differs_from_the_paper(data_set: str) -> None:
 
 def test_the_command_trains_as_published_on_demand() -> None:
     of = {
-        flag: Train(encoder="GN-0.3", data="gn:mixing=0.3", as_published=flag).chosen("gn")
+        flag: _Train(encoder="GN-0.3", data="gn:mixing=0.3", as_published=flag).chosen("gn")
         for flag in (False, True)
     }
     assert (of[True].encoder.initialisation, of[True].clustering) == ("xavier", "scikit-learn")
@@ -32,4 +32,4 @@ def test_the_command_trains_as_published_on_demand() -> None:
 
 def test_as_published_needs_an_encoder_of_the_paper() -> None:
     with pytest.raises(BadSettings, match="give --encoder too"):
-        Train(data="gn:mixing=0.3", as_published=True).chosen("gn")
+        _Train(data="gn:mixing=0.3", as_published=True).chosen("gn")

@@ -12,9 +12,9 @@ from scipy.sparse import csr_array, triu
 from stream_icd.core.arrays import Labels
 from stream_icd.interfaces.evaluation.method import CONVERT, Method, Task, module
 
-INSTALL = "pip install 'stream-icd[evaluate]'"
+_INSTALL = "pip install 'stream-icd[evaluate]'"
 
-ITERATIONS = 10
+_ITERATIONS = 10
 """Runs of the whole algorithm, each from the result before; few graphs improve after these."""
 
 _MAX_TRIALS = 20
@@ -67,7 +67,7 @@ def leiden(task: Task) -> Labels:
             adjacency.data,
             n_nodes,
             resolution=resolution,
-            iterations=ITERATIONS,
+            iterations=_ITERATIONS,
             seed=task.seed,
         )
         labels = np.fromiter((found.get(node, -1) for node in range(n_nodes)), np.int32, n_nodes)
@@ -107,7 +107,7 @@ def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> Method:
         "Staudt, Meyerhenke 2016; networkit",
         k="ignored",
         weighted=True,
-        missing=module("networkit", INSTALL),
+        missing=module("networkit", _INSTALL),
     )
 
 
@@ -117,7 +117,7 @@ METHODS = {
         "Traag, Waltman, van Eck 2019; graspologic-native",
         k="optional",
         weighted=True,
-        missing=module("graspologic_native", INSTALL),
+        missing=module("graspologic_native", _INSTALL),
     ),
     "plm": _of_networkit(lambda community, graph: community.PLM(graph, refine=True)),  # Louvain
     "plp": _of_networkit(lambda community, graph: community.PLP(graph)),  # label propagation

@@ -174,16 +174,18 @@ def _levels(
     return levels
 
 
-Found = TypeVar("Found")
-_OfPair = Callable[[SeenWindow, SeenWindow], Found]
+_Found = TypeVar("_Found")
+_OfPair = Callable[[SeenWindow, SeenWindow], _Found]
 
 
-def for_pairs(compute: _OfPair[Found]) -> _OfPair[Found]:
+def for_pairs(compute: _OfPair[_Found]) -> _OfPair[_Found]:
     """Return a function that computes each pair once; it keeps no window alive."""
-    known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, Found]] = WeakKeyDictionary()
+    known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, _Found]] = (
+        WeakKeyDictionary()
+    )
 
     @wraps(compute)
-    def remembered(window: SeenWindow, other: SeenWindow) -> Found:
+    def remembered(window: SeenWindow, other: SeenWindow) -> _Found:
         of_window = known.setdefault(window, WeakKeyDictionary())
         if other not in of_window:
             of_window[other] = compute(window, other)

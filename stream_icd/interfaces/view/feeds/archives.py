@@ -45,7 +45,7 @@ from stream_icd.kafka.waiting import in_background
 from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
-LOOK_EVERY_S = 5.0
+_LOOK_EVERY_S = 5.0
 _LOOK_SHARE = 0.05
 """Looking again at archives takes at most this fraction of the time."""
 _ONE_DAY = timedelta(days=1)
@@ -182,7 +182,7 @@ class Archives(Sources):
                     seconds += time.monotonic() - began
                 else:
                     log.info("archive read", archive=name, results=count)
-            stop.wait(max(LOOK_EVERY_S, seconds / _LOOK_SHARE))
+            stop.wait(max(_LOOK_EVERY_S, seconds / _LOOK_SHARE))
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         store, start = self.archives[name.origin].store, window.result.window.start

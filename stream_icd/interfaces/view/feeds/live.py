@@ -43,13 +43,13 @@ from stream_icd.wire.events import decode_events
 from stream_icd.wire.message import place_in_topic
 from stream_icd.wire.snapshots import decode_snapshot
 
-CATCH_UP_S = 30.0
+_CATCH_UP_S = 30.0
 """How long the first read of labels and events may delay that of communities."""
 
-END_S = 3.0
+_END_S = 3.0
 """Time that the end waits for threads: longer than a poll where nothing comes."""
 
-LOOK_EVERY_S = 5.0
+_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Topics:
 
 
 @dataclass(slots=True)
-class SnapshotLag:
+class _SnapshotLag:
     """How many snapshots wait for their results, of all detectors together.
 
     These are the records of the snapshots topic after the last detected one, in all partitions. A
@@ -90,11 +90,11 @@ class SnapshotLag:
                         self.trouble = ""
                         if self.waiting is None and not self.some:
                             self.some = _holds_a_record(settings, topic, stop)
-                        stop.wait(LOOK_EVERY_S)
+                        stop.wait(_LOOK_EVERY_S)
             except StreamIcdError as error:
                 self.waiting = None
                 self.trouble = str(error) if isinstance(error, BrokerUnavailable) else ""
-                stop.wait(LOOK_EVERY_S)
+                stop.wait(_LOOK_EVERY_S)
 
     def _look(self, admin: Admin, topic: str) -> None:
         """Note the lag; None if the topic is missing, or the broker does not tell its ends."""
@@ -135,7 +135,7 @@ class Live(Sources):
     since: datetime | None = None
     reader: MessageReader = field(default_factory=MessageReader)
     _latest_ms: int = 0  # when the newest result was sent
-    _lag: SnapshotLag = field(default_factory=SnapshotLag)
+    _lag: _SnapshotLag = field(default_factory=_SnapshotLag)
     _publish_news: Publish = lambda _: None
     _stop: threading.Event = field(default_factory=threading.Event)
     _results: SeenResults = field(default_factory=SeenResults)
@@ -160,7 +160,7 @@ class Live(Sources):
             yield
         finally:
             self._stop.set()
-            deadline = time.monotonic() + END_S
+            deadline = time.monotonic() + _END_S
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -195,7 +195,7 @@ class Live(Sources):
         followed = Following(self.settings, topic, take, self._stop, start)
 
         def run() -> None:
-            deadline = time.monotonic() + CATCH_UP_S
+            deadline = time.monotonic() + _CATCH_UP_S
             for other in after:
                 while not (self._stop.is_set() or other.caught_up.wait(0.1)):
                     if time.monotonic() > deadline:

@@ -14,7 +14,7 @@ from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 
-KEPT_BYTES = 300 * 10**6
+_KEPT_BYTES = 300 * 10**6
 """Snapshots in memory, at most."""
 
 
@@ -35,12 +35,12 @@ class Sources:
 
     archive = True  # whether nothing is live
     _kept: KeptValues[tuple[str, ...], Snapshot] = field(
-        init=False, default_factory=lambda: KeptValues(KEPT_BYTES)
+        init=False, default_factory=lambda: KeptValues(_KEPT_BYTES)
     )
     _one_at_a_time: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        """Return the graph of a window; those read last are kept, within `KEPT_BYTES`.
+        """Return the graph of a window; those read last are kept, within `_KEPT_BYTES`.
 
         Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
         """
@@ -49,7 +49,7 @@ class Sources:
             if (kept := self._kept.get(identity)) is not None:
                 return kept
             snapshot = self.read_snapshot(name, window)
-            size = min(snapshot.n_bytes, KEPT_BYTES)  # it is kept in any case
+            size = min(snapshot.n_bytes, _KEPT_BYTES)  # it is kept in any case
             return self._kept.put(identity, snapshot, size)
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:

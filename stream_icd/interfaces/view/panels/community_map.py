@@ -22,7 +22,7 @@ MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
 _INSIDE = 0.9
 """A frame is kept while at least this fraction of the nodes lie in it."""
 _OUTLIERS = 0.01
-MARGIN = 0.05
+_MARGIN = 0.05
 _KM_A_DEGREE = 111.195
 """Kilometres of a degree of latitude on the mean sphere."""
 
@@ -80,7 +80,7 @@ def opened(
     At most `MOST_NODES` nodes, those with the most links first, and `MOST_EDGES` edges. `at`:
     positions of the nodes in the snapshot.
     """
-    of_node = ids_of_nodes(window, snapshot)
+    of_node = _ids_of_nodes(window, snapshot)
     wanted = np.isin(of_node, window.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(wanted)
@@ -106,14 +106,14 @@ def opened(
     }
 
 
-def ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
+def _ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
     return ids_in(window.tracked(events=False), snapshot.nodes)
 
 
 def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:
     """Return the weight of the edges between communities, `(K, K)`."""
-    ends = ids_of_nodes(window, snapshot)[snapshot.edges]
+    ends = _ids_of_nodes(window, snapshot)[snapshot.edges]
     between = (ends >= 0).all(axis=0) & (ends[0] != ends[1])
     column, row = np.searchsorted(window.ids, ends[:, between])
     weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
@@ -163,7 +163,7 @@ def places(window: SeenWindow, snapshot: Snapshot, frame: Frame) -> dict[str, An
         "at": chosen.tolist(),
         "km": (frame[1] - frame[0]) * aspect * _KM_A_DEGREE if degrees else None,
         "nodes": [str(name) for name in snapshot.nodes.take(chosen).to_pylist()],
-        "ids": ids_of_nodes(window, snapshot)[chosen].tolist(),
+        "ids": _ids_of_nodes(window, snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
         "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
         "unplaced": snapshot.n_nodes - len(known),
@@ -179,7 +179,7 @@ def n_placed(snapshot: Snapshot | None) -> int:
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:
     low, high = np.quantile(values, [_OUTLIERS, 1 - _OUTLIERS]).tolist()
-    margin = MARGIN * (high - low) or max(1e-6, abs(low) * 1e-6)
+    margin = _MARGIN * (high - low) or max(1e-6, abs(low) * 1e-6)
     return low - margin, high + margin
 
 

@@ -19,7 +19,7 @@ from stream_icd.methods.tracking.packed import unpacked
 
 MOST_COLOURS = 9
 """Values with a colour of their own."""
-MOST_GRAPHS = 12
+_MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""
 LOOKED_BACK = 400
 """Windows in which the community before is sought."""
@@ -160,7 +160,7 @@ def _looked_back(
     """Return the graphs whose edges count, of the newest windows, the horizon, and for how long."""
     newest = windows[-1].result
     horizon = newest.horizon or 1.0
-    asked = list(reversed(windows))[: len(window_weights(horizon, MOST_GRAPHS))]
+    asked = list(reversed(windows))[: len(window_weights(horizon, _MOST_GRAPHS))]
     return [read(window) for window in asked], horizon, newest.horizon_for
 
 

@@ -20,7 +20,7 @@ from stream_icd.methods.tracking.partition import overlaps
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
-OTHERS = -1
+_OTHERS = -1
 """Stands for all communities that have no band of their own."""
 
 
@@ -39,7 +39,7 @@ class Zoom(NamedTuple):
 
     def sizes(self, window: SeenWindow) -> dict[int, int]:
         """Return how many members each band of a window has."""
-        if self == WHOLE:
+        if self == _WHOLE:
             return window.sizes_by_id
         bands, shown = self.bands(window)
         ids, place = np.unique(bands[shown], return_inverse=True)
@@ -47,7 +47,7 @@ class Zoom(NamedTuple):
         return dict(zip(ids.tolist(), sizes.tolist(), strict=True))
 
 
-WHOLE = Zoom()
+_WHOLE = Zoom()
 
 _Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
@@ -63,7 +63,7 @@ def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
     return [window for window in windows if window.number % stride == 0 or window is windows[-1]]
 
 
-def most_members(windows: Sequence[SeenWindow], most: int, zoom: Zoom = WHOLE) -> list[int]:
+def most_members(windows: Sequence[SeenWindow], most: int, zoom: Zoom = _WHOLE) -> list[int]:
     """Return the communities to show, largest first: of all windows, and of each part of them.
 
     Half of them have the most members in all windows together. The others are, in turn, the largest
@@ -94,7 +94,7 @@ def flow(
     windows: Sequence[SeenWindow],
     most: int,
     followed: Collection[int] = (),
-    zoom: Zoom = WHOLE,
+    zoom: Zoom = _WHOLE,
 ) -> dict[str, Any]:
     """Return the bands and streams to draw.
 
@@ -106,22 +106,22 @@ def flow(
 
     Returns:
         `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
-        of the bands of each window; `moves`: between each column and the next one, `[from, to,
-        nodes]`, with `OTHERS` for communities without a band; `levels`: how many there are above.
+        of the bands of each window; `_moves`: between each column and the next one, `[from, to,
+        nodes]`, with `_OTHERS` for communities without a band; `levels`: how many there are above.
     """
     ranked = most_members(windows, most + len(followed), zoom)
     largest = [community for community in ranked if community not in followed]
     shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
     return {
         "shown": shown,
-        "columns": [column(window, shown, zoom) for window in windows],
-        "moves": [moves(before, after, shown, zoom) for before, after in pairwise(windows)],
+        "columns": [_column(window, shown, zoom) for window in windows],
+        "moves": [_moves(before, after, shown, zoom) for before, after in pairwise(windows)],
         "levels": max((len(window.levels) for window in windows), default=0),
         "above": zoom.above,
     }
 
 
-def column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = WHOLE) -> dict[str, Any]:
+def _column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = _WHOLE) -> dict[str, Any]:
     """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
     sizes = zoom.sizes(window)
     n_nodes = sum(sizes.values())
@@ -136,17 +136,17 @@ def column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = WHOLE) -> dict
         "missed": window.tracking.missed,
         "sizes": bands,
         "others": n_nodes - sum(size for _, size in bands),
-        "marks": [] if zoom.above else marks(window, shown),
+        "marks": [] if zoom.above else _marks(window, shown),
     }
 
 
-def marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
+def _marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     """Return the births, mergers, splits and deaths of the shown communities."""
     if window.kinds.isdisjoint(CHANGES):
         return []
     wanted = set(shown)
     return [
-        {"kind": event.kind, "id": event.community, **certainty(event, held)}
+        {"kind": event.kind, "id": event.community, **_certainty(event, held)}
         for event, held in _causes(window, frozenset(CHANGES))
         if event.community in wanted
     ]
@@ -161,18 +161,18 @@ def _causes(window: SeenWindow, kinds: frozenset[str]) -> list[tuple[CommunityEv
     return [(event, held[event]) for event in without_consequences(held)]
 
 
-def moves(
-    before: SeenWindow, after: SeenWindow, shown: Sequence[int], zoom: Zoom = WHOLE
+def _moves(
+    before: SeenWindow, after: SeenWindow, shown: Sequence[int], zoom: Zoom = _WHOLE
 ) -> list[list[int]]:
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
     old, new, counts = ways(before, after)
-    if zoom != WHOLE:
+    if zoom != _WHOLE:
         (left, was), (there, has) = zoom.bands(before), zoom.bands(after)
         old, new = np.searchsorted(before.ids, old), np.searchsorted(after.ids, new)
         inside = was[old] & has[new]
         old, new, counts = left[old][inside], there[new][inside], counts[inside]
     totals: Counter[tuple[int, int]] = Counter()
-    old, new = (np.where(np.isin(ids, shown), ids, OTHERS) for ids in (old, new))
+    old, new = (np.where(np.isin(ids, shown), ids, _OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
         totals[a, b] += n
     return [[a, b, n] for (a, b), n in sorted(totals.items())]
@@ -218,7 +218,7 @@ def event_list(
         for event, held in _causes(window, kinds):
             if community is None or event.concerns(community):
                 strong = (event.bits or 0) >= least_bits
-                if strong and certainty(event, held)["lasted"] >= lasting:
+                if strong and _certainty(event, held)["lasted"] >= lasting:
                     rows.append(told.row(event, held))
                 else:
                     hidden += 1
@@ -252,7 +252,7 @@ def names_in(
     return shown
 
 
-def certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
+def _certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
     """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
     lasted, undone = held_for(held)
     return {"bits": event.bits, "lasted": lasted, "undone": undone}
@@ -272,7 +272,7 @@ class _Teller:
         self._names = {one: name for w in known for one, name in w.known.names.items()}
 
     def row(self, event: CommunityEvent, held: int) -> dict[str, Any]:
-        window, sure = self._window, certainty(event, held)
+        window, sure = self._window, _certainty(event, held)
         result = window.result
         last = self._ends.get(window.number + sure["lasted"], result.window.end)
         time = last - result.window.end

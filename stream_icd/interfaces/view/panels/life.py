@@ -39,12 +39,12 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "k_given": result.k_given,
         "nodes": window.n_nodes,
         "edges": result.n_edges,
-        "modularity": finite(result.modularity),
+        "modularity": _finite(result.modularity),
         **{name: _shown(getattr(result, name)) for name in SUMMARY},
-        "nmi": finite(window.nmi),
-        "ami": {name: finite(value) for name, value in window.known.agreement.items()},
+        "nmi": _finite(window.nmi),
+        "ami": {name: _finite(value) for name, value in window.known.agreement.items()},
         "missed": window.tracking.missed,
-        "ms": [finite(result.milliseconds.get(stage)) for stage in STAGES],
+        "ms": [_finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
     }
 
@@ -57,10 +57,10 @@ def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
 
 
 def _shown(value: str | float | None) -> str | float | None:
-    return value if isinstance(value, str | int) else finite(value)
+    return value if isinstance(value, str | int) else _finite(value)
 
 
-def finite(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     """Return a number that JSON can hold, rounded; None for NaN and infinities."""
     return None if value is None or not math.isfinite(value) else round(float(value), 6)
 
@@ -81,7 +81,7 @@ def comparison(
         {
             "number": a.number,
             "start": a.result.window.start.isoformat(),
-            "nmi": finite(_agreement(a, b)),
+            "nmi": _finite(_agreement(a, b)),
             "k": [a.n_communities, b.n_communities],
         }
         for a, b in common

@@ -55,17 +55,17 @@ from stream_icd.interfaces.view.panels.life import comparison, life
 from stream_icd.methods.tracking.confirmation import CONFIRMED
 
 Parameters = Mapping[str, str]
-Answer = dict[str, Any]
+_Answer = dict[str, Any]
 
 MOST_WINDOWS = 6000
 MOST_COLUMNS = 120
 _MOST_BANDS = 40
 _MOST_LEVELS = 30
-MOST_ROWS = 1000
+_MOST_ROWS = 1000
 _MOST_NAMES = 20
-MOST_TEXT = 1024
+_MOST_TEXT = 1024
 _MOST_OPENED = 20
-MOST_LISTED = 1000
+_MOST_LISTED = 1000
 _COMPARED_WINDOWS = 300
 _SEARCHED_WINDOWS = 3000
 _COLOURED_WINDOWS = 24
@@ -75,10 +75,10 @@ _KEPT_MAPS = 100
 _KEPT_PASTS = 20
 """Nodes whose past is known when another window comes: 0.5 MB each at most."""
 _MOST_MODELS = 8
-MOST_BITS = 10**6
+_MOST_BITS = 10**6
 
 _ANNOUNCED = ("kind", "version", "reason", "by")
-NO_WINDOW = "this window is no longer in memory, or was never seen"
+_NO_WINDOW = "this window is no longer in memory, or was never seen"
 
 
 class BadQuestion(BadSettings):
@@ -117,12 +117,12 @@ class Queries:
         default_factory=lambda: KeptValues(_KEPT_PASTS)
     )  # by node
 
-    def overview(self, asked: Parameters) -> Answer:
+    def overview(self, asked: Parameters) -> _Answer:
         """Series in short, dead letters, decisions about models, and what is wrong.
 
         The series of the graph that is asked for are there, however many others there are.
         """
-        summaries = self.seen.summaries(MOST_LISTED, asked.get("graph", ""))
+        summaries = self.seen.summaries(_MOST_LISTED, asked.get("graph", ""))
         count, letters = self.seen.dead_letters()
         naming = self.seen.naming
         troubles = dict(self.sources.troubles())
@@ -151,29 +151,29 @@ class Queries:
             "bytes_held": self.seen.bytes_held,
         }
 
-    def flow(self, asked: Parameters) -> Answer:
+    def flow(self, asked: Parameters) -> _Answer:
         """Bands and streams of the `last` windows of all that are kept.
 
         `above`: bands are communities of communities, so many levels above. `inside`: only those in
         one band, given as `LEVEL:ID`, with a level as in `above`.
         `around`: the start of a window that they hold: the newest ones, unless it is older.
         """
-        last = whole(asked, "last", 60, 1, MOST_WINDOWS)
+        last = _whole(asked, "last", 60, 1, MOST_WINDOWS)
         all_kept = self.seen.windows(self.name(asked), sys.maxsize)
-        windows = _last_with(all_kept, last, moment(asked, "around"))
-        bands = whole(asked, "bands", 20, 1, _MOST_BANDS)
-        columns = whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
-        followed = ids(asked, "follow", _MOST_BANDS)
-        zoom = zoomed(asked)
+        windows = _last_with(all_kept, last, _moment(asked, "around"))
+        bands = _whole(asked, "bands", 20, 1, _MOST_BANDS)
+        columns = _whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
+        followed = _ids(asked, "follow", _MOST_BANDS)
+        zoom = _zoomed(asked)
         drawn = flow(spread(windows, columns), bands, () if zoom.above else followed, zoom)
         names = {} if zoom.above else names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
-    def life(self, asked: Parameters) -> Answer:
+    def life(self, asked: Parameters) -> _Answer:
         """The numbers of `last` windows."""
         return life(self._windows(asked, 700, MOST_WINDOWS))
 
-    def events(self, asked: Parameters) -> Answer:
+    def events(self, asked: Parameters) -> _Answer:
         """The events of some kinds, newest first; `of_newest`: of so many windows, not of all.
 
         Events of negative strength are hidden unless `least_bits` is `any`: the edges of their
@@ -182,19 +182,19 @@ class Queries:
         kinds = frozenset((asked.get("kinds") or ",".join(CHANGES)).split(","))
         if unknown := kinds - set(KINDS):
             raise BadQuestion(f"kinds: {min(unknown)!r:.40} is unknown; known: {', '.join(KINDS)}")
-        community = ids(asked, "community", 1)
+        community = _ids(asked, "community", 1)
         name, windows = self.name(asked), self._windows(asked, MOST_WINDOWS, MOST_WINDOWS)
         older = bool(windows) and self.seen.window(name, windows[0].number - 1) is not None
-        limit = whole(asked, "limit", 200, 1, MOST_ROWS)
-        lasting = whole(asked, "lasting", 0, 0, CONFIRMED)
+        limit = _whole(asked, "limit", 200, 1, _MOST_ROWS)
+        lasting = _whole(asked, "lasting", 0, 0, CONFIRMED)
         any_bits = asked.get("least_bits") == "any"
-        least_bits = -inf if any_bits else whole(asked, "least_bits", 0, 0, MOST_BITS)
+        least_bits = -inf if any_bits else _whole(asked, "least_bits", 0, 0, _MOST_BITS)
         chosen = community[0] if community else None
         listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
         names = names_in(windows, of_events(listed))
         return {**listed, "of_newest": len(windows) if older else None, "names": names}
 
-    def map(self, asked: Parameters) -> Answer:
+    def map(self, asked: Parameters) -> _Answer:
         """The communities of a window as discs, and the links between them."""
         name, window = self._window(asked)
         trouble = None
@@ -211,12 +211,12 @@ class Queries:
         names = names_in(earlier, window.ids.tolist())
         return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
 
-    def composition(self, asked: Parameters) -> Answer:
+    def composition(self, asked: Parameters) -> _Answer:
         """What a community of a window is made of."""
         _, window = self._window(asked)
         return composition(window, _one_id(asked), self.seen.naming)
 
-    def legend(self, asked: Parameters) -> Answer:
+    def legend(self, asked: Parameters) -> _Answer:
         """The values of an attribute that have a colour, and how many nodes of a window have each.
 
         They are the most frequent ones of the newest window, then of those before it, when somebody
@@ -224,7 +224,7 @@ class Queries:
         has the same ones whenever it is opened.
         """
         name, window = self._window(asked)
-        attribute, naming = text(asked, "by"), self.seen.naming
+        attribute, naming = _text(asked, "by"), self.seen.naming
         key = name, attribute, self.sources.caught_up()
         chosen = self._coloured.get(key) or []
         if len(chosen) < MOST_COLOURS:
@@ -233,18 +233,18 @@ class Queries:
             self._coloured.put(key, chosen)
         return legend(window, attribute, naming, chosen)
 
-    def members(self, asked: Parameters) -> Answer:
+    def members(self, asked: Parameters) -> _Answer:
         """Members and edges of some communities, or of all with `community=all`."""
         name, window = self._window(asked)
         everything = asked.get("community") == "all"
-        chosen = None if everything else ids(asked, "community", _MOST_OPENED)
+        chosen = None if everything else _ids(asked, "community", _MOST_OPENED)
         if chosen == []:
             raise BadQuestion("community: give the ids of communities, or all")
         snapshot = self.sources.snapshot(name, window)
         drawn = opened(window, snapshot, chosen)
         return {**drawn, "values": self._values(name, snapshot, drawn["at"], asked)}
 
-    def places(self, asked: Parameters) -> Answer:
+    def places(self, asked: Parameters) -> _Answer:
         """Nodes of a window where their source says they are."""
         name, window = self._window(asked)
         snapshot = self.sources.snapshot(name, window)
@@ -255,25 +255,25 @@ class Queries:
         placed = places(window, snapshot, drawn.frame)
         return {**placed, "values": self._values(name, snapshot, placed["at"], asked)}
 
-    def nodes(self, asked: Parameters) -> Answer:
+    def nodes(self, asked: Parameters) -> _Answer:
         """Nodes of a window whose names begin with some text."""
         _, window = self._window(asked)
-        return {"nodes": names_like(window, text(asked, "beginning"), _MOST_NAMES)}
+        return {"nodes": names_like(window, _text(asked, "beginning"), _MOST_NAMES)}
 
-    def node(self, asked: Parameters) -> Answer:
+    def node(self, asked: Parameters) -> _Answer:
         """Where a node was."""
         windows = self._windows(asked, _SEARCHED_WINDOWS, _SEARCHED_WINDOWS)
-        node = text(asked, "node")
+        node = _text(asked, "node")
         known = self._pasts.get(node) or self._pasts.put(node, WeakKeyDictionary())
         return node_past(windows, node, known)
 
-    def explain(self, asked: Parameters) -> Answer:
+    def explain(self, asked: Parameters) -> _Answer:
         """What happened around a node."""
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
-        return as_answer(*explained(windows, text(asked, "node"), read))
+        return as_answer(*explained(windows, _text(asked, "node"), read))
 
-    def explain_community(self, asked: Parameters) -> Answer:
+    def explain_community(self, asked: Parameters) -> _Answer:
         """What holds a community together."""
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
@@ -300,12 +300,12 @@ class Queries:
         name = self.name(asked)
         windows = self.seen.windows(name, LOOKED_BACK, self._number(name, asked))
         if not windows:
-            raise NothingSeen(NO_WINDOW)
+            raise NothingSeen(_NO_WINDOW)
         return name, windows
 
-    def compare(self, asked: Parameters) -> Answer:
+    def compare(self, asked: Parameters) -> _Answer:
         """Two series side by side, in the last windows that both have."""
-        last = whole(asked, "last", 60, 1, _COMPARED_WINDOWS)
+        last = _whole(asked, "last", 60, 1, _COMPARED_WINDOWS)
         ours = self.seen.windows(self.name(asked), MOST_WINDOWS)
         theirs = self.seen.windows(self.name(self._other(asked)), MOST_WINDOWS)
         return comparison(ours, theirs, last)
@@ -329,7 +329,7 @@ class Queries:
         return {name: asked.get(f"other_{name}", "") for name in SeriesName._fields}
 
     def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
-        last = whole(asked, "last", default, 1, most)
+        last = _whole(asked, "last", default, 1, most)
         return self.seen.windows(self.name(asked), last)
 
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
@@ -337,21 +337,21 @@ class Queries:
         name = self.name(asked)
         window = self.seen.window(name, self._number(name, asked))
         if window is None:
-            raise NothingSeen(NO_WINDOW)
+            raise NothingSeen(_NO_WINDOW)
         return name, window
 
     def _number(self, name: SeriesName, asked: Parameters) -> int | None:
         """Return the number of the window that starts `at` a time; None if none is given."""
-        at = moment(asked, "at")
+        at = _moment(asked, "at")
         if at is None:
             return None
         for window in reversed(self.seen.windows(name, sys.maxsize)):
             if _starts_at(window, at):
                 return window.number
-        raise NothingSeen(NO_WINDOW)
+        raise NothingSeen(_NO_WINDOW)
 
 
-def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
+def _whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
     """Return a whole number from `least` to `most`."""
     given = asked.get(name) or str(default)
     if not (given.isascii() and given.isdigit() and len(given) < 10):
@@ -361,7 +361,7 @@ def whole(asked: Parameters, name: str, default: int, least: int, most: int) -> 
     return int(given)
 
 
-def moment(asked: Parameters, name: str) -> datetime | None:
+def _moment(asked: Parameters, name: str) -> datetime | None:
     """Return the start of a window; None if none is given."""
     given = asked.get(name)
     if not given:
@@ -391,7 +391,7 @@ def _last_with(
     return windows[max(0, end - last) : end]
 
 
-def ids(asked: Parameters, name: str, most: int) -> list[int]:
+def _ids(asked: Parameters, name: str, most: int) -> list[int]:
     """Return stable ids, given as `3,17`."""
     given = [text for text in asked.get(name, "").split(",") if text]
     if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
@@ -401,14 +401,14 @@ def ids(asked: Parameters, name: str, most: int) -> list[int]:
     return [int(text) for text in given]
 
 
-def zoomed(asked: Parameters) -> Zoom:
+def _zoomed(asked: Parameters) -> Zoom:
     """Return which bands are asked for: on which level, and in which band of one above it."""
-    above, given = whole(asked, "above", 0, 0, _MOST_LEVELS), asked.get("inside")
+    above, given = _whole(asked, "above", 0, 0, _MOST_LEVELS), asked.get("inside")
     if not given:
         return Zoom(above)
     level, _, band = given.partition(":")
-    of = whole({"inside": level}, "inside", 0, above + 1, _MOST_LEVELS)
-    (number, *_) = ids({"inside": band}, "inside", 1) or [-1]
+    of = _whole({"inside": level}, "inside", 0, above + 1, _MOST_LEVELS)
+    (number, *_) = _ids({"inside": band}, "inside", 1) or [-1]
     if number < 0:
         raise BadQuestion(f"inside: {given!r:.40} is no band: give LEVEL:ID, such as 1:7")
     return Zoom(above, (of, number))
@@ -416,21 +416,21 @@ def zoomed(asked: Parameters) -> Zoom:
 
 def _one_id(asked: Parameters) -> int:
     """Return the stable id of the community."""
-    given = ids(asked, "community", 1)
+    given = _ids(asked, "community", 1)
     if not given:
         raise BadQuestion("community: give the id of a community")
     return given[0]
 
 
-def text(asked: Parameters, name: str) -> str:
+def _text(asked: Parameters, name: str) -> str:
     """Return a text that is not too long."""
     given = asked.get(name, "")
-    if not given or len(given) > MOST_TEXT:
-        raise BadQuestion(f"{name}: give 1 to {MOST_TEXT} characters")
+    if not given or len(given) > _MOST_TEXT:
+        raise BadQuestion(f"{name}: give 1 to {_MOST_TEXT} characters")
     return given
 
 
-def _in_short(summary: SeriesSummary) -> Answer:
+def _in_short(summary: SeriesSummary) -> _Answer:
     return {
         **summary.name._asdict(),
         "models": [shortened(model) for model in summary.models[-_MOST_MODELS:]],

@@ -78,12 +78,12 @@ def access_for(host: str, token: str | None = None, *, no_token: bool = False) -
         raise BadSettings("give either --token or --no-token")
     if token == "":
         raise BadSettings("the token is empty: leave it out for a new one, or give --no-token")
-    if no_token or (token is None and is_loopback(host)):
+    if no_token or (token is None and _is_loopback(host)):
         return Access(frozenset({"localhost", "127.0.0.1", "::1", host}))
     return Access(None, token or secrets.token_urlsafe(16))
 
 
-def is_loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Whether a host name or address is this machine only."""
     try:
         return host == "localhost" or ip_address(host).is_loopback

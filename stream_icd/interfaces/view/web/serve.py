@@ -15,9 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stream_icd.core.errors import BadSettings
 from stream_icd.interfaces.view.web.app import View
 
-STOP_S = 2
-MOST_CONNECTIONS = 1000
-IDLE_S = 20.0
+_STOP_S = 2
+_MOST_CONNECTIONS = 1000
+_IDLE_S = 20.0
 """Time without a request, or without taking what was sent, after which a connection ends."""
 
 
@@ -53,8 +53,8 @@ def server_of(view: View) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=STOP_S,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_STOP_S,
     )
     return _PageServer(config, view)
 
@@ -124,7 +124,7 @@ class _PatientForAWhile(H11Protocol):
 
     def _look_later(self) -> None:
         self._stop_looking()
-        self._looking = self.loop.call_later(IDLE_S, self._look)
+        self._looking = self.loop.call_later(_IDLE_S, self._look)
 
     def _stop_looking(self) -> None:
         if self._looking is not None:

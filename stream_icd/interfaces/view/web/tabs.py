@@ -21,43 +21,43 @@ from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, 
 _AT_A_TIME = 2
 """Answers from memory."""
 
-MOST_WAITING = 64
-KEPT_BYTES = 32 * 2**20
+_MOST_WAITING = 64
+_KEPT_BYTES = 32 * 2**20
 _ENTRY = 200
 """Bytes of an entry of `KeptValues`."""
 
 MOST_TABS = 200
-MOST_NEWS = 256
+_MOST_NEWS = 256
 """Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
 
-Tab = asyncio.Queue[bytes | None]
+_Tab = asyncio.Queue[bytes | None]
 """Messages to send to a connected tab; None ends the connection."""
 
-Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
+_Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
 
 SERIES = frozenset(SeriesName._fields)
 _SPAN = SERIES | {"last"}
-WINDOW = SERIES | {"at"}
-EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
-OTHER = {f"other_{name}" for name in SERIES}
+_WINDOW = SERIES | {"at"}
+_EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
+_OTHER = {f"other_{name}" for name in SERIES}
 
 _Compute = Callable[[Queries, Parameters], dict[str, Any]]
 
-QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
+_QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
     "overview": (Queries.overview, SERIES),
     "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around", "above", "inside"}),
     "life": (Queries.life, _SPAN),
-    "events": (Queries.events, _SPAN | EVENTS),
-    "map": (Queries.map, WINDOW),
-    "composition": (Queries.composition, WINDOW | {"community"}),
-    "members": (Queries.members, WINDOW | {"community", "by"}),
-    "legend": (Queries.legend, WINDOW | {"by"}),
-    "places": (Queries.places, WINDOW | {"by"}),
-    "nodes": (Queries.nodes, WINDOW | {"beginning"}),
-    "explain": (Queries.explain, WINDOW | {"node"}),
-    "explain_community": (Queries.explain_community, WINDOW | {"community"}),
+    "events": (Queries.events, _SPAN | _EVENTS),
+    "map": (Queries.map, _WINDOW),
+    "composition": (Queries.composition, _WINDOW | {"community"}),
+    "members": (Queries.members, _WINDOW | {"community", "by"}),
+    "legend": (Queries.legend, _WINDOW | {"by"}),
+    "places": (Queries.places, _WINDOW | {"by"}),
+    "nodes": (Queries.nodes, _WINDOW | {"beginning"}),
+    "explain": (Queries.explain, _WINDOW | {"node"}),
+    "explain_community": (Queries.explain_community, _WINDOW | {"community"}),
     "node": (Queries.node, _SPAN | {"node"}),
-    "compare": (Queries.compare, _SPAN | OTHER),
+    "compare": (Queries.compare, _SPAN | _OTHER),
 }
 """All that the page may ask: how it is answered, and the parameters that it has."""
 
@@ -79,8 +79,8 @@ class Answers:
         self._queries = queries
         self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
-        self._running: dict[Key, asyncio.Future[bytes]] = {}
-        self._kept = KeptValues[Key, bytes](KEPT_BYTES)
+        self._running: dict[_Key, asyncio.Future[bytes]] = {}
+        self._kept = KeptValues[_Key, bytes](_KEPT_BYTES)
 
     async def answer(self, question: str, asked: Parameters) -> bytes:
         """Return an answer; a question that is being answered is not asked a second time.
@@ -90,16 +90,16 @@ class Answers:
             NothingSeen: there is no such question.
             StreamIcdError: there is no answer; see `Queries`.
         """
-        if question not in QUESTIONS:
+        if question not in _QUESTIONS:
             raise NothingSeen("there is no such question")
-        compute, parameters = QUESTIONS[question]
+        compute, parameters = _QUESTIONS[question]
         check_known(asked, parameters)
         version = () if question == "overview" else self._queries.version(asked)
         key = question, tuple(sorted(asked.items())), version
         if (kept := self._kept.get(key)) is not None:
             return kept
         if key not in self._running:
-            if len(self._running) >= MOST_WAITING:
+            if len(self._running) >= _MOST_WAITING:
                 raise Overloaded("too many questions wait for an answer: try again")
             loop = asyncio.get_running_loop()
             pool = self._reading if question in _OF_GRAPHS else self._pool
@@ -113,14 +113,14 @@ class Answers:
         for pool in (self._pool, self._reading):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _done(self, key: Key, done: asyncio.Future[bytes]) -> None:
+    def _done(self, key: _Key, done: asyncio.Future[bytes]) -> None:
         self._running.pop(key, None)
         if done.cancelled() or done.exception() is not None or key[0] == "overview":
             return
-        self._kept.put(key, done.result(), bytes_of(key, done.result()))
+        self._kept.put(key, done.result(), _bytes_of(key, done.result()))
 
 
-def bytes_of(key: Key, answer: bytes) -> int:
+def _bytes_of(key: _Key, answer: bytes) -> int:
     """Return the bytes of memory of a kept answer with its key, whose names may be long."""
     question, asked, version = key
     texts = sum(sys.getsizeof(pair) + sum(map(sys.getsizeof, pair)) for pair in asked)
@@ -136,7 +136,7 @@ class FanOut:
     """Gives messages to all tabs; used in one event loop, except `publish`."""
 
     def __init__(self) -> None:
-        self._tabs: dict[Tab, SeriesName] = {}
+        self._tabs: dict[_Tab, SeriesName] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.n_dropped = 0  # tabs that fell behind so far
 
@@ -158,7 +158,7 @@ class FanOut:
         """
         if self.is_full:
             return
-        tab = Tab(MOST_NEWS + 1)
+        tab = _Tab(_MOST_NEWS + 1)
         self._tabs[tab] = wanted
         try:
             while (message := await tab.get()) is not None:
@@ -174,7 +174,7 @@ class FanOut:
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
         for tab in [tab for tab, wanted in self._tabs.items() if wanted == name]:
-            if tab.qsize() < MOST_NEWS:
+            if tab.qsize() < _MOST_NEWS:
                 tab.put_nowait(message)
             else:
                 self.n_dropped += 1
@@ -190,7 +190,7 @@ class FanOut:
         for tab in list(self._tabs):
             self._drop(tab)
 
-    def _drop(self, tab: Tab) -> None:
+    def _drop(self, tab: _Tab) -> None:
         """Forget what waits for a tab, and end its connection."""
         del self._tabs[tab]
         while not tab.empty():
