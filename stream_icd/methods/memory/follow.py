@@ -54,7 +54,7 @@ from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.search import searched
 from stream_icd.methods.weighing import Weighing
 
-SMALL = 40_000
+SMALL = 24_000
 """Entries of the sum of a follower that takes in each window; a larger one only takes in those in
 which it is searched, since this costs as much as the window itself."""
 
@@ -102,13 +102,15 @@ def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
     elif n_nodes:
         known = _alone(step, before)
-    nothing, hypotheses = no_edges(n_nodes), []
+    nothing, hypotheses, leads = no_edges(n_nodes), [], True
     for kind in step.kinds:
         if kind == PRESENCE and not _is_weighted(window):
             continue
         is_sum = kind.by == "sum"
         evidence = grown(nothing, kind.decay, window.comparable(kind.within)) if is_sum else nothing
-        hypotheses.append(Hypothesis(kind, evidence, known.likeliest))
+        wait = 0 if leads else _cost(evidence, window)
+        hypotheses.append(Hypothesis(kind, evidence, known.likeliest, wait=wait))
+        leads = False
     leader = leader_of(hypotheses)
     return FoundByHypotheses(tuple(hypotheses), leader, known)
 
@@ -132,7 +134,7 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         for at in (leader, led):
             hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
     leads = hypotheses[leader].kind.by  # a weighted sum is that of the first hypothesis
-    followers, learned = served(hypotheses, leader), before.memory.known.stay
+    followers, learned, rest = served(hypotheses, leader), before.memory.known.stay, 0
     for at, one in enumerate(hypotheses):
         if at == leader:
             continue
@@ -140,8 +142,13 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
             hypotheses[at], learned = _filtered(step, before, one, at in followers)
         elif at in followers:
             hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
+            rest = _cost(hypotheses[at].evidence, before.window)
         elif _is_small(one, before) or (at == 0 and leads == "weighted"):
             hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
+    hypotheses = [
+        replace(one, wait=max(one.wait, rest)) if at != leader and one.kind.by != "filter" else one
+        for at, one in enumerate(hypotheses)
+    ]
     if fresh is not None:
         hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
         return FoundByHypotheses(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
@@ -191,8 +198,11 @@ def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> H
     """Return a sum that does not lead after it was searched."""
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     found, *_ = _searched(step, before, one, first, True)
-    cost = 4 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
-    return replace(found, n_vain=n_vain, wait=min(max(pause(n_vain), cost), LONGEST_PAUSE))
+    return replace(found, n_vain=n_vain, wait=pause(n_vain))
+
+
+def _cost(evidence: Rows, window: Rows) -> int:
+    return min(4 * len(evidence.indices) // max(len(window.indices), FEW), LONGEST_PAUSE)
 
 
 _TRIES = 4

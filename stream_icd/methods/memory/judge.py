@@ -56,7 +56,7 @@ def judged(
             said = one.labels.max(initial=-1) >= 0
             saved = max(_FADES * one.saved + said * (gain - gains[best]), -MARGIN)
         wait = max(one.wait - 1, 0)
-        ahead = saved > 0 if one.kind.by == "filter" else gain >= gains[leader] > 0
+        ahead = saved > 0 if one.kind.by == "filter" else gain > gains[leader] > 0
         rises = one is not hypotheses[leader] and ahead
         n_vain = 0 if rises else one.n_vain
         found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises or shaken else wait))
