@@ -204,7 +204,7 @@ def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> H
 
 def _rest(evidence: Rows, window: Rows) -> int:
     """Return how many windows sums wait after one was searched, so that this costs a fraction."""
-    return min(4 * len(evidence.indices) // max(len(window.indices), FEW), LONGEST_PAUSE)
+    return min(8 * len(evidence.indices) // max(len(window.indices), FEW), LONGEST_PAUSE)
 
 
 _TRIES = 4
@@ -212,7 +212,7 @@ _TRIES = 4
 some windows to learn how many nodes stay."""
 
 FEW = 8000
-"""Sums wait a window for each quarter of a window (of at least so many entries) in the one that was
+"""Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
 searched last."""
 
 
