@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled, unsigned
-from stream_icd.methods.bp.level_graph import ROUNDING, LevelGraph, links, summed
+from stream_icd.methods.bp.level_graph import ROUNDING, LevelGraph
 
 MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
