@@ -7,9 +7,9 @@ An LFR graph of mean degree 10, in a Parquet file. Three processes, the programs
 `stream-icd produce files`, `stream-icd consume detect`, `stream-icd subscribe`; on the embedded
 broker, unless another one is named. The snapshot is too big for a message; its communities just are
 not. While it works on the snapshot the detector has a `max.poll.interval` of ten seconds, which
-it outlasts by far. Writes its section of docs/big_snapshots.md. The exit status is 1, and nothing
-is written, if the subscriber got communities other than those planted, or the detector lost its
-partition.
+it outlasts by far. Writes its section of docs/measured/running.md. The exit status is 1, and
+nothing is written, if the subscriber got communities other than those planted, or the detector
+lost its partition.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def main() -> None:
     if found.nmi < ENOUGH_NMI or found.moved_on:
         sys.exit(f"NMI {found.nmi:.3f}; the partition was lost {found.moved_on} times")
     text = section(found, " ".join(sys.argv[1:]), machine.stamp())
-    write_section("big_snapshots.md", "big_snapshot.py", text)
+    write_section("measured/running.md", "big_snapshot.py", text)
 
 
 def measure(servers: str, n_edges: int, folder: Path, inline_bytes: int | None = None) -> Run:
@@ -294,7 +294,7 @@ degree {MEAN_DEGREE} from a Parquet file, sent with `stream-icd produce files`, 
 
 {table(run)}
 
-The detector needs its peak memory to find the communities ([growth.md](measured/growth.md)). It
+The detector needs its peak memory to find the communities ([growth.md](growth.md)). It
 fetches and decodes within 700 MiB, of which 200 are Python and its libraries.
 """
 

@@ -4,8 +4,8 @@
     python -m benchmarks.guarantees --only network --rounds 1
 
 Plays the scenarios of tests/testbed/faults on Apache Kafka, as the tests do, but with the settings
-that programs have when nobody sets any. Writes the table in docs/guarantees.md, unless only some
-were played; the exit status is 1 when a promise was not kept.
+that programs have when nobody sets any. Writes the table in docs/measured/faults.md, unless only
+some were played; the exit status is 1 when a promise was not kept.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def main() -> int:
         found = {scenario: played(scenario, ground, options.rounds) for scenario in chosen}
     if not options.only:
         text = section(found, options.rounds, machine.stamp())
-        write_section("guarantees.md", "guarantees.py", text)
+        write_section("measured/faults.md", "guarantees.py", text)
     kept = all(scenario.is_kept(outcome) for scenario, many in found.items() for outcome in many)
     return int(not kept)
 

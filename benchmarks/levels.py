@@ -4,8 +4,8 @@
 
 Graphs of two planted levels and of one, K unknown, model `default`; with `--data` (it holds
 `as733.parquet` and `labelled/labels/as733_countries.parquet`), also the Internet by country. Writes
-its section of docs/levels.md. graspologic divides communities that are larger than a limit, which
-is given.
+its section of docs/measured/levels.md. graspologic divides communities that are larger than a
+limit, which is given.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def main() -> None:
         print(text.splitlines()[-1], flush=True)
     if options.data:
         text += f"\n{internet(options.data)}\n"
-    write_section("levels.md", "levels.py", text + "\n" + measured_at())
+    write_section("measured/levels.md", "levels.py", text + "\n" + measured_at())
 
 
 def internet(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """Whether the promise of a scenario is kept.
 
-The scenarios are the rows of the table in docs/guarantees.md, which `benchmarks.guarantees` makes.
-Their tests are in two files, so that two processes share them.
+The scenarios are the rows of the table in docs/measured/faults.md, which `benchmarks.guarantees`
+makes. Their tests are in two files, so that two processes share them.
 """
 
 from __future__ import annotations

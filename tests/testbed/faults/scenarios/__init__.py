@@ -29,7 +29,7 @@ class Scenario:
     """What goes wrong, and what is to come of it.
 
     Attributes:
-        fault: in the words of the table in docs/guarantees.md.
+        fault: in the words of the table in docs/measured/faults.md.
         play: does it.
         stops_with: exit status and error with which the program is to stop, if it is to.
         may_repeat: the promise is at least once only.
