@@ -116,7 +116,8 @@ def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
             one = replace(one, saved=HEAD_START)
         hypotheses.append(one)
     hypotheses[0] = replace(hypotheses[0], wait=0)
-    return FoundByHypotheses(tuple(hypotheses), best_sum(hypotheses), known)
+    leader = leader_of(hypotheses, by_labels=step.weigh is not None)  # an encoder has found them
+    return FoundByHypotheses(tuple(hypotheses), leader, known)
 
 
 def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
