@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled, unsigned
-from stream_icd.methods.bp.level_graph import ROUNDING, LevelGraph, links, summed
+from stream_icd.methods.bp.level_graph import ROUNDING, LevelGraph
 
 MIXING_RANGE = (0.01, 0.99)
 """Limits of the mixing in the likelihood, which needs a value strictly inside 0..1."""
@@ -105,18 +105,40 @@ def nats_saved(graph: LevelGraph, labels: Labels, unseen: LevelGraph) -> tuple[f
     labels: (n,) from 0 on, -1 for nodes without one, whose edges do not count.
     unseen: the same nodes with the edges that count.
     """
-    n_labels, known = int(labels.max(initial=-1)) + 1, labels >= 0
-    inside = groups_of(unseen, labels, n_labels)[0]
-    edges = float(links(unseen, known.astype(np.int32), True)[known].sum() / 2)
+    n_labels = int(labels.max(initial=-1)) + 1
+    inside, volumes, edges = _among_known(unseen, graph.strengths, labels, n_labels)
     if not edges:
         return 0.0, 0.0
-    volumes = summed(graph.strengths[known], labels[known], n_labels)
     shares = volumes / volumes.sum()
     within, chance = inside.sum(), (shares**2).sum()
     mixing = bounded_mixing((1 - within / edges) / max(1 - chance, ROUNDING))
     lifts = np.log(mixing + (1 - mixing) / np.maximum(shares, ROUNDING))
     saved = (inside * lifts).sum() + (edges - within) * np.log(mixing)
     return float(saved), edges
+
+
+@compiled()
+def _among_known(
+    unseen: LevelGraph, strengths: Floats, labels: Labels, n_labels: int
+) -> tuple[Floats, Floats, float]:
+    """The edge weight inside each label, its strengths, (K,), and the weight of all edges.
+
+    Only nodes with a label count, and edges between them.
+    """
+    indptr, indices = unsigned(unseen.indptr), unsigned(unseen.indices)
+    inside, volumes, total = np.zeros(n_labels), np.zeros(n_labels), 0.0
+    for node, label in enumerate(labels):
+        if label < 0:
+            continue
+        own = other = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            linked, weight = labels[indices[entry]], unseen.weights[entry]
+            own += weight * (linked == label)
+            other += weight * (linked >= 0)
+        inside[label] += own / 2
+        volumes[label] += strengths[node]
+        total += other / 2
+    return inside, volumes, total
 
 
 def broken(

@@ -41,12 +41,14 @@ from stream_icd.methods.memory.by_method import Find, followed
 from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import (
+    HEAD_START,
     LONGEST_PAUSE,
     best_sum,
     judged,
     leader_of,
     nats_of,
     pause,
+    rested,
     served,
 )
 from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
@@ -54,7 +56,7 @@ from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.search import searched
 from stream_icd.methods.weighing import Weighing
 
-SMALL = 40_000
+SMALL = 24_000
 """Entries of the sum of a follower that takes in each window; a larger one only takes in those in
 which it is searched, since this costs as much as the window itself."""
 
@@ -102,14 +104,19 @@ def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
     elif n_nodes:
         known = _alone(step, before)
-    nothing, hypotheses = no_edges(n_nodes), []
+    hypotheses = list[Hypothesis]()
     for kind in step.kinds:
         if kind == PRESENCE and not _is_weighted(window):
             continue
-        is_sum = kind.by == "sum"
-        evidence = grown(nothing, kind.decay, window.comparable(kind.within)) if is_sum else nothing
-        hypotheses.append(Hypothesis(kind, evidence, known.likeliest))
-    leader = leader_of(hypotheses)
+        one = Hypothesis(kind, no_edges(n_nodes), known.likeliest)
+        if kind.by == "sum":
+            evidence = grown(one.evidence, kind.decay, window.comparable(kind.within))
+            one = replace(one, evidence=evidence, wait=_rest(evidence, window))
+        elif kind.by == "filter":
+            one = replace(one, saved=HEAD_START)
+        hypotheses.append(one)
+    hypotheses[0] = replace(hypotheses[0], wait=0)
+    leader = leader_of(hypotheses, by_labels=step.weigh is not None)  # an encoder has found them
     return FoundByHypotheses(tuple(hypotheses), leader, known)
 
 
@@ -132,7 +139,7 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         for at in (leader, led):
             hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
     leads = hypotheses[leader].kind.by  # a weighted sum is that of the first hypothesis
-    followers, learned = served(hypotheses, leader), before.memory.known.stay
+    followers, learned, rest = served(hypotheses, leader), before.memory.known.stay, 0
     for at, one in enumerate(hypotheses):
         if at == leader:
             continue
@@ -140,8 +147,10 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
             hypotheses[at], learned = _filtered(step, before, one, at in followers)
         elif at in followers:
             hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
+            rest = _rest(hypotheses[at].evidence, before.window)
         elif _is_small(one, before) or (at == 0 and leads == "weighted"):
             hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
+    hypotheses = rested(hypotheses, leader, rest)
     if fresh is not None:
         hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
         return FoundByHypotheses(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
@@ -191,8 +200,12 @@ def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> H
     """Return a sum that does not lead after it was searched."""
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     found, *_ = _searched(step, before, one, first, True)
-    cost = 4 * len(found.evidence.indices) // max(len(before.window.indices), FEW)
-    return replace(found, n_vain=n_vain, wait=min(max(pause(n_vain), cost), LONGEST_PAUSE))
+    return replace(found, n_vain=n_vain, wait=pause(n_vain))
+
+
+def _rest(evidence: Rows, window: Rows) -> int:
+    """Return how many windows sums wait after one was searched, so that this costs a fraction."""
+    return min(8 * len(evidence.indices) // max(len(window.indices), FEW), LONGEST_PAUSE)
 
 
 _TRIES = 4
@@ -200,8 +213,8 @@ _TRIES = 4
 some windows to learn how many nodes stay."""
 
 FEW = 8000
-"""A sum waits a window for each quarter of a window (of at least so many entries) that its search
-costs."""
+"""Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
+searched last."""
 
 
 def _as_asked(step: WindowStep, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
@@ -213,7 +226,8 @@ def _as_asked(step: WindowStep, before: Aligned) -> tuple[tuple[Hypothesis, ...]
     best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
     for kind in wanted:
         evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
-        begins = Hypothesis(kind, evidence, memory.known.likeliest, best)
+        saved = HEAD_START if kind.by == "filter" else best
+        begins = Hypothesis(kind, evidence, memory.known.likeliest, saved)
         hypotheses.append(have.get(kind, begins))
     return tuple(hypotheses), wanted.index(lead.kind) if lead.kind in wanted else 0
 

@@ -23,6 +23,10 @@ HANDICAP = 0.05
 MARGIN = 100.0
 """Nats by which the filter must be ahead, and by which it can be behind at most."""
 
+HEAD_START = 2 * MARGIN
+"""Nats by which the filter is ahead at first. Until windows have judged both, the second window by
+itself, with what is believed of the first, blurs less than the sum of the two."""
+
 _FADES = 0.7
 """By which the lead of the filter fades a window."""
 
@@ -43,7 +47,7 @@ def judged(
 ) -> tuple[Hypothesis, ...]:
     """Return the hypotheses after their communities were compared on a window.
 
-    One that saves as much as the leader is followed at once.
+    One that saves more than the leader is followed at once.
     """
     gains = [nats_of(one.labels, window) for one in hypotheses]
     found = []
@@ -56,7 +60,7 @@ def judged(
             said = one.labels.max(initial=-1) >= 0
             saved = max(_FADES * one.saved + said * (gain - gains[best]), -MARGIN)
         wait = max(one.wait - 1, 0)
-        ahead = saved > 0 if one.kind.by == "filter" else gain >= gains[leader] > 0
+        ahead = saved > 0 if one.kind.by == "filter" else gain > gains[leader] > 0
         rises = one is not hypotheses[leader] and ahead
         n_vain = 0 if rises else one.n_vain
         found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises or shaken else wait))
@@ -98,6 +102,17 @@ def served(hypotheses: Sequence[Hypothesis], leader: int) -> set[int]:
     sums = [at for at in due if hypotheses[at].kind.by != "filter"]
     first = sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]
     return {*first, *(at for at in due if hypotheses[at].kind.by == "filter")}
+
+
+def rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hypothesis]:
+    """Return the hypotheses, of which all sums that follow wait so many windows at least.
+
+    So large sums are searched one after another, in windows far apart.
+    """
+    return [
+        replace(one, wait=max(one.wait, rest)) if at != leader and one.kind.by != "filter" else one
+        for at, one in enumerate(hypotheses)
+    ]
 
 
 def pause(n_vain: int) -> int:
