@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
+from stream_icd.streaming.execution import worker_process
 from tests.testbed import brokers
 from tests.testbed.object_store import new_folder, object_store
 from tests.testbed.programs import told_missing
@@ -31,6 +33,11 @@ settings.register_profile(
     "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+# Loading the loops is most of what a worker process costs, and tests start some hundred. Here, the
+# server that forks them has done it before; the import of `worker_process` has set what it imports.
+_server: Any = worker_process.forkserver._forkserver
+_server._preload_modules.append("tests.testbed.warm")
 
 
 def pytest_report_header() -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
@@ -29,6 +27,7 @@ from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.scraping import Samples, asked, lines, scraped, value
+from tests.testbed.starting import Forked, start_forked
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_GOOD, N_BAD = 6, 2
@@ -38,7 +37,7 @@ N_GOOD, N_BAD = 6, 2
 class Worker:
     """A program of ours, its log and its metrics port."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     log: Path
     port: int
 
@@ -66,9 +65,7 @@ def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
     """The program, once it answers on its port."""
     log = folder / f"{command[1]}-{time.monotonic_ns()}.log"
     options = ("--metrics-port", "0", "--bootstrap-servers", broker.bootstrap_servers)
-    process = start_child(
-        (sys.executable, "-m", "stream_icd.commands.cli", *command, *options), log
-    )
+    process = start_forked((*command, *options), log)
     try:
         wait_until(lambda: ports(log), timeout_s=60)
         (port,) = ports(log)

@@ -83,6 +83,7 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
         run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
 
 
+@pytest.mark.brokers("memory")
 def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,9 +27,11 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import WORKERS, create_topics
+from tests.streaming.workers import crashing
 from tests.streaming.workers.crashing import copy
 from tests.testbed.brokers import Broker
 from tests.testbed.handlers import Calls
+from tests.testbed.starting import start_forked
 from tests.testbed.streams import held
 
 Topics = tuple[str, str]
@@ -51,14 +53,14 @@ def copied(broker: Broker, topics: Topics) -> list[bytes | None]:
 
 
 def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_restart(
-    broker: Broker, topics: Topics
+    broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
     good = send(broker, topics[0], b"kill")
     settings = broker.settings()
-    program = (sys.executable, "-m", "tests.streaming.workers.crashing", settings.bootstrap_servers)
     times = (str(settings.session_timeout_s), str(settings.transaction_timeout_s))
-    command = [*program, topics[0], *times, LAST.decode()]
-    statuses = [subprocess.run(command, timeout=90, check=False).returncode for _ in range(4)]
+    arguments = (settings.bootstrap_servers, topics[0], *times, LAST.decode())
+    start = partial(start_forked, arguments, tmp_path / "log", module=crashing.__name__)
+    statuses = [start().wait(90) for _ in range(4)]
     assert statuses == [-signal.SIGKILL] * 3 + [0]
     assert copied(broker, topics) == good
     (letter,) = held(broker, f"{topics[0]}.dlq")

@@ -75,7 +75,7 @@ def take_long(fault: Fault) -> None:
 
 def tell_when_asked(sign: Path) -> None:
     """Signals that come before the first was understood are one with it."""
-    import stream_icd.commands.programs.process as program
+    import stream_icd.commands.programs.worker as program
 
     real = program.stop_on_signals
 
