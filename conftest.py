@@ -9,6 +9,8 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from importlib import import_module
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from hypothesis import HealthCheck, settings
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from stream_icd.streaming.execution import worker_process
 from tests.testbed import brokers
 from tests.testbed.object_store import new_folder, object_store
 from tests.testbed.programs import told_missing
@@ -35,8 +36,9 @@ settings.register_profile(
 settings.load_profile("patient")
 
 # Loading the loops is most of what a worker process costs, and tests start some hundred. Here, the
-# server that forks them has done it before; the import of `worker_process` has set what it imports.
-_server: Any = worker_process.forkserver._forkserver
+# server that forks them has done it before.
+import_module("stream_icd.streaming.execution.worker_process")  # sets what the server imports
+_server: Any = forkserver._forkserver
 _server._preload_modules.append("tests.testbed.warm")
 
 

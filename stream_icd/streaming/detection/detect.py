@@ -34,7 +34,7 @@ STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TimedCommunities:
+class _TimedCommunities:
     """Communities of one graph, and the time of each stage.
 
     Method bp only clusters, unless an encoder weights its graph, which counts as "encode".
@@ -57,7 +57,7 @@ def detect(
     known: Labels | None = None,
     fixed: bool = False,
     clock: Callable[[], float] = time.perf_counter,
-) -> TimedCommunities:
+) -> _TimedCommunities:
     """Find the communities of a graph with a frozen model.
 
     Args:
@@ -105,7 +105,7 @@ def detect(
         communities = find_communities(graph, parameters, n_communities, **how)
         memberships = memberships_given_others(finest_level(comparable(adjacency)), communities)
     spent = stage_ms(1000 * (clock() - started), {"encode": encode_ms})
-    return TimedCommunities(communities, spent, memberships, of_known)
+    return _TimedCommunities(communities, spent, memberships, of_known)
 
 
 def finding(
@@ -168,7 +168,7 @@ def _detect_by_icd(
     seed: int,
     threads: int,
     clock: Callable[[], float],
-) -> TimedCommunities:
+) -> _TimedCommunities:
     started, n_communities = clock(), given.n_communities
     n_nodes = adjacency.shape[0]
     linked = linked_nodes(adjacency)
@@ -215,7 +215,7 @@ def _detect_by_icd(
         communities, of_known = after
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
     milliseconds = stage_ms(1000 * (clock() - started), spent)
-    return TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
+    return _TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
 
 
 def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:

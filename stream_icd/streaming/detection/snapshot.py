@@ -49,7 +49,7 @@ from stream_icd.wire.states import MemoryState, encode_state
 _BITS_WORSE = 0.1
 """A model does not fit if its description of a graph is longer by this, in bits per edge."""
 
-MOST_GRAPHS = 100
+_MOST_GRAPHS = 100
 """Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
 
 _DIGITS = 2
@@ -133,7 +133,7 @@ def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) ->
     promoted has no slower first snapshot.
     """
     both, bp = (graph, model.version), model.model.bp
-    if graph in model.proved_on or both in checked or len(checked) >= MOST_GRAPHS:
+    if graph in model.proved_on or both in checked or len(checked) >= _MOST_GRAPHS:
         return False
     checked.add(both)
     return bp != BpParameters() and not bp.search  # there is a model, and it has not compared yet

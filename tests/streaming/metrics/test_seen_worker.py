@@ -15,7 +15,6 @@ import yaml
 
 from stream_icd.core.child_process import stop_child
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.icd.recipe import Recipe
@@ -28,6 +27,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.scraping import Samples, asked, lines, scraped, value
 from tests.testbed.starting import Forked, start_forked
+from tests.testbed.streams import publish
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_GOOD, N_BAD = 6, 2
@@ -96,9 +96,7 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots
     good = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot, _ in stream]
     bad = [OutgoingRecord(SNAPSHOTS, b"garbage", one.key, one.headers) for one in good[:N_BAD]]
-    with Publisher(broker.settings()) as publisher:
-        for record in (*good, *bad):
-            publisher.send(record)
+    publish(broker, [*good, *bad])
     return topic_name
 
 

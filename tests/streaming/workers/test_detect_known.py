@@ -15,7 +15,6 @@ from stream_icd.core.child_process import stop_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.kafka.messages.records import Processed
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.model import save_model
 from stream_icd.sources.node_tables import read_known
@@ -27,6 +26,7 @@ from tests.streaming.workers.remembered import records
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.starting import consuming
+from tests.testbed.streams import publish
 
 MODEL = remembering_model()
 TABLE = "graph,node,community\ng,0,east\ng,1,east\ng,900,east\nother,0,west\n"
@@ -50,9 +50,7 @@ def test_known_nodes_stay_in_one_community_of_one_id(
     create_topics(broker.settings())
     save_model(MODEL.model, tmp_path / "model")
     known = written(tmp_path, TABLE.replace("g,", f"{topic_name},"))
-    with Publisher(broker.settings()) as publisher:
-        for window in stream(topic_name, 4):
-            publisher.send(outgoing(window, SNAPSHOTS))
+    publish(broker, [outgoing(window, SNAPSHOTS) for window in stream(topic_name, 4)])
     options = ("--model", str(tmp_path / "model"), "--known", str(known), "--known-fixed")
     with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
         where = {"settings": broker.settings(), "topic": COMMUNITIES}

@@ -20,7 +20,6 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
@@ -139,8 +138,7 @@ def test_a_stop_does_not_wait_for_busy_processes(
     outgoing: Outgoing,
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(topic=topics[1], threads=1)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(outgoing(snapshot(0), topics[0]))
+    publish(broker, [outgoing(snapshot(0), topics[0])])
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
     def work() -> None:

@@ -17,7 +17,6 @@ from stream_icd.core.child_process import stop_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.known import known_of
@@ -108,9 +107,7 @@ def test_a_detector_that_starts_reads_them_first_and_knows_them_after_a_restart(
     found: list[Communities] = []
     options = ("--model", str(tmp_path / "model"), "--known", "topic", "--known-fixed")
     for number in (0, 2):
-        with Publisher(broker.settings()) as publisher:
-            for window in windows[number : number + 2]:
-                publisher.send(outgoing(window, SNAPSHOTS))
+        publish(broker, [outgoing(window, SNAPSHOTS) for window in windows[number : number + 2]])
         with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
             results = subscribe(
                 topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES

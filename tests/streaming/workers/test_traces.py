@@ -44,7 +44,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import remembering_model
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
-from tests.testbed.streams import beside
+from tests.testbed.streams import beside, publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
@@ -225,8 +225,7 @@ def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer(
 ) -> None:
     tracing, good = Tracing(), outgoing(snapshot(0), names["snapshots"])
     bad = tracing.created(OutgoingRecord(good.topic, b"not Arrow", good.key, good.headers))
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(bad)
+    publish(broker, [bad])
     with at_work(broker, names["snapshots"], detector(broker, names, tracing)):
         wait_until(lambda: bool(named(spans, "publish")), 30)
     (made,), (detected,) = (named(spans, f"{one} {names['snapshots']}") for one in OPERATIONS)
@@ -254,8 +253,7 @@ def test_a_trace_of_another_program_goes_on(
 ) -> None:
     theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     sent = outgoing(snapshot(0), names["snapshots"])
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs)))
+    publish(broker, [OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs))])
     with at_work(broker, names["snapshots"], detector(broker, names, Tracing())):
         wait_until(lambda: bool(named(spans, "publish")), 30)
     (detected,) = named(spans, f"detect {names['snapshots']}")
@@ -271,8 +269,7 @@ def test_without_traces_messages_are_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(outgoing(snapshot(0), names["snapshots"]))
+    publish(broker, [outgoing(snapshot(0), names["snapshots"])])
     with (
         at_work(broker, names["snapshots"], detector(broker, names, None)),
         open_reader(broker.settings(), names["found"], start="beginning", limit=1) as records,

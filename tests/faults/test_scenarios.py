@@ -1,7 +1,6 @@
-"""Whether the promise of a scenario is kept.
+"""Whatever fails, readers see all that was sent, once, in order within a graph.
 
 The scenarios are the rows of the table in docs/guarantees.md, which `benchmarks.guarantees` makes.
-Their tests are in two files, so that two processes share them.
 """
 
 from __future__ import annotations
@@ -9,11 +8,13 @@ from __future__ import annotations
 import pytest
 
 from tests.testbed.faults.ground import CannotPlay, Ground
-from tests.testbed.faults.scenarios import Scenario
+from tests.testbed.faults.scenarios import SCENARIOS, Scenario
+
+pytestmark = pytest.mark.kafka
 
 
-def assert_kept(ground: Ground, scenario: Scenario) -> None:
-    """Play it, or skip it where it cannot be played."""
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.fault)
+def test_what_was_sent_is_seen_once_and_in_order(ground: Ground, scenario: Scenario) -> None:
     try:
         outcome = scenario.play(ground)
     except CannotPlay as why:
