@@ -38,7 +38,7 @@ from tests.testbed import brokers
 from tests.testbed.brokers import wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
-from tests.testbed.starting import Forked, start_forked
+from tests.testbed.starting import Program, start_forked
 from tests.testbed.webhook import Webhook, webhook
 
 pytestmark = pytest.mark.kafka
@@ -81,7 +81,7 @@ def documented_rights(program: str) -> list[Right]:
     return rights
 
 
-def start(secure: SecureKafka, user: str, log: Path, *arguments: str) -> Forked:
+def start(secure: SecureKafka, user: str, log: Path, *arguments: str) -> Program:
     """`stream-icd ARGUMENTS` as `user`, with all that it needs from the environment."""
     return start_forked(arguments, log, env={**os.environ, **secure.environment(user)})
 

@@ -45,6 +45,7 @@ _PRELOADED = (
     "pyarrow.compute",
 )
 _PR_SET_PDEATHSIG = 1
+_ROOT = Path(__file__).parents[2]
 
 
 class Forked:
@@ -84,17 +85,23 @@ class Forked:
         return int(self._line.recv(100))
 
 
+Program = Forked | subprocess.Popen[bytes]
+
+
 def start_forked(
     arguments: Sequence[str],
     log: Path,
     *,
     env: Mapping[str, str] | None = None,
     module: str = CLI,
-) -> Forked:
-    """Run `MODULE ARGUMENTS`; its output goes to `log`."""
+) -> Program:
+    """Run `MODULE ARGUMENTS`; its output goes to `log`. Only Linux forks it."""
+    if sys.platform != "linux":
+        return start_python(arguments, log, env=env, module=module)
     log.write_bytes(b"")  # it is there as soon as this returns
     environment = dict(os.environ if env is None else env)
-    request = {"module": module, "argv": list(arguments), "env": environment, "log": str(log)}
+    how = {"env": environment, "log": str(log.absolute()), "cwd": os.getcwd()}
+    request = {"module": module, "argv": list(arguments), **how}
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         socket.send_fds(_server(), [json.dumps(request).encode()], [theirs.fileno()])
@@ -115,7 +122,7 @@ def start_python(
 @contextmanager
 def consuming(
     broker: Broker, graph: str, log: Path, worker: str, *options: str, **variables: str
-) -> Iterator[Forked]:
+) -> Iterator[Program]:
     """Run `stream-icd consume WORKER` on one graph, in a group of its name, during the block.
 
     It has the timeouts of tests, unless `variables` say otherwise. It is killed at the end, if it
@@ -137,7 +144,7 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
     # Neither Ctrl-C nor the end of the thread that needs it first ends it.
-    subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+    subprocess.Popen(command, cwd=_ROOT, pass_fds=[theirs.fileno()], start_new_session=True)
     theirs.close()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
     return ours
@@ -175,7 +182,9 @@ def _begin(request: dict[str, Any], line: socket.socket) -> str:
     """Fork a program, and wait for its end; returns in the program."""
     if program := os.fork():
         line.send(b"%d" % program)
-        line.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]))
+        status = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+        with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+            line.send(b"%d" % status)
         os._exit(0)
     _die_with_parent()
     line.close()
@@ -183,6 +192,7 @@ def _begin(request: dict[str, Any], line: socket.socket) -> str:
     with open(os.devnull, "rb") as nothing, open(request["log"], "ab") as log:
         for stream, number in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(stream.fileno(), number)
+    os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv[1:] = request["argv"]

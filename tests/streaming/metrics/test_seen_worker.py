@@ -26,7 +26,7 @@ from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.scraping import Samples, asked, lines, scraped, value
-from tests.testbed.starting import Forked, start_forked
+from tests.testbed.starting import Program, start_forked
 from tests.testbed.streams import publish
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -37,7 +37,7 @@ N_GOOD, N_BAD = 6, 2
 class Worker:
     """A program of ours, its log and its metrics port."""
 
-    process: Forked
+    process: Program
     log: Path
     port: int
 

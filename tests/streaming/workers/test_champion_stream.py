@@ -44,7 +44,7 @@ from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, worker_processes
 from tests.testbed.handlers import Calls
-from tests.testbed.starting import Forked, consuming
+from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import beside
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -180,7 +180,7 @@ def spoilt_champion(registry: Store, version: str) -> None:
     registry.put("aliases/00000003.json", pa.py_buffer(json.dumps(entry).encode()))
 
 
-def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Forked]:
+def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Program]:
     """A detector of the command line with two processes."""
     options = ("--model", "champion", "--batch", "4", "--processes", "2")
     return consuming(broker, graph, log, "detect", *options)

@@ -39,7 +39,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls, WhenDone
-from tests.testbed.starting import Forked, consuming
+from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -73,7 +73,7 @@ def record(snapshot: Callable[..., Snapshot]) -> Record:
     return Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
 
 
-def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Forked]:
+def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Program]:
     """A detector with two processes."""
     options = ("--model", str(model), "--batch", "4", "--processes", "2")
     return consuming(broker, graph, log, "detect", *options)
