@@ -162,6 +162,8 @@ class _Loop:
         """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
         try:
             self.member.join()
+            # Before the first records: it ends the transaction of a former worker of our name,
+            # which may hold the offsets to begin at.
             self.member.insist(self.delivery.open)
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
@@ -172,7 +174,7 @@ class _Loop:
                         begun = self._finish(begun)
                 self.member.check()
         finally:
-            self._note_the_end()
+            self._note_the_end()  # first: the member writes it
             self.worker.close()
             self.member.close()
             self.delivery.close()

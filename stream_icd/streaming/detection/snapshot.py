@@ -182,20 +182,9 @@ def communities_with(
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = community_weights(adjacency, labels)
-    found: dict[str, Any] = {}
-    if memberships is not None:
+    found = {} if memory is None else _found_with(memory)
+    if memory is None and memberships is not None:
         found = {"probabilities": _as_published(memberships.probabilities)}
-    if memory is not None:
-        found = {
-            **_memberships_of(memory),
-            "community_ids": memory.community_ids,
-            "replaced": memory.replaced,
-            "horizon": memory.horizon,
-            "horizon_for": memory.memory.since or None,
-            "predicted_bits": memory.predicted_bits,
-            "moved": None if memory.moved is None else memory.moved.pairs,
-            "moved_bits": None if memory.moved is None else memory.moved.bits,
-        }
     if settings.levels:
         found["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
@@ -228,6 +217,20 @@ def communities_with(
         memory=use,
         **found,
     )
+
+
+def _found_with(memory: Remembered) -> dict[str, Any]:
+    """Return the fields of `Communities` that only detection with memory knows."""
+    return {
+        **_memberships_of(memory),
+        "community_ids": memory.community_ids,
+        "replaced": memory.replaced,
+        "horizon": memory.horizon,
+        "horizon_for": memory.memory.since or None,
+        "predicted_bits": memory.predicted_bits,
+        "moved": None if memory.moved is None else memory.moved.pairs,
+        "moved_bits": None if memory.moved is None else memory.moved.bits,
+    }
 
 
 def _levels(
