@@ -156,13 +156,11 @@ def run_as(secure: SecureKafka, user: str, *command: str) -> None:
 
 def operate(secure: SecureKafka, named: str, *command: str) -> None:
     """Run a command with its rights and no others."""
-    rights = documented_rights(named)
-    secure.grant("operator", rights)
+    secure.grant("operator", documented_rights(named))
     try:
         run_as(secure, "operator", *command)
     finally:
-        for kind, name in {(kind, name) for kind, name, _ in rights}:
-            secure.revoke("operator", kind, name)
+        secure.revoke("operator")
 
 
 def look_at_a_page(secure: SecureKafka) -> None:
