@@ -9,7 +9,10 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from importlib import import_module
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +34,12 @@ settings.register_profile(
     "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+# Loading the loops is most of what a worker process costs, and tests start some hundred. Here, the
+# server that forks them has done it before.
+import_module("stream_icd.streaming.execution.worker_process")  # sets what the server imports
+_server: Any = forkserver._forkserver
+_server._preload_modules.append("tests.testbed.warm")
 
 
 def pytest_report_header() -> list[str]:

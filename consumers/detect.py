@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-TOPIC = Path("topic")
+_TOPIC = Path("topic")
 """`--known topic`; a file of this name is given with its folder, as `/data/topic`."""
 
 
@@ -106,7 +106,7 @@ class Detect(DetectionOptions, WorkerOptions):
         settings = self.settings(self.processes, self.group_of("detect"))
         if self.levels:
             settings = replace(settings, levels=True)
-        follows = self.known == TOPIC
+        follows = self.known == _TOPIC
         if follows:
             settings = replace(settings, follows_known=True)
         elif self.known is not None:

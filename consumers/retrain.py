@@ -17,10 +17,10 @@ from stream_icd.core.printable import say
 if TYPE_CHECKING:
     from stream_icd.learning.retraining.settings import Retraining
 
-GRACE_S = 60.0
+_GRACE_S = 60.0
 """A step is ended at its limit; it exceeds the limit by this only if ending it fails."""
 
-FAILED = 75
+_FAILED = 75
 """Exit status if learning failed: try again, as EX_TEMPFAIL of sysexits.h."""
 
 app = typer.Typer(help="Learn a new model from the archive, and promote it if it is better.")
@@ -170,7 +170,7 @@ class Retrain(ServedOptions, BrokerOptions):
         if self.announce:
             kafka = self.kafka(check=False)
             announcers.append(announce_in_topic(kafka, opened, self.name))
-        limit_s = max(settings.budget.clock_seconds, every_s) + GRACE_S
+        limit_s = max(settings.budget.clock_seconds, every_s) + _GRACE_S
         with traces_of("retrain") as tracing:
             metrics = rounds_metrics(limit_s)
             rounds = Rounds(opened, settings, announcers, metrics, tracing)
@@ -182,4 +182,4 @@ class Retrain(ServedOptions, BrokerOptions):
             decision = rounds.once(asked=self.now)
         say(f"{decision.outcome}: {decision.reason}")
         if decision.outcome == "failed":
-            raise typer.Exit(FAILED)
+            raise typer.Exit(_FAILED)

@@ -18,9 +18,9 @@ def connect(settings: KafkaSettings) -> Broker:
     broker = _reached(settings)
     if not settings.topic_prefix:
         return broker
-    from stream_icd.kafka.tenant import Prefix, TenantBroker
+    from stream_icd.kafka.tenant import TenantBroker
 
-    return TenantBroker(broker, Prefix(settings.topic_prefix))
+    return TenantBroker(broker, settings.topic_prefix)
 
 
 def _reached(settings: KafkaSettings) -> Broker:
@@ -33,7 +33,7 @@ def _reached(settings: KafkaSettings) -> Broker:
     return ClientBroker(settings)
 
 
-SHORT_SESSION_S = 2.0
+_SHORT_SESSION_S = 2.0
 """The embedded broker looks once a second whether half a session has passed: here, a second."""
 
 
@@ -51,7 +51,7 @@ def joining_quickly(settings: KafkaSettings, known: Capabilities) -> KafkaSettin
     if "session_timeout_s" in settings.model_fields_set or known.joins_at_once:
         return settings
     shorter = {
-        "session_timeout_s": SHORT_SESSION_S,
-        "heartbeat_interval_s": min(settings.heartbeat_interval_s, SHORT_SESSION_S / 3),
+        "session_timeout_s": _SHORT_SESSION_S,
+        "heartbeat_interval_s": min(settings.heartbeat_interval_s, _SHORT_SESSION_S / 3),
     }
     return settings.model_copy(update=shorter)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,7 +22,6 @@ from stream_icd.core.errors import CrashedWorker, RecordUndecodable
 from stream_icd.kafka.connect import connect, joining_quickly
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
-from stream_icd.kafka.group.batch_size import BatchSize
 from stream_icd.kafka.group.lag import HeldRecords
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
@@ -31,9 +30,12 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up
 from stream_icd.kafka.waiting import Clock, Stop, Worker
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-NOTE_TIMEOUT_S = 5.0
+_NOTE_TIMEOUT_S = 5.0
+_LONG_S = 2.0
+"""A batch is to be processed within this time. Its first result waits for its last one. A worker
+that stops has to finish it, and what is in hand when partitions move is done twice."""
 
 
 def run_consumer(
@@ -52,7 +54,7 @@ def run_consumer(
     """Consume `topic` in `group` until `stop`, and return the delivery guarantee that was used.
 
     `handler.handle` gets up to `max_records` records, in offset order within each partition, and
-    fewer if each takes long (`BatchSize`). If it raises, the error is raised here. `watchers`
+    fewer if a batch would take more than 2 s. If it raises, the error is raised here. `watchers`
     get the events of the loop.
 
     A partition without a committed offset is read from its beginning. After `stop` is set, the
@@ -98,12 +100,41 @@ def run_consumer(
                 BatchDelivery(member, handler, guarantee, instance),
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
-                BatchSize(max_records, handler.at_once or max_records),
+                _BatchSize(max_records, handler.at_once or max_records),
                 Worker(f"{group}-worker"),
             )
             with suppress(GiveBack):
                 loop.run(stop)
     return guarantee
+
+
+@dataclass(slots=True)
+class _BatchSize:
+    """Follows the time that records take: few heavy ones or many light ones are a batch.
+
+    Attributes:
+        most: maximum number of records.
+        least: minimum limit, however long they take.
+        now: the present limit.
+    """
+
+    most: int
+    least: int
+    now: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.least = min(self.least, self.most)
+
+    @contextmanager
+    def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
+        """Measure how long this block takes for a batch, and adapt the limit."""
+        began = clock.now()
+        yield
+        seconds = clock.now() - began
+        if seconds > _LONG_S:
+            self.now = max(n_records // 2, self.least)
+        elif n_records >= self.now and 2 * seconds <= _LONG_S:
+            self.now = min(2 * self.now, self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +154,7 @@ class _Loop:
     delivery: BatchDelivery
     attempts: Attempts
     handler: Handler
-    size: BatchSize
+    size: _BatchSize
     worker: Worker
     announced: Assignment = field(default_factory=dict)
 
@@ -131,6 +162,8 @@ class _Loop:
         """Run until `stop`; then finish the batch in hand, or give it back (`GiveBack`)."""
         try:
             self.member.join()
+            # Before the first records: it ends the transaction of a former worker of our name,
+            # which may hold the offsets to begin at.
             self.member.insist(self.delivery.open)
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
@@ -141,7 +174,7 @@ class _Loop:
                         begun = self._finish(begun)
                 self.member.check()
         finally:
-            self._note_the_end()
+            self._note_the_end()  # first: the member writes it
             self.worker.close()
             self.member.close()
             self.delivery.close()
@@ -213,7 +246,7 @@ class _Loop:
             for watcher in self.member.watchers:
                 watcher.done(finished)
         else:
-            log.warning("%d records of the current batch were not committed", len(batch.records))
+            _log.warning("%d records of the current batch were not committed", len(batch.records))
             if following is not None:  # it follows the batch that is read again
                 self._read_again(following.batch)
             self._read_again(batch)
@@ -232,7 +265,7 @@ class _Loop:
             self.attempts.ended(begun.batch.first, error)
             if not (self.handler.gives_up and isinstance(error, CrashedWorker)):
                 raise
-            log.warning("processing the records of the batch one by one: %s", error)
+            _log.warning("processing the records of the batch one by one: %s", error)
             return None
 
     def _begin_ahead(self, before: _Begun, timeout_s: float) -> _Begun | None:
@@ -253,6 +286,6 @@ class _Loop:
         """Note that we work on nothing any more; the broker may be unavailable."""
         ours = self.member.assignments.ours()
         noting = self.member.begin(partial(self.attempts.end, ours))
-        answered = concurrent.futures.wait([noting], NOTE_TIMEOUT_S).done
+        answered = concurrent.futures.wait([noting], _NOTE_TIMEOUT_S).done
         if error := noting.exception() if answered else "the broker does not answer":
-            log.warning("cannot note how this worker ended: %s", error)
+            _log.warning("cannot note how this worker ended: %s", error)

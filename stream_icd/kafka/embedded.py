@@ -26,8 +26,8 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.settings import KafkaSettings, listens
 
 _LOOPBACK = "127.0.0.1"
-START_TIMEOUT_S = 15.0
-LOOK_EVERY_S = 0.5
+_START_TIMEOUT_S = 15.0
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class EmbeddedBroker:
 
     def run_until(self, stop: threading.Event) -> None:
         """Return when `stop` is set; raise BrokerUnavailable if the broker ends before."""
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(_LOOK_EVERY_S):
             if (status := self.process.poll()) is not None:
                 raise BrokerUnavailable(
                     f"the embedded broker on {self.bootstrap_servers} has ended (exit status "
@@ -137,7 +137,7 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_it_answers(broker: EmbeddedBroker) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + _START_TIMEOUT_S
     while not listens(broker.bootstrap_servers):
         if (status := broker.process.poll()) is not None or time.monotonic() > deadline:
             raise BrokerUnavailable(

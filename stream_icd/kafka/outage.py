@@ -14,8 +14,8 @@ from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens
 from stream_icd.kafka.waiting import Clock
 
-log = logging.getLogger(__name__)
-Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 _SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
 _SAY_EVERY_S = 60.0
@@ -53,26 +53,26 @@ class Outage:
         if now >= self._say_at:
             self._say_at = now + _SAY_EVERY_S
             so_far = f" (for {lasted_s:.0f} s now)" if lasted_s >= 1 else ""
-            log.warning("waiting for %s%s: %s", self.of, so_far, error)
+            _log.warning("waiting for %s%s: %s", self.of, so_far, error)
         return min(max(_SHORTEST_PAUSE_S, lasted_s / 2), LONGEST_PAUSE_S)
 
     def answered(self, silence_s: float = 0.0) -> None:
         """Note an answer that came so many seconds ago; it ends an outage that began earlier."""
         if self._since is not None and self.clock.now() - silence_s >= self._since:
-            log.info("%s answers again, after %.0f s", self.of, self.seconds)
+            _log.info("%s answers again, after %.0f s", self.of, self.seconds)
             self._since = None
 
 
-AWAY = (BrokerUnavailable, DeliveryFailed)
+_AWAY = (BrokerUnavailable, DeliveryFailed)
 """What is raised while the broker is away."""
 
 
 def insist(
-    work: Callable[[], Result],
+    work: Callable[[], _Result],
     outage: Outage,
     stop: threading.Event,
-    away: tuple[type[Exception], ...] = AWAY,
-) -> Result:
+    away: tuple[type[Exception], ...] = _AWAY,
+) -> _Result:
     """Return the result of `work`; repeat it while it raises that something is `away`.
 
     Raises the error of `work` once `stop` is set or the outage has lasted too long, and at once if

@@ -34,14 +34,14 @@ from stream_icd.kafka.waiting import BUSY_S, Pace, Stop
 Start = Literal["beginning", "latest"] | datetime | Mapping[int, int]
 Until = Literal["forever", "end", "settled"]
 
-ANSWER_TIMEOUT_S = 5.0
-RETRY_S = 1.0
+_ANSWER_TIMEOUT_S = 5.0
+_RETRY_S = 1.0
 # A fetch from the end of a partition waits for records until its poll ends.
 _LOOK_S = 0.002
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def what_is_left(reader: Reader) -> str:
     """A sentence about the offsets that the reader's partitions still hold."""
     removed = "retention removed that position, or the broker lost it"
     try:
-        begins = reader.begins(reader.assigned(), ANSWER_TIMEOUT_S)
+        begins = reader.begins(reader.assigned(), _ANSWER_TIMEOUT_S)
     except StreamIcdError:  # report the removed offset, not the broker's silence
         return f"{removed}; what is left, the broker does not say now"
     left = ", ".join(f"{partition} from {offset}" for partition, offset in begins.items())
@@ -283,7 +283,7 @@ class Following:
             except Exception as error:
                 self._complain(error)
             self.caught_up.set()  # nothing waits for a topic that cannot be read
-            self.stop.wait(RETRY_S)
+            self.stop.wait(_RETRY_S)
 
     def _read(self, topic: TopicReader, until: Until) -> None:
         records = topic.records(dict(self._next) or self.start, until)
@@ -299,7 +299,7 @@ class Following:
         trouble = str(error) or type(error).__name__
         if self.trouble != trouble and not self.stop.is_set():
             unexpected = not isinstance(error, StreamIcdError)
-            log.warning(
+            _log.warning(
                 "waiting for topic %s: %s", self.topic, printable(trouble), exc_info=unexpected
             )
         self.trouble = trouble

@@ -15,9 +15,9 @@ from stream_icd.core.settings import Settings, secret_in
 
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"
-ANSWERS_WITHIN_S = 1.0
+_ANSWERS_WITHIN_S = 1.0
 
-PASSWORD = ("sasl_username", "sasl_password")
+_PASSWORD = ("sasl_username", "sasl_password")
 _OF_MECHANISM = {
     "OAUTHBEARER": ("sasl_oauth_",),
     "AWS_MSK_IAM": ("sasl_aws_",),
@@ -166,11 +166,11 @@ class KafkaSettings(Settings):
                 f"security_protocol {protocol} needs sasl_mechanism, sasl_username and "
                 "sasl_password (or sasl_password_file)"
             )
-        own = _OF_MECHANISM.get(mechanism, PASSWORD)
+        own = _OF_MECHANISM.get(mechanism, _PASSWORD)
         for name in sorted(self.model_fields_set - {"sasl_mechanism"}):
             if name.startswith("sasl_") and not name.startswith(own):
                 raise ValueError(f"{name} has no effect with sasl_mechanism {mechanism}")
-        if own == PASSWORD and not (self.sasl_username and self.sasl_password):
+        if own == _PASSWORD and not (self.sasl_username and self.sasl_password):
             raise ValueError(
                 f"sasl_mechanism {mechanism} needs sasl_username and sasl_password (or "
                 "sasl_password_file)"
@@ -254,7 +254,7 @@ def listens(server: str) -> bool:
     """Whether a program listens at `server`, host:port, or the address is known and silent."""
     host, _, port = server.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWERS_WITHIN_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
     except OSError as error:
         return not isinstance(error, ConnectionRefusedError | socket.gaierror)
     return True

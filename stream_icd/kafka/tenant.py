@@ -35,7 +35,7 @@ from stream_icd.kafka.waiting import Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
+class _Prefix:
     """Names with a prefix, as the broker has them (`theirs`), and without (`ours`)."""
 
     text: str
@@ -60,11 +60,11 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantAdmin:
+class _TenantAdmin:
     """Implements the port's Admin."""
 
     _admin: Admin
-    _prefix: Prefix
+    _prefix: _Prefix
 
     def known_capabilities(self) -> Capabilities:
         return self._admin.known_capabilities()
@@ -106,11 +106,11 @@ class TenantAdmin:
 
 
 @dataclass(slots=True)
-class TenantReader:
+class _TenantReader:
     """Implements the port's Reader."""
 
     _reader: Reader
-    _prefix: Prefix
+    _prefix: _Prefix
 
     def partitions(self, topic: str) -> int:
         return self._reader.partitions(self._prefix.text + topic)
@@ -163,7 +163,7 @@ class _Told:
     """Implements the port's Listener: passes partitions on without the prefix."""
 
     _listener: Listener
-    _prefix: Prefix
+    _prefix: _Prefix
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         self._listener.assigned(self._prefix.all_ours(partitions))
@@ -173,7 +173,7 @@ class _Told:
 
 
 @dataclass(slots=True)
-class TenantMember(TenantReader):
+class _TenantMember(_TenantReader):
     """Implements the port's Member."""
 
     _reader: Member
@@ -202,11 +202,11 @@ class TenantMember(TenantReader):
 
 
 @dataclass(slots=True)
-class TenantProducer:
+class _TenantProducer:
     """Implements the port's Producer."""
 
     _producer: Producer
-    _prefix: Prefix
+    _prefix: _Prefix
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         self._producer.send(replace(record, topic=self._prefix.text + record.topic), settled)
@@ -216,7 +216,7 @@ class TenantProducer:
 
 
 @dataclass(slots=True)
-class TenantTransactionalProducer(TenantProducer):
+class _TenantTransactionalProducer(_TenantProducer):
     """Implements the port's TransactionalProducer."""
 
     _producer: TransactionalProducer
@@ -236,28 +236,27 @@ class TenantTransactionalProducer(TenantProducer):
         self._producer.abort()
 
 
-@dataclass(frozen=True, slots=True)
 class TenantBroker:
-    """Implements the port's Broker on another one."""
+    """Implements the port's Broker on another one, with this prefix before all names."""
 
-    _broker: Broker
-    _prefix: Prefix
+    def __init__(self, broker: Broker, prefix: str) -> None:
+        self._broker, self._prefix = broker, _Prefix(prefix)
 
     @contextmanager
-    def admin(self) -> Iterator[TenantAdmin]:
+    def admin(self) -> Iterator[_TenantAdmin]:
         with self._broker.admin() as admin:
-            yield TenantAdmin(admin, self._prefix)
+            yield _TenantAdmin(admin, self._prefix)
 
-    def producer(self) -> TenantProducer:
-        return TenantProducer(self._broker.producer(), self._prefix)
+    def producer(self) -> _TenantProducer:
+        return _TenantProducer(self._broker.producer(), self._prefix)
 
-    def transactional_producer(self, name: str) -> TenantTransactionalProducer:
+    def transactional_producer(self, name: str) -> _TenantTransactionalProducer:
         producer = self._broker.transactional_producer(self._prefix.text + name)
-        return TenantTransactionalProducer(producer, self._prefix)
+        return _TenantTransactionalProducer(producer, self._prefix)
 
-    def reader(self, stop: Stop | None = None) -> TenantReader:
-        return TenantReader(self._broker.reader(stop), self._prefix)
+    def reader(self, stop: Stop | None = None) -> _TenantReader:
+        return _TenantReader(self._broker.reader(stop), self._prefix)
 
-    def member(self, group: str, max_records: int, stop: Stop) -> TenantMember:
+    def member(self, group: str, max_records: int, stop: Stop) -> _TenantMember:
         member = self._broker.member(self._prefix.text + group, max_records, stop)
-        return TenantMember(member, self._prefix)
+        return _TenantMember(member, self._prefix)

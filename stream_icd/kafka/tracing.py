@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 MS = 10**6
 """Nanoseconds in a millisecond."""
 
-FIELDS = ("traceparent", "tracestate")
+_FIELDS = ("traceparent", "tracestate")
 GROUP = "messaging.consumer.group.name"
-KINDS = {"create": "create", "publish": "send", "receive": "receive"}
+_KINDS = {"create": "create", "publish": "send", "receive": "receive"}
 """What kind of operation each is, by OpenTelemetry's conventions; all others process a message."""
 
 _MOST_STATE_BYTES = 512
@@ -192,7 +192,7 @@ def _of_operation(name: str) -> dict[str, Any]:
     return {
         "messaging.system": "kafka",
         "messaging.operation.name": name,
-        "messaging.operation.type": KINDS.get(name, "process"),
+        "messaging.operation.type": _KINDS.get(name, "process"),
     }
 
 
@@ -254,7 +254,7 @@ def context_of(headers: Headers) -> dict[str, str]:
     prefix = "ce_" if "ce_traceparent" in said else ""
     return {
         name: said[f"{prefix}{name}"].decode("ascii", errors="replace")
-        for name in FIELDS
+        for name in _FIELDS
         if f"{prefix}{name}" in said
     }
 
@@ -266,5 +266,5 @@ def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
     (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
     """
     others = [header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")]
-    ours = [(f"ce_{name}", context[name].encode()) for name in FIELDS if name in context]
+    ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
     return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))

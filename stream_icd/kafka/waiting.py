@@ -31,7 +31,7 @@ class Clock:
 
 BUSY_S = 0.2
 IDLE_S = 2.0
-IDLE_AFTER_S = 5.0
+_IDLE_AFTER_S = 5.0
 
 
 class Pace:
@@ -47,15 +47,15 @@ class Pace:
 
     @property
     def wait_s(self) -> float:
-        return IDLE_S if self._clock() - self._since > IDLE_AFTER_S else BUSY_S
+        return IDLE_S if self._clock() - self._since > _IDLE_AFTER_S else BUSY_S
 
     def saw_work(self) -> None:
         """Note that records came, or that something else needs attention."""
         self._since = self._clock()
 
 
-Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
+_Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class Worker:
@@ -73,9 +73,9 @@ class Worker:
         self._tasks.put(None)
 
     def submit(
-        self, function: Callable[[*Arguments], Result], *arguments: *Arguments
-    ) -> Future[Result]:
-        future: Future[Result] = Future()
+        self, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments
+    ) -> Future[_Result]:
+        future: Future[_Result] = Future()
 
         def task() -> None:
             try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Self
 
 from stream_icd.kafka.consumer import run_consumer
@@ -20,6 +21,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.crash_points import die_while_publishing
 from tests.testbed.handlers import Calls
+from tests.testbed.starting import start_forked
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -131,8 +133,8 @@ class Echo:
 def killed_before_committing(settings: KafkaSettings, pipe: tuple[str, str, str]) -> int:
     """Run such a worker, at least once, as a process that kills itself there; its exit status."""
     arguments = [settings.bootstrap_servers, *pipe, str(settings.session_timeout_s)]
-    command = [sys.executable, "-m", "tests.kafka.echo", *arguments]
-    return subprocess.run(command, check=False, timeout=60).returncode
+    with tempfile.NamedTemporaryFile() as log:
+        return start_forked(arguments, Path(log.name), module="tests.kafka.echo").wait(60)
 
 
 def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.core.errors import OffsetHeld
-from stream_icd.kafka.group.lag import GRACE_S, HeldOffsets
+from stream_icd.kafka.group.lag import _GRACE_S, HeldOffsets
 from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 
@@ -18,7 +18,7 @@ def test_only_time_in_which_the_broker_answers_counts(monkeypatch: pytest.Monkey
     held = HeldOffsets(KafkaSettings(transaction_timeout_s=10), "group", clock=lambda: now)
     for now, answers in ((0.0, True), (50.0, False), (300.0, False), (301.0, True)):  # noqa: B007
         held.unknown([HERE])
-    now += 10 + GRACE_S
+    now += 10 + _GRACE_S
     held.unknown([HERE])
     now += 1
     with pytest.raises(OffsetHeld, match=r"group group: for 56 s .* snapshots\[0\] .* after 10 s"):
@@ -47,7 +47,7 @@ def test_each_partition_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> Non
     held.unknown([HERE])  # its time begins now
     now = 1001.0
     held.unknown([HERE, THERE])  # and so does this one's: it was not missing the last time
-    now = 1001.0 + 10 + GRACE_S
+    now = 1001.0 + 10 + _GRACE_S
     with pytest.raises(OffsetHeld, match=r"snapshots\[0\]"):
         held.unknown([HERE, THERE])
 

@@ -20,7 +20,7 @@ SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set ST
 @pytest.fixture
 def topic(broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Three records, and one that is too large, for the smallest limit that the client accepts."""
-    monkeypatch.setattr(connections, "ANSWER_BYTES", 0)
+    monkeypatch.setattr(connections, "_ANSWER_BYTES", 0)
     topic = make_topic(max_message_bytes=TOO_LARGE + 1_000_000)
     publish(broker.settings(), topic, 3, keys=1)
     with Publisher(taking_all(broker)) as publisher:
@@ -37,6 +37,7 @@ def came_before(broker: Broker) -> int:
     return 3 if broker.name == "kafka" else 0
 
 
+@pytest.mark.brokers("embedded")
 def test_a_reader_says_so(broker: Broker, topic: str) -> None:
     seen: list[int] = []
     with (
@@ -50,6 +51,7 @@ def test_a_reader_says_so(broker: Broker, topic: str) -> None:
         assert [record.offset for record in records] == [0, 1, 2, 3]
 
 
+@pytest.mark.brokers("kafka")
 def test_a_member_of_a_group_stops_and_goes_on_with_more_room(
     broker: Broker, topic: str, make_topic: Callable[..., str]
 ) -> None:

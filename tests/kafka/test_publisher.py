@@ -8,7 +8,6 @@ import pytest
 from kafka.errors import MessageSizeTooLargeError
 
 from stream_icd.core.errors import (
-    BrokerError,
     DeliveryFailed,
     MessageTooLarge,
     RecordTooLarge,
@@ -51,6 +50,7 @@ def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[...,
     ]
 
 
+@pytest.mark.brokers("kafka")
 def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
@@ -63,21 +63,6 @@ def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
             publisher.send(OutgoingRecord(topic, value))
     with open_reader(settings, topic, until="end") as records:
         assert [record.value for record in records] == sent
-
-
-def test_equal_keys_share_a_partition_and_keep_their_order(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=4)
-    with Publisher(broker.settings()) as publisher:
-        for number in range(300):
-            publisher.send(OutgoingRecord(topic, b"%d" % number, b"graph-%d" % (number % 7)))
-    records = everything(broker, topic)
-    assert len({r.partition for r in records}) > 1
-    for key in range(7):
-        own = [r for r in records if r.key == b"graph-%d" % key]
-        assert len({r.partition for r in own}) == 1
-        assert [int(r.value or b"") for r in own] == list(range(key, 300, 7))
 
 
 def test_flush_returns_when_all_are_acknowledged(
@@ -188,17 +173,6 @@ def test_a_missing_topic_is_named_at_once(broker: Broker, topic_name: str) -> No
     with Publisher(broker.settings()) as publisher, pytest.raises(TopicMissing, match=topic_name):
         publisher.send(OutgoingRecord(topic_name, b"x"))
     assert time.monotonic() - started < 20  # left to itself, the client asks for a minute
-
-
-def test_a_partition_that_does_not_exist_is_an_error(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=2)
-    with Publisher(broker.settings()) as publisher:
-        with pytest.raises(BrokerError, match="partition"):
-            publisher.send(OutgoingRecord(topic, b"x", partition=9))
-        publisher.send(OutgoingRecord(topic, b"y"))
-    assert [r.value for r in everything(broker, topic)] == [b"y"]
 
 
 def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[..., str]) -> None:

@@ -54,32 +54,42 @@ def numbers(broker: Broker, topic: str, **how: object) -> list[int]:
         return sorted(int(record.value or b"") for record in records)
 
 
-def test_to_the_end_gives_all_that_is_there(broker: Broker, topic: str) -> None:
+def test_reading_starts_where_it_is_asked_to_and_gives_each_record_once_in_order(
+    broker: Broker, topic: str
+) -> None:
     assert numbers(broker, topic, until="end") == list(range(30))
+    assert len(numbers(broker, topic, limit=7)) == 7
+    assert numbers(broker, topic, limit=0) == []
+    since = datetime.fromtimestamp(BASE_S + 17, UTC)
+    assert numbers(broker, topic, start=since, until="end") == list(range(17, 30))
+    assert numbers(broker, topic, start=datetime.fromtimestamp(BASE_S + 99, UTC), until="end") == []
+    with open_reader(broker.settings(), topic, start={0: 9, 1: 10, 2: 0}, until="end") as records:
+        seen = [(r.partition, r.offset) for r in records]
+    assert [place for place in seen if place[0] == 2] == [(2, offset) for offset in range(10)]
+    assert [place for place in seen if place[0] != 2] == [(0, 9)]
+
+
+def test_a_start_that_is_not_there_or_impossible_is_refused(broker: Broker, topic: str) -> None:
+    says = r"from 0 up to, not including, 10; .* 11$"
+    with pytest.raises(OffsetGone, match=says), open_reader(broker.settings(), topic, {1: 11}):
+        pass
+    for start in ({7: 0}, datetime(2020, 1, 1)):
+        with pytest.raises(BadSettings), open_reader(broker.settings(), topic, start):
+            pass
 
 
 def test_an_empty_topic_ends_at_once(broker: Broker, make_topic: Callable[..., str]) -> None:
     assert numbers(broker, make_topic(partitions=2), until="end") == []
 
 
-def test_the_end_is_the_one_when_the_block_was_entered(broker: Broker, topic: str) -> None:
-    with open_reader(broker.settings(), topic, until="end") as records:
-        publish(broker.settings(), topic, 5, start=100)
-        assert sorted(int(r.value or b"") for r in records) == list(range(30))
-
-
-def test_latest_gives_only_what_comes_after_the_block_was_entered(
-    broker: Broker, topic: str
-) -> None:
-    with open_reader(broker.settings(), topic, start="latest", limit=4) as records:
+def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, topic: str) -> None:
+    with (
+        open_reader(broker.settings(), topic, until="end") as before,
+        open_reader(broker.settings(), topic, start="latest", limit=4) as after,
+    ):
         publish(broker.settings(), topic, 4, start=100)
-        assert sorted(int(r.value or b"") for r in records) == [100, 101, 102, 103]
-
-
-def test_from_a_time_gives_that_timestamp_and_later_ones(broker: Broker, topic: str) -> None:
-    since = datetime.fromtimestamp(BASE_S + 17, UTC)
-    assert numbers(broker, topic, start=since, until="end") == list(range(17, 30))
-    assert numbers(broker, topic, start=datetime.fromtimestamp(BASE_S + 99, UTC), until="end") == []
+        assert sorted(int(r.value or b"") for r in before) == list(range(30))
+        assert sorted(int(r.value or b"") for r in after) == [100, 101, 102, 103]
 
 
 def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
@@ -95,12 +105,6 @@ def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
     assert numbers(broker, topic, start=start, until="end") == [0]
 
 
-def test_from_offsets_gives_the_next_record_of_each_partition(broker: Broker, topic: str) -> None:
-    with open_reader(broker.settings(), topic, start={0: 9, 1: 10, 2: 0}, until="end") as records:
-        found = sorted((r.partition, r.offset) for r in records)
-    assert found == [(0, 9), *((2, offset) for offset in range(10))]
-
-
 def test_one_connection_reads_on_to_the_end_that_is_there_by_then(
     broker: Broker, topic: str
 ) -> None:
@@ -109,37 +113,6 @@ def test_one_connection_reads_on_to_the_end_that_is_there_by_then(
         publish(broker.settings(), topic, 5, start=100)
         further = reader.records(dict.fromkeys(range(3), 10), "end")
         assert sorted(int(record.value or b"") for record in further) == list(range(100, 105))
-
-
-def test_offsets_are_in_order_within_a_partition(broker: Broker, topic: str) -> None:
-    with open_reader(broker.settings(), topic, until="end") as records:
-        seen = [(r.partition, r.offset) for r in records]
-    for partition in range(3):
-        assert [o for p, o in seen if p == partition] == list(range(10))
-
-
-def test_a_limit_is_kept(broker: Broker, topic: str) -> None:
-    assert len(numbers(broker, topic, limit=7)) == 7
-    assert numbers(broker, topic, limit=0) == []
-
-
-def test_an_offset_that_is_not_there_is_an_error_that_says_what_is(
-    broker: Broker, topic: str
-) -> None:
-    with (
-        pytest.raises(OffsetGone, match=r"from 0 up to, not including, 10; .* 11$"),
-        open_reader(broker.settings(), topic, start={1: 11}),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("start", [{7: 0}, datetime(2020, 1, 1)])
-def test_an_impossible_start_is_refused(broker: Broker, topic: str, start: object) -> None:
-    with (
-        pytest.raises(BadSettings),
-        open_reader(broker.settings(), topic, start=start),  # type: ignore[arg-type]
-    ):
-        pass
 
 
 def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
@@ -162,7 +135,7 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 ) -> None:
     """A process that shows five topics polled 25 times a second, for 3 % of a core."""
     topic, polls, stop = make_topic(), 0, threading.Event()
-    monkeypatch.setattr(waiting, "IDLE_AFTER_S", 0.5)
+    monkeypatch.setattr(waiting, "_IDLE_AFTER_S", 0.5)
     monkeypatch.setattr(waiting, "IDLE_S", 10.0)
     poll = reader._poll
 
@@ -204,7 +177,7 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[int] = []
     mended, attempts = threading.Event(), 0
 
@@ -235,7 +208,7 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
 def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[int] = []
     failed, stop = threading.Event(), threading.Event()
 
@@ -258,7 +231,7 @@ def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was deleted and created again while the broker was away."""
-    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[Record] = []
     stop = threading.Event()
     followed = Following(broker.settings(), topic, seen.append, stop, _next={7: 3})
@@ -273,7 +246,7 @@ def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_ther
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(reader, "RETRY_S", 0.05)
+    monkeypatch.setattr(reader, "_RETRY_S", 0.05)
     seen: list[Record] = []
     stop = threading.Event()
     followed = Following(broker.settings(), topic_name, seen.append, stop, "latest")
@@ -309,7 +282,7 @@ def remove_before(kafka: Broker, topic: str, offset: int) -> None:
 def test_partitions_that_are_added_are_read_from_their_beginning(
     kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
     stop = threading.Event()
     threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
@@ -329,7 +302,7 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
 ) -> None:
     """As by a starting broker, before the first word of TLS: the client's own task that looks for
     them ended then, unsaid."""
-    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
     tries: list[object] = []
     got: list[Record] = []
     is_old = hasattr(KafkaConnectionManager, "_build_transport")  # before 3.1
@@ -407,7 +380,7 @@ def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
 ) -> None:
     """Its records have the offsets of others, which were read; it is noticed at the latest when
     the client renews what it knows of the topic."""
-    monkeypatch.setattr(connections, "METADATA_AGE_MS", 200)
+    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
     stop = threading.Event()
     threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start={0: 29}, stop=stop) as records:

@@ -14,7 +14,7 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition, Undecodable
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.tenant import Prefix, TenantReader
+from stream_icd.kafka.tenant import TenantBroker
 from stream_icd.kafka.topics import (
     COMMUNITIES,
     DEFAULT_TOPICS,
@@ -78,12 +78,15 @@ def test_an_error_names_the_topic_as_the_broker_has_it(tenant: Broker) -> None:
 
 
 def test_what_cannot_be_decoded_is_in_our_topic() -> None:
-    class Reader:
+    class Damaged:
+        def reader(self, _: object) -> Damaged:
+            return self
+
         def poll(self, *_: object) -> None:
             raise Undecodable("damaged", TopicPartition("team-a.t", 3), 7)
 
     with pytest.raises(Undecodable) as error:
-        TenantReader(Reader(), Prefix("team-a.")).poll(0.0)
+        TenantBroker(Damaged(), "team-a.").reader().poll(0.0)
     assert (error.value.partition, error.value.end) == (TopicPartition("t", 3), 7)
 
 

@@ -127,8 +127,8 @@ def test_a_partition_that_no_broker_leads_is_waited_for_and_named(
         with pytest.raises(DeliveryFailed, match=says):
             publisher.flush(0.5)
         publisher.close(0.1)
-        monkeypatch.setattr(membership, "CHECK_EVERY_S", 0.1)
-        monkeypatch.setattr(lag, "GRACE_S", -settings.transaction_timeout_s)
+        monkeypatch.setattr(membership, "_CHECK_EVERY_S", 0.1)
+        monkeypatch.setattr(lag, "_GRACE_S", -settings.transaction_timeout_s)
         with Echo(settings, topic_name, topic_name, topic_name) as worker:  # without a position
             says = f"waiting for a leader: no broker leads {topic_name}[1] now"
             wait_until(lambda: says in caplog.text)

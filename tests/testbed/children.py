@@ -28,8 +28,13 @@ def worker_processes(pid: int) -> list[int]:
 
 
 def fork_servers(pid: int) -> list[int]:
-    """The server that forks a process's worker processes, if it runs."""
-    return [child for child in children(pid) if b"forkserver" in _command_line(child)]
+    """The server that forks a process's worker processes, if it runs.
+
+    That of a program of `testbed.starting` is a copy of the program.
+    """
+    lines = {child: _command_line(child) for child in children(pid)}
+    of_program = _command_line(pid)
+    return [child for child, line in lines.items() if b"forkserver" in line or line == of_program]
 
 
 def end_fork_servers() -> None:

@@ -60,6 +60,7 @@ CERTIFIED = "certified"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 RESOURCES = {
+    "Any": ResourceType.ANY,
     "Topic": ResourceType.TOPIC,
     "Group": ResourceType.GROUP,
     "TransactionalId": ResourceType.TRANSACTIONAL_ID,
@@ -107,15 +108,12 @@ class SecureKafka:
             assert not refused, refused
             wait_until(lambda: all(acl in admin.describe_acls(_of(user))[0] for acl in acls))
 
-    def revoke(self, user: str, kind: str, name: str) -> None:
-        """Take from `user` what it may do with this."""
-        pattern = ResourcePatternFilter(RESOURCES[kind], name, ACLResourcePatternType.ANY)
-        everything = ACLFilter(
-            f"User:{user}", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern
-        )
+    def revoke(self, user: str, kind: str = "Any", name: str | None = None) -> None:
+        """Take from `user` what it may do with this; by default, all that it may do."""
+        rights = _of(user, RESOURCES[kind], name)
         with open_admin(self.settings()) as admin:
-            admin.delete_acls([everything])
-            wait_until(lambda: not admin.describe_acls(everything)[0])
+            admin.delete_acls([rights])
+            wait_until(lambda: not admin.describe_acls(rights)[0])
 
     def change_password(self, user: str, password: str) -> None:
         """Give `user` another password; who is logged in stays so until the connection ends."""
@@ -210,10 +208,10 @@ def _scram_users(passwords: dict[str, str]) -> Iterator[str]:
         yield f"SCRAM-SHA-512=[name={user},password={password}]"
 
 
-def _of(user: str) -> ACLFilter:
-    """All that `user` may do."""
-    everything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-    return ACLFilter(f"User:{user}", "*", ACLOperation.ANY, ACLPermissionType.ANY, everything)
+def _of(user: str, kind: ResourceType = ResourceType.ANY, name: str | None = None) -> ACLFilter:
+    """What `user` may do with resources of this kind and name; by default, with all."""
+    pattern = ResourcePatternFilter(kind, name, ACLResourcePatternType.ANY)
+    return ACLFilter(f"User:{user}", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern)
 
 
 def _acl(user: str, kind: str, name: str, operation: str) -> ACL:

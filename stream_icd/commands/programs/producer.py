@@ -33,6 +33,7 @@ from stream_icd.kafka.messages.publish import (
     read_sent_before,
 )
 from stream_icd.kafka.outage import Outage, insist, wait_for_broker
+from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
     DEFAULT_TOPICS,
@@ -44,7 +45,6 @@ from stream_icd.kafka.topics import (
     messages_topic,
 )
 from stream_icd.kafka.tracing import traces_of
-from stream_icd.kafka.waiting_publisher import WaitingPublisher
 from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen

@@ -189,7 +189,7 @@ def _encodable(name: str) -> str:
 
 
 @dataclass(slots=True)
-class ClientProducer:
+class _ClientProducer:
     """Implements the port's Producer; closes the client's producer."""
 
     _producer: Any
@@ -216,7 +216,7 @@ class ClientProducer:
 
 
 @dataclass(slots=True)
-class ClientTransactionalProducer(ClientProducer):
+class _ClientTransactionalProducer(_ClientProducer):
     """Implements the port's TransactionalProducer, under one name."""
 
     _name: str
@@ -283,10 +283,10 @@ class ClientBroker:
         with open_admin(self._settings) as admin:
             yield ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
 
-    def producer(self) -> ClientProducer:
-        return ClientProducer(open_producer(self._settings))
+    def producer(self) -> _ClientProducer:
+        return _ClientProducer(open_producer(self._settings))
 
-    def transactional_producer(self, name: str) -> ClientTransactionalProducer:
+    def transactional_producer(self, name: str) -> _ClientTransactionalProducer:
         producer = open_producer(self._settings, name)
         try:
             with translated(f"begin transactions as {name}"):
@@ -294,7 +294,7 @@ class ClientBroker:
         except BaseException:
             close_producer(producer, CLOSE_TIMEOUT_S)
             raise
-        return ClientTransactionalProducer(producer, name)
+        return _ClientTransactionalProducer(producer, name)
 
     def reader(self, stop: Stop | None = None) -> ClientReader:
         return ClientReader(open_consumer(self._settings), self._settings, stop)

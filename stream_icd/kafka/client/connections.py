@@ -97,12 +97,12 @@ def quiet_while_connecting() -> Iterator[None]:
 
 
 # The client's default limit for one response; it requests half, but one record may be larger.
-ANSWER_BYTES = 100_000_000
+_ANSWER_BYTES = 100_000_000
 # Records of a partition are sent in batches, so eight results of a transaction take one round trip,
 # not eight. If a broker refuses a batch as too large, the client splits it.
 _BATCH_BYTES = 256 * 1024
 # When a reader knows of new partitions of its topic, at the latest.
-METADATA_AGE_MS = 30_000
+_METADATA_AGE_MS = 30_000
 # The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
 _RETRY_MS = 20
@@ -162,8 +162,8 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
         "allow_auto_create_topics": False,
-        "receive_message_max_bytes": ANSWER_BYTES + settings.max_message_bytes,
-        "metadata_max_age_ms": METADATA_AGE_MS,
+        "receive_message_max_bytes": _ANSWER_BYTES + settings.max_message_bytes,
+        "metadata_max_age_ms": _METADATA_AGE_MS,
         "metrics_enabled": False,
     }
     consumer = _opened(KafkaConsumer, settings, defaults | options)

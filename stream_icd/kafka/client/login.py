@@ -25,13 +25,13 @@ from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import secret_in
 from stream_icd.kafka.settings import KafkaSettings
 
-ANSWER_TIMEOUT_S = 10.0
+_ANSWER_TIMEOUT_S = 10.0
 _USED = 0.8
 """A token is used for this fraction of its life; then another one is asked for."""
 _LIFE_S = 300.0
 """The life of a token whose endpoint does not say it."""
 
-Token = tuple[str, float]
+_Token = tuple[str, float]
 """A token, and until when it is used, by `time.monotonic`."""
 
 
@@ -79,8 +79,8 @@ def hidden(secret: SecretStr | None) -> str:
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
     """Gives the client tokens, and asks for another one before the last one ends."""
 
-    ask: Callable[[], Token]
-    _last: Token | None = field(default=None, repr=False)
+    ask: Callable[[], _Token]
+    _last: _Token | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def token(self) -> str:
@@ -105,7 +105,7 @@ def tokens(settings: KafkaSettings) -> Tokens:
     return Tokens(lambda: _in_file(file) if file is not None else _granted(settings))
 
 
-def _in_file(path: Path) -> Token:
+def _in_file(path: Path) -> _Token:
     """Read a token for each login, since others replace it, such as Kubernetes."""
     try:
         return secret_in(path, "sasl_oauth_token_file"), 0.0
@@ -113,7 +113,7 @@ def _in_file(path: Path) -> Token:
         raise client.KafkaConnectionError(str(error)) from None
 
 
-def _granted(settings: KafkaSettings) -> Token:
+def _granted(settings: KafkaSettings) -> _Token:
     """Ask for a token with client credentials (RFC 6749, section 4.4)."""
     url, secret = settings.sasl_oauth_token_url or "", settings.sasl_oauth_client_secret
     assert secret is not None, "the settings were checked"
@@ -124,7 +124,7 @@ def _granted(settings: KafkaSettings) -> Token:
         asked["scope"] = settings.sasl_oauth_scope
     headers = {"authorization": f"Basic {credentials}", "accept": "application/json"}
     try:
-        said = json.loads(post(url, urlencode(asked).encode(), headers, ANSWER_TIMEOUT_S))
+        said = json.loads(post(url, urlencode(asked).encode(), headers, _ANSWER_TIMEOUT_S))
         life_s = _USED * float(said.get("expires_in") or _LIFE_S)
         return str(said["access_token"]), time.monotonic() + life_s
     except HTTPError as error:
@@ -140,11 +140,11 @@ def _granted(settings: KafkaSettings) -> Token:
         raise client.SaslAuthenticationFailedError(said) from None
 
 
-def _signer(region: str) -> Callable[[], Token]:
+def _signer(region: str) -> Callable[[], _Token]:
     with needs_extra("msk", "aws_msk_iam_sasl_signer"):
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
-    def ask() -> Token:
+    def ask() -> _Token:
         try:
             token, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
         except Exception as error:  # of AWS's library: no credentials, or no answer

@@ -39,14 +39,14 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, Worker
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # A fetch waits for new records as long as its poll may; while records come, at most this long. The
 # client has one request to a broker at a time, so the next fetch from a partition with a backlog
 # waits until the fetch from the empty ones returns: with the usual 500 ms, a detector is idle for a
 # fifth of the time.
 _FETCH_WAIT_S = 0.1
-LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 1.0
 CLOSE_TIMEOUT_S = 2.0
 _LAST_JOIN_S = 3.0
 
@@ -115,12 +115,12 @@ class ClientReader:
         self._worker.close()
         patience_s = 0.0 if self._is_stuck else self._shutdown_s
         if not concurrent.futures.wait([closing], patience_s).done:
-            log.warning("the Kafka client does not close; ending without closing it")
+            _log.warning("the Kafka client does not close; ending without closing it")
             return
         try:
             closing.result()
         except client.KafkaError as error:  # it is closed, and earlier work is valid
-            log.warning("closing the Kafka client: %s", error)
+            _log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         wait_s = timeout_s if timeout_s >= IDLE_S else min(timeout_s, _FETCH_WAIT_S)
@@ -138,8 +138,8 @@ class ClientReader:
         poll = partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
         polling = self._worker.submit(poll)
         waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
-        while not concurrent.futures.wait([polling], LOOK_EVERY_S).done:
-            waited_s += LOOK_EVERY_S
+        while not concurrent.futures.wait([polling], _LOOK_EVERY_S).done:
+            waited_s += _LOOK_EVERY_S
             patience_s = self._stuck_after_s
             if self._stop is not None and self._stop.is_set():
                 patience_s = min(patience_s, self._shutdown_s)
@@ -218,7 +218,7 @@ class ClientMember(ClientReader):
             if not self._unread.issuperset(gone):
                 raise
             places = ", ".join(map(str, gone))
-            log.warning("retention removed the beginning of %s: reading what is left", places)
+            _log.warning("retention removed the beginning of %s: reading what is left", places)
             self._begin(gone)
             return {}
         except client.RetriableError as error:  # also if a topic is briefly unknown

@@ -36,12 +36,12 @@ _LOGIN_REFUSED = (
     client.IllegalSaslStateError,
 )
 
-PASSWORD = "sasl_username, sasl_password and sasl_mechanism"
+_PASSWORD = "sasl_username, sasl_password and sasl_mechanism"
 _CHECK = {
     "": "security_protocol and sasl_mechanism",
-    "PLAIN": PASSWORD,
-    "SCRAM-SHA-256": PASSWORD,
-    "SCRAM-SHA-512": PASSWORD,
+    "PLAIN": _PASSWORD,
+    "SCRAM-SHA-256": _PASSWORD,
+    "SCRAM-SHA-512": _PASSWORD,
     "OAUTHBEARER": "the token in sasl_oauth_token_file, or sasl_oauth_token_url, "
     "sasl_oauth_client_id, its secret and sasl_oauth_scope, and sasl_mechanism",
     "AWS_MSK_IAM": "the AWS credentials, their right kafka-cluster:Connect, and sasl_aws_region",

@@ -31,13 +31,13 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import members_of
 from stream_icd.kafka.waiting import Clock, Worker
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _AT_ONCE = 5
 """So often a batch is published without a pause between two attempts."""
 # A fraction of the transaction timeout: a producer fenced before that did not take too long.
 # The margin is for the broker, which measures with its own clock.
-CERTAIN = 0.9
+_CERTAIN = 0.9
 
 
 Delivery = Literal["auto", "exactly-once", "at-least-once"]
@@ -59,13 +59,13 @@ def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> D
         return "exactly-once"
     broker = f"the broker at {settings.bootstrap_servers} ({known.software})"
     if wanted == "auto":
-        log.warning(
+        _log.warning(
             "delivery is at-least-once: %s is not known to hide aborted records from readers",
             broker,
         )
         return "at-least-once"
     if known.hides_aborted is None:
-        log.warning("exactly-once only if %s hides aborted records from readers", broker)
+        _log.warning("exactly-once only if %s hides aborted records from readers", broker)
         return wanted
     raise NotSupported(
         f"exactly-once is not possible: {broker} does not hide aborted records from readers. Use "
@@ -156,7 +156,7 @@ class ExactlyOnce:
                 self._in_time("abort", self._producer.abort)  # readers wait for an open transaction
             raise
         except DeliveryFailed as error:
-            if _is_fenced(error) and self._clock.now() - began < CERTAIN * self._timeout_s:
+            if _is_fenced(error) and self._clock.now() - began < _CERTAIN * self._timeout_s:
                 raise NameTaken(
                     f"another program has started transactions as {self._name}"
                 ) from error
@@ -233,10 +233,10 @@ class BatchDelivery:
                 committed = self.member.wait_for(publishing)
                 return committed or self.member.commit(batch)
             except GroupMovedOn as error:
-                log.info("publishing again in the group's new generation: %s", error)
+                _log.info("publishing again in the group's new generation: %s", error)
             except RecordTooLarge as error:
                 self.member.insist(partial(self.handler.learn, error))
-                log.warning("processing the batch again: %s", error)
+                _log.warning("processing the batch again: %s", error)
                 return False
             except BrokerUnavailable as error:
                 self.member.back_off(error, outage)
@@ -244,7 +244,7 @@ class BatchDelivery:
                 self._see_who_has_our_name(error)
                 failures += 1
                 if failures < _AT_ONCE:
-                    log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                    _log.warning("publishing again (attempt %d): %s", failures + 1, error)
                 else:
                     self.member.back_off(error, outage)
                 self.member.check_topic()  # or the client retries forever

@@ -14,14 +14,14 @@ from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import IDLE_S
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # A broker checks every 10 s for expired transactions; one that lasts this much longer hangs.
-GRACE_S = 45.0
-LOOK_EVERY_S = 15.0
+_GRACE_S = 45.0
+_LOOK_EVERY_S = 15.0
 # How often lag is counted, and after how long without a fetch the broker is asked for the ends.
-COUNT_EVERY_S = 1.0
-ASK_AFTER_S = 5.0
+_COUNT_EVERY_S = 1.0
+_ASK_AFTER_S = 5.0
 # A broker answers after the fetch in progress, which may wait for records.
 _ASK_TIMEOUT_S = 2 * IDLE_S
 
@@ -55,7 +55,7 @@ class HeldOffsets:
         now = self.clock()
         self._since = {partition: self._since.get(partition, now) for partition in partitions}
         held, since = min(self._since.items(), key=lambda item: item[1])
-        if now - since > self.settings.transaction_timeout_s + GRACE_S:
+        if now - since > self.settings.transaction_timeout_s + _GRACE_S:
             raise OffsetHeld(
                 f"group {self.group}: for {now - since:.0f} s the broker has held back its "
                 f"position in {held} because of a transaction that "
@@ -86,7 +86,7 @@ class HeldRecords:
     def __init__(
         self, settings: KafkaSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._patience_s = settings.transaction_timeout_s + GRACE_S
+        self._patience_s = settings.transaction_timeout_s + _GRACE_S
         self._clock = clock
         self._looked = clock()
         self._since: dict[tuple[TopicPartition, int], float] = {}
@@ -95,7 +95,7 @@ class HeldRecords:
     def look(self, reader: Reader) -> None:
         """Check periodically where open transactions begin in the partitions; changes nothing."""
         now = self._clock()
-        if now - self._looked < LOOK_EVERY_S:
+        if now - self._looked < _LOOK_EVERY_S:
             return
         self._looked, since = now, self._since
         self._since = {}  # while the broker is down, no transaction can end
@@ -110,7 +110,7 @@ class HeldRecords:
                 self._since[begun] = since.get(begun, now)
                 if now - self._since[begun] > self._patience_s and begun not in self._said:
                     self._said.add(begun)
-                    log.warning(
+                    _log.warning(
                         "for %.0f s a transaction has held back the records from offset %d in %s, "
                         "%d of them; if it never ends, find it and end it with Kafka's own "
                         "`kafka-transactions.sh find-hanging` and `… abort`; see "
@@ -147,12 +147,12 @@ class Lag:
         `in_hand` is the offset of the first record in hand, by partition.
         """
         now = self._clock()
-        if now - self._looked < COUNT_EVERY_S:
+        if now - self._looked < _COUNT_EVERY_S:
             return None
         self._looked = now
         is_known = all(self._reader.fetched_end(p) is not None for p in ours)
         known_at = max(self._fetched, self._asked) if is_known else self._asked
-        if ours and now - known_at > ASK_AFTER_S:
+        if ours and now - known_at > _ASK_AFTER_S:
             self._asked = now
             with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
                 self._ends = self._reader.ends(ours, _ASK_TIMEOUT_S)

@@ -47,14 +47,14 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Clock, Pace, Stop, Worker
 
-log = logging.getLogger(__name__)
-Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 # During work: the interval between polls, and how long a poll may delay a finished result.
-BUSY_POLL_EVERY_S = 0.1
+_BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 _COMMIT_TIMEOUT_S = 2.0
-CHECK_EVERY_S = 30.0
+_CHECK_EVERY_S = 30.0
 
 
 Assignment = dict[TopicPartition, int]
@@ -79,7 +79,7 @@ class Assignments:
             for partition in partitions:
                 self._ours[partition] = next(self._numbers)
                 self._member.pause(partition)
-        log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
+        _log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
 
     def revoked(self, partitions: Partitions) -> None:
         with self._lock:
@@ -230,19 +230,19 @@ class Membership:
         """Pause, and keep polling meanwhile; raise the error if it has lasted too long."""
         self.wait_for(partial(self.clock.sleep, outage.failed(error)))
 
-    def begin(self, work: Callable[[], Result]) -> Future[Result]:
+    def begin(self, work: Callable[[], _Result]) -> Future[_Result]:
         """Run `work` in the background, after all earlier work."""
         return self._errands.submit(work)
 
-    def wait_for(self, work: Callable[[], Result]) -> Result:
+    def wait_for(self, work: Callable[[], _Result]) -> _Result:
         """Run `work` in the background, and keep polling until it is done."""
         return self.finished(self.begin(work))
 
-    def finished(self, future: Future[Result]) -> Result:
+    def finished(self, future: Future[_Result]) -> _Result:
         """The result of the future; keeps polling until it is done. Raises `GiveBack`."""
         while True:
             # No pause while joining: the client (3.0.12) joins again if a join succeeds in one.
-            pause_s = BUSY_POLL_EVERY_S if self.member.group().stable else 0.0
+            pause_s = _BUSY_POLL_EVERY_S if self.member.group().stable else 0.0
             if concurrent.futures.wait([future], pause_s).done:
                 return future.result()
             self._poll_while_busy()
@@ -294,7 +294,7 @@ class Membership:
         """Check the topic and our positions, if the last time was half a minute ago."""
         if self.held_records is not None:
             self.held_records.look(self.member)
-        if self.clock.now() - self._checked > CHECK_EVERY_S:
+        if self.clock.now() - self._checked > _CHECK_EVERY_S:
             self.check_topic()
             ours = self.assignments.ours()
             self._look_for_leaders(ours)
@@ -314,7 +314,7 @@ class Membership:
         except Leaderless as error:
             self._leaderless = str(error)
             if self._leaderless != said:
-                log.warning("waiting for a leader: %s", error)
+                _log.warning("waiting for a leader: %s", error)
         except StreamIcdError:  # code that waits for the broker logs it
             self._leaderless = said
 

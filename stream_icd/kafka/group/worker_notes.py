@@ -33,12 +33,12 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import WORKERS, members_of
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-MOST_TEXT = 1000
+_MOST_TEXT = 1000
 
-Name = str | int
-Note = dict[str, Any]
+_Name = str | int
+_Note = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -50,16 +50,16 @@ class WorkerNotes:
     group: str
     _reader: TopicReader | None = None
     _next: dict[int, int] = field(default_factory=dict)
-    _latest: dict[Name, Note] = field(default_factory=dict)
+    _latest: dict[_Name, _Note] = field(default_factory=dict)
 
-    def write(self, notes: Mapping[str, Note] | Mapping[int, Note]) -> None:
+    def write(self, notes: Mapping[str, _Note] | Mapping[int, _Note]) -> None:
         """Write these notes; they are safe at the broker when this returns."""
         with Publisher(self.settings) as publisher:
             for name, note in notes.items():
                 key = json.dumps((self.group, self.topic, name)).encode()
                 publisher.send(OutgoingRecord(WORKERS, json.dumps(note).encode(), key))
 
-    def read(self) -> Mapping[Name, Note]:
+    def read(self) -> Mapping[_Name, _Note]:
         """The latest note under each name. Until `close`, the next call reads only what is new."""
         try:
             if self._reader is None:
@@ -107,7 +107,7 @@ class WorkerNotes:
         if before == place:
             return
         if before is not None:
-            log.warning(
+            _log.warning(
                 "group %s kept the records of %s in %s before: if both places are in use, each "
                 "gets only a part of them; then give this worker another --group",
                 self.group,
@@ -122,7 +122,7 @@ def _named(graph: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class _Attempt:
     """What is noted about one partition.
 
     Raises `TypeError` if a value has another type, or is no int64.
@@ -141,16 +141,16 @@ class Attempt:
         if not all(isinstance(number, int) and abs(number) < 1 << 63 for number in numbers):
             raise TypeError(f"{numbers!r:.80} must be int64")
 
-    def ended(self, how: str, in_hand: int) -> Attempt:
+    def ended(self, how: str, in_hand: int) -> _Attempt:
         """The note after what was processed ended one more worker, in the same or another way;
         `in_hand` is how many records of the partition were in hand, if none was alone."""
         if self.offset < 0:
-            return Attempt(left=in_hand)
+            return _Attempt(left=in_hand)
         same = not self.how or self.how.partition(":")[0] == how.partition(":")[0]
-        return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:MOST_TEXT])
+        return replace(self, worker="", ends=self.ends + 1 if same else 1, how=how[:_MOST_TEXT])
 
 
-Notes = dict[TopicPartition, Attempt]
+_Notes = dict[TopicPartition, _Attempt]
 
 
 def blames_record(error: BaseException) -> bool:
@@ -171,7 +171,7 @@ class Attempts:
     notes: WorkerNotes
     in_hand: int
     _since: Assignment = field(default_factory=dict)
-    _notes: Notes = field(default_factory=lambda: defaultdict(Attempt))
+    _notes: _Notes = field(default_factory=lambda: defaultdict(_Attempt))
     _written: set[TopicPartition] = field(default_factory=set)
 
     def unknown(self, assignment: Assignment) -> Assignment:
@@ -182,7 +182,7 @@ class Attempts:
     def take_over(self, assignment: Assignment) -> None:
         """Read how the previous worker left each of these partitions."""
         read = self._read()
-        notes = {p: read.get(p, Attempt()) for p in assignment}
+        notes = {p: read.get(p, _Attempt()) for p in assignment}
         at_work = any(note.worker for note in notes.values())
         # At the embedded broker, a worker that lost its partition in a rebalance counts as crashed.
         members = members_of(self.notes.settings, self.notes.group) if at_work else {}
@@ -200,29 +200,29 @@ class Attempts:
 
     def clear(self, partition: TopicPartition) -> None:
         """Clear the suspicion: no record of the partition can have been in hand."""
-        self._notes[partition] = Attempt()
+        self._notes[partition] = _Attempt()
 
-    def news(self, first: Mapping[TopicPartition, int], worker: str) -> Notes:
+    def news(self, first: Mapping[TopicPartition, int], worker: str) -> _Notes:
         """The notes to `write` before the records from `first` on are processed; usually none."""
         notes = {p: self._facing(p, offset, worker) for p, offset in first.items()}
         news = {p: note for p, note in notes.items() if note.left or p not in self._written}
         return news if self.in_hand else {}
 
-    def write(self, news: Notes) -> None:
+    def write(self, news: _Notes) -> None:
         self._write(news)
         self._notes |= news
         self._written |= news.keys()
 
-    def _facing(self, partition: TopicPartition, offset: int, worker: str) -> Attempt:
+    def _facing(self, partition: TopicPartition, offset: int, worker: str) -> _Attempt:
         note = self._notes[partition]
         if not note.left:
-            return Attempt(worker)
+            return _Attempt(worker)
         if note.offset == offset:
             return replace(note, worker=worker)
         # It may have been in hand when the first worker ended.
-        return Attempt(worker, offset, ends=1, left=note.left)
+        return _Attempt(worker, offset, ends=1, left=note.left)
 
-    def given_up(self, partitions: Iterable[TopicPartition]) -> Attempt | None:
+    def given_up(self, partitions: Iterable[TopicPartition]) -> _Attempt | None:
         """The note on the record in hand, if it has ended too many workers."""
         notes = (self._notes[partition] for partition in partitions)
         return next((note for note in notes if note.ends >= GIVEN_UP_AFTER), None)
@@ -240,22 +240,22 @@ class Attempts:
             note = self._notes[partition]
             if note.left:  # once the culprit is found, no other record is suspected
                 left = 0 if note.ends >= GIVEN_UP_AFTER else note.left - 1
-                self._notes[partition] = Attempt(left=left)
+                self._notes[partition] = _Attempt(left=left)
                 self._written.discard(partition)
 
     def end(self, ours: Partitions) -> None:
         """Note that the worker no longer works on its partitions."""
         self._write({p: replace(self._notes[p], worker="") for p in self._written & set(ours)})
 
-    def _write(self, notes: Notes) -> None:
+    def _write(self, notes: _Notes) -> None:
         if notes:
             self.notes.write({p.partition: asdict(note) for p, note in notes.items()})
 
-    def _read(self) -> Notes:
-        read: Notes = {}
+    def _read(self) -> _Notes:
+        read: _Notes = {}
         for partition, note in self.notes.read().items():
             if isinstance(partition, int):
                 with contextlib.suppress(TypeError):  # it is another kind of note
-                    read[TopicPartition(self.notes.topic, partition)] = Attempt(**note)
+                    read[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
         self.notes.close()
         return read

@@ -36,7 +36,7 @@ from stream_icd.kafka.waiting import Clock, Stop
 
 
 @dataclass(slots=True)
-class MemoryProducer:
+class _MemoryProducer:
     """Implements the port's Producer; each record is settled before `send` returns."""
 
     _state: BrokerState
@@ -58,7 +58,7 @@ class MemoryProducer:
 
 
 @dataclass(slots=True)
-class MemoryTransactionalProducer(MemoryProducer):
+class _MemoryTransactionalProducer(_MemoryProducer):
     """Implements the port's TransactionalProducer, as one of the owners of a name."""
 
     _name: str
@@ -172,13 +172,13 @@ class MemoryConnection:
             )
         self._state = state
 
-    def producer(self) -> MemoryProducer:
-        return MemoryProducer(self._state)
+    def producer(self) -> _MemoryProducer:
+        return _MemoryProducer(self._state)
 
-    def transactional_producer(self, name: str) -> MemoryTransactionalProducer:
+    def transactional_producer(self, name: str) -> _MemoryTransactionalProducer:
         with self._state.held():
             epoch, timeout_s = self._state.take_over(name), self._settings.transaction_timeout_s
-        return MemoryTransactionalProducer(self._state, name, epoch, timeout_s)
+        return _MemoryTransactionalProducer(self._state, name, epoch, timeout_s)
 
     def reader(self, stop: Stop | None = None) -> MemoryReader:  # noqa: ARG002
         return MemoryReader(self._state)

@@ -25,7 +25,7 @@ _M = 0x5BD1E995
 _ALL = 0xFFFFFFFF
 
 
-def partition_of(key: bytes, n_partitions: int) -> int:
+def _partition_of(key: bytes, n_partitions: int) -> int:
     """The partition of a key by murmur2, the default of Kafka's own client and of many others.
 
     >>> [partition_of(b"key-%d" % number, 3) for number in range(3)]
@@ -64,7 +64,7 @@ class GroupMember:
 
 
 @dataclass(slots=True)
-class Group:
+class _Group:
     """Members share their topic's partitions evenly, in turn.
 
     A partition goes to another member only after its previous member gave it back or was removed.
@@ -120,7 +120,7 @@ class Transaction:
     ends_by: float = inf  # when the broker aborts it
     committed: bool | None = None  # None while it is open
     # The logs that hold records of it.
-    wrote_to: dict[TopicPartition, Log] = field(default_factory=dict)
+    wrote_to: dict[TopicPartition, _Log] = field(default_factory=dict)
     positions: dict[str, Offsets] = field(default_factory=dict)  # what it commits, by group
 
 
@@ -128,7 +128,7 @@ _ALONE = Transaction(committed=True)
 
 
 @dataclass(slots=True)
-class Log:
+class _Log:
     """A partition's entries: records, and None for the marker of a transaction's end.
 
     Offsets also count markers; `begin` is the first offset available.
@@ -190,7 +190,7 @@ class Log:
 @dataclass(slots=True)
 class _Topic:
     spec: TopicSpec
-    logs: list[Log]
+    logs: list[_Log]
     unkeyed: int = 0
 
 
@@ -213,7 +213,7 @@ class BrokerState:
         self.clock = clock
         self.changed = threading.Condition()
         self.topics: dict[str, _Topic] = {}
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, _Group] = {}
         self._names: dict[str, Transactions] = {}
         self._wall_clock = wall_clock
         self._stopped = False
@@ -249,7 +249,7 @@ class BrokerState:
         """Create a topic; False if it exists already."""
         if spec.name in self.topics:
             return False
-        logs = [Log(TopicPartition(spec.name, number)) for number in range(spec.partitions)]
+        logs = [_Log(TopicPartition(spec.name, number)) for number in range(spec.partitions)]
         self.topics[spec.name] = _Topic(spec, logs)
         self._share(spec.name)
         return True
@@ -272,7 +272,7 @@ class BrokerState:
         """The partitions of a topic; none if it does not exist."""
         return [log.partition for log in self.topics[topic].logs] if topic in self.topics else []
 
-    def log(self, partition: TopicPartition) -> Log:
+    def log(self, partition: TopicPartition) -> _Log:
         if partition.topic not in self.topics:
             raise TopicMissing(f"there is no topic {partition.topic}")
         logs = self.topics[partition.topic].logs
@@ -280,9 +280,9 @@ class BrokerState:
             raise BrokerError(f"there is no partition {partition}: {len(logs)} are there, from 0")
         return logs[partition.partition]
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> _Group:
         """The group with this name; created on first use."""
-        return self.groups.setdefault(name, Group(name))
+        return self.groups.setdefault(name, _Group(name))
 
     def write(self, record: OutgoingRecord, transaction: Transaction | None) -> None:
         """Write a record to its partition: as given, else by its key, else round robin."""
@@ -292,7 +292,7 @@ class BrokerState:
         if record.partition is not None:
             number = record.partition
         elif record.key is not None:
-            number = partition_of(record.key, len(topic.logs))
+            number = _partition_of(record.key, len(topic.logs))
         else:
             topic.unkeyed += 1
             number = topic.unkeyed % len(topic.logs)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from stream_icd.core.errors import BadSettings
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ def parse_rate(text: str) -> float:
 
 
 def paced(
-    items: Iterable[Item],
-    time_of: Callable[[Item], datetime | None],
+    items: Iterable[_Item],
+    time_of: Callable[[_Item], datetime | None],
     tempo: Tempo,
     monotonic: Callable[[], float],
     sleep: Callable[[float], object],
-) -> Iterator[Item]:
+) -> Iterator[_Item]:
     """Yield the items, none before it is due by its time; at once those without one."""
     started, first, index = monotonic(), None, 0
     for item in items:

@@ -38,7 +38,7 @@ from stream_icd.wire.snapshots import (
     encode_snapshot,
 )
 
-Name = tuple[str, str]
+_Name = tuple[str, str]
 """Source and id of a snapshot, without the number of a correction."""
 
 _MOST_NUMBERED = 100_000
@@ -50,7 +50,7 @@ class SentBefore:
     """The snapshots of a topic, by their headers."""
 
     # Source and id of each graph's snapshots, with the hash of its content, "" if not known.
-    names: dict[str, dict[Name, str]] = field(default_factory=lambda: defaultdict(dict))
+    names: dict[str, dict[_Name, str]] = field(default_factory=lambda: defaultdict(dict))
     # The latest window end of each graph, except windows too far ahead of `now`.
     ends: dict[str, datetime] = field(default_factory=dict)
     # Partition and offset of the snapshot of this window.
@@ -59,7 +59,7 @@ class SentBefore:
     limits: Limits = field(default_factory=Limits)
     correct: bool = False  # whether a snapshot that is there with other content counts as missing
     # Number of the last correction of a snapshot, and the hash of its content.
-    _numbered: dict[tuple[str, Name], tuple[int, str]] = field(default_factory=dict)
+    _numbered: dict[tuple[str, _Name], tuple[int, str]] = field(default_factory=dict)
 
     def __contains__(self, snapshot: object) -> bool:
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
@@ -90,7 +90,7 @@ class SentBefore:
         source = source_of_correction(snapshot.source, number)
         return snapshot if source == snapshot.source else replace(snapshot, source=source)
 
-    def _number(self, graph: str, name: Name, number: int, content: str) -> None:
+    def _number(self, graph: str, name: _Name, number: int, content: str) -> None:
         self._numbered[graph, name] = number, content
         if len(self._numbered) > _MOST_NUMBERED:
             del self._numbered[next(iter(self._numbered))]
@@ -116,7 +116,7 @@ class SentBefore:
             self.places[graph] = record.partition, record.offset
 
 
-def _name(source: str, id: str) -> Name:
+def _name(source: str, id: str) -> _Name:
     return source_of_correction(source, 0), id
 
 
@@ -161,7 +161,7 @@ def partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
     return int.from_bytes(digest, "big") % n_partitions
 
 
-class Sends(Protocol):
+class _Sends(Protocol):
     """Accepts records, as a `Publisher` does."""
 
     def send(self, record: OutgoingRecord) -> None: ...
@@ -199,7 +199,7 @@ class Destination:
 
 def publish_source(
     source: Source,
-    sends: Sends,
+    sends: _Sends,
     to: Destination = Destination(),
     *,
     limit: int | None = None,

@@ -15,7 +15,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 
-Position = datetime | dict[int, int] | None
+_Position = datetime | dict[int, int] | None
 """A time (record timestamps); an offset for each partition; None for the beginning or end."""
 
 
@@ -30,8 +30,8 @@ class TopicRange:
     """
 
     topic: str
-    start: Position = None
-    end: Position = None
+    start: _Position = None
+    end: _Position = None
 
     def __post_init__(self) -> None:
         named = [set(at) for at in (self.start, self.end) if isinstance(at, dict)]
@@ -58,7 +58,7 @@ class TopicRange:
         return all(record.partition in at for at in positions if isinstance(at, dict))
 
 
-def _is_reversed(start: Position, end: Position) -> bool:
+def _is_reversed(start: _Position, end: _Position) -> bool:
     if isinstance(start, datetime) and isinstance(end, datetime):
         return end < start
     if isinstance(start, dict) and isinstance(end, dict):
@@ -99,7 +99,7 @@ def read_range(
         )
 
 
-def said_position(position: Position, otherwise: str) -> str:
+def said_position(position: _Position, otherwise: str) -> str:
     """Return a position as an option has it, and `otherwise` for None.
 
     >>> said_position({0: 120, 3: 40}, "the end")
@@ -110,7 +110,7 @@ def said_position(position: Position, otherwise: str) -> str:
     return str(position or otherwise)
 
 
-def parse_position(option: str, text: str | None, n_partitions: int) -> Position:
+def parse_position(option: str, text: str | None, n_partitions: int) -> _Position:
     """Parse `OFFSET`, `PARTITION:OFFSET,…`, or a date or time (UTC by default).
 
     Raises:

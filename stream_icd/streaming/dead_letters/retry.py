@@ -38,7 +38,7 @@ _Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
 
 # A transaction ends at this number of records, or with the record that reaches the byte limit.
-TOGETHER = 50
+_TOGETHER = 50
 _TOGETHER_BYTES = 16 * 1024 * 1024
 
 
@@ -135,7 +135,7 @@ def retry(
     """Send the records of a plan, in the order of the topic, each with its marker.
 
     On a broker with transactions both become visible together, or neither; on others the marker
-    follows, so that a killed retry may send up to `TOGETHER` records twice.
+    follows, so that a killed retry may send up to `_TOGETHER` records twice.
 
     Args:
         on_sent: called with the number of records just sent, for a progress bar.
@@ -146,7 +146,7 @@ def retry(
         NameTaken: another retry of the topic has taken over.
     """
     done = Retry()
-    most = TOGETHER if tempo.rate is None else max(1, min(TOGETHER, int(tempo.rate)))
+    most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
     sendable = _sendable(settings, plan, sink, done, stop)
     due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
     for batch in _together(due, most):

@@ -34,7 +34,7 @@ STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TimedCommunities:
+class _TimedCommunities:
     """Communities of one graph, and the time of each stage.
 
     Method bp only clusters, unless an encoder weights its graph, which counts as "encode".
@@ -57,7 +57,7 @@ def detect(
     known: Labels | None = None,
     fixed: bool = False,
     clock: Callable[[], float] = time.perf_counter,
-) -> TimedCommunities:
+) -> _TimedCommunities:
     """Find the communities of a graph with a frozen model.
 
     Args:
@@ -105,7 +105,7 @@ def detect(
         communities = find_communities(graph, parameters, n_communities, **how)
         memberships = memberships_given_others(finest_level(comparable(adjacency)), communities)
     spent = stage_ms(1000 * (clock() - started), {"encode": encode_ms})
-    return TimedCommunities(communities, spent, memberships, of_known)
+    return _TimedCommunities(communities, spent, memberships, of_known)
 
 
 def finding(
@@ -168,7 +168,7 @@ def _detect_by_icd(
     seed: int,
     threads: int,
     clock: Callable[[], float],
-) -> TimedCommunities:
+) -> _TimedCommunities:
     started, n_communities = clock(), given.n_communities
     n_nodes = adjacency.shape[0]
     linked = linked_nodes(adjacency)
@@ -182,7 +182,7 @@ def _detect_by_icd(
     else:
         embedding = frozen.embed(model.weights, features, graph, threads)
     embedded = clock()
-    communities = np.zeros(n_nodes, np.int32)
+    communities, of_known = np.zeros(n_nodes, np.int32), np.empty(0, np.int32)
     if n_communities is not None:
         k = _n_linked_communities(n_communities, len(linked), n_nodes)
     elif weighed is not None:
@@ -190,7 +190,6 @@ def _detect_by_icd(
         k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
-    of_known = np.empty(0, np.int32)
     if given.known is not None:
         k = seeds.enough(k, given.known[linked], given.n_communities)
     if k:
@@ -200,22 +199,31 @@ def _detect_by_icd(
             embedding, k, method=method, seed=seed, threads=threads, before=start
         )
         if given.known is not None:
-            found = embedding, communities[linked], given.known[linked]
-            communities[linked], of_known = seeds.clustered(*found, given.fixed, threads)
-    # If K is unknown, each isolated node gets its own label. Otherwise they share the labels left
-    # of K: usually one, more if the other nodes are too few for K - 1 communities, and none if all
-    # nodes are one community.
-    n_alone = n_nodes - len(linked)
-    n_left = n_alone if n_communities is None else n_communities - k
-    if n_alone and n_left:
-        isolated = np.setdiff1d(np.arange(n_nodes), linked, assume_unique=True)
-        communities[isolated] = k + np.arange(n_alone) % n_left
+            communities[linked], of_known = seeds.clustered(
+                embedding, communities[linked], given.known[linked], given.fixed, threads
+            )
+    _label_isolated(communities, linked, k, n_communities)
     if given.known is not None:
-        after = seeds.with_isolated(communities, given.known, of_known, given.fixed)
-        communities, of_known = after
+        communities, of_known = seeds.with_isolated(communities, given.known, of_known, given.fixed)
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
     milliseconds = stage_ms(1000 * (clock() - started), spent)
-    return TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
+    return _TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
+
+
+def _label_isolated(
+    communities: Labels, linked: NDArray[np.intp], k: int, n_communities: int | None
+) -> None:
+    """Label the nodes without edges, in place; `k` communities are of the others.
+
+    If K is unknown, each gets its own label. Otherwise they share the labels left of K: usually
+    one, more if the other nodes are too few for K − 1 communities, and none if all nodes are one
+    community.
+    """
+    n_alone = len(communities) - len(linked)
+    n_left = n_alone if n_communities is None else n_communities - k
+    if n_alone and n_left:
+        isolated = np.setdiff1d(np.arange(len(communities)), linked, assume_unique=True)
+        communities[isolated] = k + np.arange(n_alone) % n_left
 
 
 def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:

@@ -43,7 +43,7 @@ _MOST_WARNINGS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
+class _Detected:
     """The communities of a snapshot, and their message."""
 
     communities: Communities
@@ -76,7 +76,7 @@ class Detection:
         relay: Relay | None,
         place: str = "",
         checked: set[tuple[str, str]] | None = None,
-    ) -> Detected | Refused:
+    ) -> _Detected | Refused:
         """Fetch a snapshot (timed as decoding) and find its communities.
 
         Args:
@@ -103,7 +103,7 @@ class Detection:
             )
             message = encode_communities(communities)
             state = None if memory is None else memory.hand_on(communities)
-            return Detected(communities, message, state)
+            return _Detected(communities, message, state)
         except (BadMemory, BadSettings):
             raise
         except Exception as error:

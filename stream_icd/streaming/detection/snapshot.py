@@ -49,7 +49,7 @@ from stream_icd.wire.states import MemoryState, encode_state
 _BITS_WORSE = 0.1
 """A model does not fit if its description of a graph is longer by this, in bits per edge."""
 
-MOST_GRAPHS = 100
+_MOST_GRAPHS = 100
 """Maximum number of graphs that are checked; later graphs are rarely of a new kind."""
 
 _DIGITS = 2
@@ -133,7 +133,7 @@ def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) ->
     promoted has no slower first snapshot.
     """
     both, bp = (graph, model.version), model.model.bp
-    if graph in model.proved_on or both in checked or len(checked) >= MOST_GRAPHS:
+    if graph in model.proved_on or both in checked or len(checked) >= _MOST_GRAPHS:
         return False
     checked.add(both)
     return bp != BpParameters() and not bp.search  # there is a model, and it has not compared yet
@@ -182,20 +182,9 @@ def communities_with(
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = community_weights(adjacency, labels)
-    found: dict[str, Any] = {}
-    if memberships is not None:
+    found = {} if memory is None else _found_with(memory)
+    if memory is None and memberships is not None:
         found = {"probabilities": _as_published(memberships.probabilities)}
-    if memory is not None:
-        found = {
-            **_memberships_of(memory),
-            "community_ids": memory.community_ids,
-            "replaced": memory.replaced,
-            "horizon": memory.horizon,
-            "horizon_for": memory.memory.since or None,
-            "predicted_bits": memory.predicted_bits,
-            "moved": None if memory.moved is None else memory.moved.pairs,
-            "moved_bits": None if memory.moved is None else memory.moved.bits,
-        }
     if settings.levels:
         found["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
@@ -228,6 +217,20 @@ def communities_with(
         memory=use,
         **found,
     )
+
+
+def _found_with(memory: Remembered) -> dict[str, Any]:
+    """Return the fields of `Communities` that only detection with memory knows."""
+    return {
+        **_memberships_of(memory),
+        "community_ids": memory.community_ids,
+        "replaced": memory.replaced,
+        "horizon": memory.horizon,
+        "horizon_for": memory.memory.since or None,
+        "predicted_bits": memory.predicted_bits,
+        "moved": None if memory.moved is None else memory.moved.pairs,
+        "moved_bits": None if memory.moved is None else memory.moved.bits,
+    }
 
 
 def _levels(

@@ -43,8 +43,8 @@ from stream_icd.streaming.execution.work import (
 )
 from stream_icd.streaming.execution.worker_process import AllowedJob, WorkerProcess
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class InHand:
         )
 
 
-class Processes(Generic[Job, Result]):
+class Processes(Generic[_Job, _Result]):
     """`count` processes that run jobs, an `Engine`; a context manager that ends them on exit.
 
     Each opens the model once. They never outlive this process, even when it is killed. They ignore
@@ -81,7 +81,7 @@ class Processes(Generic[Job, Result]):
     """
 
     def __init__(
-        self, work: Work[Job, Result], model_name: str, count: int, *, again: bool = True
+        self, work: Work[_Job, _Result], model_name: str, count: int, *, again: bool = True
     ) -> None:
         self._count = count
         self._again = again
@@ -92,8 +92,8 @@ class Processes(Generic[Job, Result]):
         self._lock = threading.Lock()
         self._closed = False
         self._all: set[WorkerProcess] = set()
-        self._at: dict[WorkerProcess, list[Waiting[Job, Result | Refused]]] = {}
-        self._waiting: list[Waiting[Job, Result | Refused]] = []
+        self._at: dict[WorkerProcess, list[Waiting[_Job, _Result | Refused]]] = {}
+        self._waiting: list[Waiting[_Job, _Result | Refused]] = []
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = list[Future[None]]()
@@ -150,8 +150,8 @@ class Processes(Generic[Job, Result]):
         return sorted(jobs, key=lambda job: job.seconds, reverse=True)
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
-    ) -> Iterator[tuple[Job, Result | Refused]]:
+        self, jobs: Iterable[_Job], first: First = First(), /
+    ) -> Iterator[tuple[_Job, _Result | Refused]]:
         """Run the jobs, as an `Engine`; see `next_jobs` for the order in which they begin.
 
         Raises:
@@ -161,13 +161,13 @@ class Processes(Generic[Job, Result]):
         """
         chains: dict[str, Chain] = {}
 
-        def waiting(job: Job) -> Waiting[Job, Result | Refused]:
+        def waiting(job: _Job) -> Waiting[_Job, _Result | Refused]:
             name = self._work.chain(job)
             if name is not None and name not in chains:
                 chains[name] = Chain(name, first.relay(name))
             return Waiting(job, None if name is None else chains[name])
 
-        def submit(some: Sequence[Job]) -> list[Future[Result | Refused]]:
+        def submit(some: Sequence[_Job]) -> list[Future[_Result | Refused]]:
             added = list(map(waiting, some))
             with self._lock:
                 self._waiting += added
@@ -199,7 +199,7 @@ class Processes(Generic[Job, Result]):
             self._idle.put(process)
 
     def _finish(
-        self, jobs: list[Waiting[Job, Result | Refused]], process: WorkerProcess
+        self, jobs: list[Waiting[_Job, _Result | Refused]], process: WorkerProcess
     ) -> WorkerProcess:
         """Run jobs until each has an outcome; what is left when one fails is run again.
 
@@ -214,8 +214,8 @@ class Processes(Generic[Job, Result]):
         return process
 
     def _next_jobs(
-        self, ended: Sequence[Waiting[Job, Result | Refused]] = ()
-    ) -> list[Waiting[Job, Result | Refused]]:
+        self, ended: Sequence[Waiting[_Job, _Result | Refused]] = ()
+    ) -> list[Waiting[_Job, _Result | Refused]]:
         """Take the next jobs after those that ended; another thread looks at what is left."""
         with self._lock:
             for job in ended:
@@ -227,7 +227,7 @@ class Processes(Generic[Job, Result]):
         return jobs
 
     def _run(
-        self, jobs: list[Waiting[Job, Result | Refused]], process: WorkerProcess
+        self, jobs: list[Waiting[_Job, _Result | Refused]], process: WorkerProcess
     ) -> WorkerProcess:
         """Run jobs one after the other in a process until one fails, which may then run again.
 
@@ -299,7 +299,7 @@ class Processes(Generic[Job, Result]):
             f"log. If memory is short, give more memory, or fewer than {self._count} processes"
         )
 
-    def _failed(self, job: Waiting[Job, Result | Refused], error: BaseException) -> None:
+    def _failed(self, job: Waiting[_Job, _Result | Refused], error: BaseException) -> None:
         """Give a job up; but if it failed with the memory of its graph, that starts anew."""
         ended = isinstance(error, OverBudget | Overloaded)
         if ended and job.start_anew(self._name(job), error):
@@ -309,7 +309,7 @@ class Processes(Generic[Job, Result]):
         else:
             job.failed(error)
 
-    def _name(self, job: Waiting[Job, Result | Refused]) -> str:
+    def _name(self, job: Waiting[_Job, _Result | Refused]) -> str:
         return self._work.name(job.job)
 
     def _replaced(self, process: WorkerProcess, reason: str, **about: object) -> WorkerProcess:
@@ -332,11 +332,11 @@ class Processes(Generic[Job, Result]):
 
 
 def in_processes(
-    work: Work[Job, Result], model_name: str, count: int
-) -> Engine[Job, Result | Refused]:
+    work: Work[_Job, _Result], model_name: str, count: int
+) -> Engine[_Job, _Result | Refused]:
     """Return an engine whose `Processes` start when it is called, and end with its last job."""
 
-    def engine(jobs: Iterable[Job], first: First) -> Iterator[tuple[Job, Result | Refused]]:
+    def engine(jobs: Iterable[_Job], first: First) -> Iterator[tuple[_Job, _Result | Refused]]:
         with Processes(work, model_name, count) as processes:
             yield from processes(jobs, first)
 

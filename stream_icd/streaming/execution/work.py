@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from stream_icd.methods.bp.known import Known
 
 Job = TypeVar("Job")
-Outcome = TypeVar("Outcome")
-Handle = TypeVar("Handle")
-JobIn = TypeVar("JobIn", contravariant=True)
-OutcomeOut = TypeVar("OutcomeOut", covariant=True)
+_Outcome = TypeVar("_Outcome")
+_Handle = TypeVar("_Handle")
+_JobIn = TypeVar("_JobIn", contravariant=True)
+_OutcomeOut = TypeVar("_OutcomeOut", covariant=True)
 
 
 class EngineSettings(Protocol):
@@ -40,7 +40,7 @@ class EngineSettings(Protocol):
         """Cores that one job may use."""
 
 
-class Work(Protocol[JobIn, OutcomeOut]):
+class Work(Protocol[_JobIn, _OutcomeOut]):
     """Processes jobs; each process creates its own, from a model and settings."""
 
     @property
@@ -49,16 +49,16 @@ class Work(Protocol[JobIn, OutcomeOut]):
     @property
     def settings(self) -> EngineSettings: ...
 
-    def __call__(self, job: JobIn, relay: Relay = ..., /) -> OutcomeOut:
+    def __call__(self, job: _JobIn, relay: Relay = ..., /) -> _OutcomeOut:
         """Return the outcome of a job; the relay is given if it belongs to a chain."""
 
-    def chain(self, job: JobIn, /) -> str | None:
+    def chain(self, job: _JobIn, /) -> str | None:
         """Return the chain that the job belongs to; None if it depends on no other job."""
 
-    def name(self, job: JobIn, /) -> str:
+    def name(self, job: _JobIn, /) -> str:
         """Return the job's name for error messages."""
 
-    def allowance(self, job: JobIn, /) -> Allowance:
+    def allowance(self, job: _JobIn, /) -> Allowance:
         """Return the resource limits for the job."""
 
     def warm_up(self) -> None:
@@ -97,19 +97,19 @@ class First:
         return Relay(self.of_chain(chain), self.most_bytes, self.known(chain))
 
 
-Engine = Callable[[Iterable[Job], First], Iterator[tuple[Job, Outcome]]]
+Engine = Callable[[Iterable[Job], First], Iterator[tuple[Job, _Outcome]]]
 """Takes jobs while it has capacity, and yields their outcomes in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess(Generic[Job, Outcome]):
+class InProcess(Generic[Job, _Outcome]):
     """Runs jobs sequentially in this process, without resource limits."""
 
-    work: Work[Job, Outcome]
+    work: Work[Job, _Outcome]
 
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /
-    ) -> Iterator[tuple[Job, Outcome]]:
+    ) -> Iterator[tuple[Job, _Outcome]]:
         relays: dict[str, Relay] = {}
         for job in jobs:
             chain = self.work.chain(job)
@@ -118,7 +118,7 @@ class InProcess(Generic[Job, Outcome]):
             yield job, run_job(self.work, job, None if chain is None else relays[chain])
 
 
-def run_job(work: Work[Job, Outcome], job: Job, relay: Relay | None = None) -> Outcome:
+def run_job(work: Work[Job, _Outcome], job: Job, relay: Relay | None = None) -> _Outcome:
     """Run a job in this process; if its graph's memory cannot be used, the graph starts anew.
 
     relay: None if the job belongs to no chain.
@@ -165,13 +165,13 @@ class Chain:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting(Generic[Job, Outcome]):
+class Waiting(Generic[Job, _Outcome]):
     """A job that waits for a process, or for its outcome; cancelled if nobody waits for it."""
 
     job: Job
     chain: Chain | None  # if it belongs to one
     attempts: int = 0  # how many processes have ended while they worked on it
-    future: Future[Outcome] = field(default_factory=Future)
+    future: Future[_Outcome] = field(default_factory=Future)
     instead: bytes | None = None  # what it begins with instead of a memory that it fails with
     _memory: bytes | None = None  # that memory, which the next job begins with if it leaves none
 
@@ -183,7 +183,7 @@ class Waiting(Generic[Job, Outcome]):
         self.instead = self.chain.relay.memory = started_anew(self._memory, name, reason)
         return True
 
-    def done(self, result: Outcome) -> None:
+    def done(self, result: _Outcome) -> None:
         self._ended()
         with suppress(InvalidStateError):
             self.future.set_result(result)
@@ -200,8 +200,8 @@ class Waiting(Generic[Job, Outcome]):
 
 
 def next_jobs(
-    waiting: list[Waiting[Job, Outcome]], n_processes: int
-) -> list[Waiting[Job, Outcome]]:
+    waiting: list[Waiting[Job, _Outcome]], n_processes: int
+) -> list[Waiting[Job, _Outcome]]:
     """Remove the jobs that a process runs next, one after the other, and return them; none if all
     are of chains that other processes run.
 
@@ -229,10 +229,10 @@ def next_jobs(
 
 def in_order(
     jobs: Iterable[Job],
-    submit: Callable[[Sequence[Job]], Sequence[Handle]],
-    result: Callable[[Handle], Outcome],
+    submit: Callable[[Sequence[Job]], Sequence[_Handle]],
+    result: Callable[[_Handle], _Outcome],
     most: int,
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, _Outcome]]:
     """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order. The first
     ones are submitted together, so that it can be chosen which begin first."""
     rest = iter(jobs)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stream_icd.streaming.execution.budget import Allowance
     from stream_icd.streaming.execution.work import Chain
 
-LOOK_EVERY_S = 0.05
+_LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
 
 ATTEMPTS, PAUSE_S = 3, 0.1
@@ -164,7 +164,7 @@ class WorkerProcess:
             self.meter.reset()
             self.at_work = one._replace(allowance=one.allowance.with_state(len(memory or b"")))
             try:
-                while not self._line.poll(LOOK_EVERY_S):
+                while not self._line.poll(_LOOK_EVERY_S):
                     self.at_work.allowance.check(self.meter.read())
             finally:
                 self.at_work = None

@@ -24,22 +24,22 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.streaming.dead_letters.letters import possible, split_headers
 from stream_icd.streaming.execution.processes import InHand
 
-GRACE_S = 10.0
+_GRACE_S = 10.0
 """A job is ended at its time limit; it exceeds the limit by this only if ending it fails."""
 
 MOST_GRAPHS = 100
-"""Maximum number of graphs with their own time series; later graphs share `OTHER`."""
+"""Maximum number of graphs with their own time series; later graphs share `_OTHER`."""
 
-OTHER = "other"
+_OTHER = "other"
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _AGES = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 
 _PUBLISH = "publish"
 """The stage after processing: results are published, offsets committed."""
 
 
-class LastPoll(NamedTuple):
+class _LastPoll(NamedTuple):
     """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
 
     at: float  # on the clock; before the first poll, when the loop started
@@ -54,13 +54,13 @@ class Health:
     max_poll_interval_s: float  # without a poll for this long, a loop hangs, or was removed
     session_timeout_s: float  # without an answer for this long, the broker is unavailable
     clock: Callable[[], float] = time.monotonic
-    last_polls: dict[str, LastPoll] = field(default_factory=dict)  # by topic
+    last_polls: dict[str, _LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
     start: Outage = field(default_factory=Outage)  # of the broker, while the worker starts
 
     def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
         """Note a poll of the loop on this topic; the first time, before it begins."""
-        self.last_polls[topic] = LastPoll(self.clock(), generation, silence_s)
+        self.last_polls[topic] = _LastPoll(self.clock(), generation, silence_s)
 
     def not_alive(self) -> list[str]:
         """Return why this process should be restarted; empty if it should not."""
@@ -70,7 +70,7 @@ class Health:
             if (since := self.clock() - last.at) > self.max_poll_interval_s
         ]
         return hanging + [
-            str(job) for job in self.in_hand() if job.seconds > job.allowed_seconds + GRACE_S
+            str(job) for job in self.in_hand() if job.seconds > job.allowed_seconds + _GRACE_S
         ]
 
     def not_ready(self) -> list[str]:
@@ -150,7 +150,7 @@ class Metrics:
             "stream_icd_stage_seconds",
             "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
             ("stage",),
-            buckets=SECONDS,
+            buckets=_SECONDS,
         )
         self.age_seconds = histogram(
             "stream_icd_age_seconds",
@@ -236,13 +236,13 @@ class Metrics:
         """The label for a graph: its name, or `other` when there are too many."""
         name = shortened(key or b"")
         if name not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
-            return OTHER
+            return _OTHER
         self._graphs.add(name)
         return name
 
     def watch(
         self, topic: str, group: str, graph: str | None = None, stages: Sequence[str] = ("decode",)
-    ) -> Loop:
+    ) -> _Loop:
         """Return the watcher for the consumer of `topic` in `group`; begin its counters at 0.
 
         Args:
@@ -256,11 +256,11 @@ class Metrics:
             self.dead_letters.labels(group, topic, stage, exception)
         if graph is not None:
             self.snapshots.labels(group, topic, self.graph(graph.encode()))
-        return Loop(self, topic, group, None if graph is None else graph.encode())
+        return _Loop(self, topic, group, None if graph is None else graph.encode())
 
 
 @dataclass(slots=True, eq=False)
-class Loop(Watcher):
+class _Loop(Watcher):
     """The watcher of one topic's consumer, which processes the graph with this key, or all."""
 
     metrics: Metrics
@@ -325,7 +325,7 @@ class Loop(Watcher):
             (metrics.horizon, "icd_horizon"),
             (metrics.predicted_bits, "icd_predicted_bits"),
         ):
-            if header in said and (graph := metrics.graph(result.key)) != OTHER:
+            if header in said and (graph := metrics.graph(result.key)) != _OTHER:
                 gauge.labels(graph).set(float(said[header]))
         for stage in STAGES:
             if (milliseconds := said.get(f"icd_ms_{stage}")) is not None:
@@ -336,7 +336,7 @@ class Loop(Watcher):
 
 _ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
 
-UNAVAILABLE = "unavailable"
+_UNAVAILABLE = "unavailable"
 """Outcome of a round without a decision: registry or archive did not answer."""
 
 
@@ -413,7 +413,7 @@ class RoundsMetrics:
             "stream_icd_retrain_champion", "The champion after the last round.", registry=registry
         )
         ProcessCollector(registry=registry)
-        for outcome in (*outcomes, UNAVAILABLE):
+        for outcome in (*outcomes, _UNAVAILABLE):
             self._rounds.labels(outcome)
 
     def took(self, step: str, seconds: float) -> None:
@@ -429,5 +429,5 @@ class RoundsMetrics:
 
     def unavailable(self, why: str) -> None:
         """Count a round that ended without one."""
-        self._rounds.labels(UNAVAILABLE).inc()
+        self._rounds.labels(_UNAVAILABLE).inc()
         self.health.trouble = why

@@ -12,12 +12,12 @@ from http.client import HTTPConnection, HTTPException
 PORT = 9464
 """The port that the documents and docker-compose.yml give to --metrics-port."""
 
-TIMEOUT_S = 5.0
+_TIMEOUT_S = 5.0
 
 
 def complaint(port: int = PORT) -> str | None:
     """Return why the worker that serves this port should be restarted; None if it should not."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/healthz")
         answer = connection.getresponse()

@@ -18,8 +18,8 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.streaming.metrics.metrics import Metrics, RoundsMetrics
 from stream_icd.streaming.metrics.sending import SendingMetrics
 
-Start = Callable[[str, list[tuple[str, str]]], Any]
-Respond = Callable[[dict[str, Any], Start], Iterable[bytes]]
+_Start = Callable[[str, list[tuple[str, str]]], Any]
+Respond = Callable[[dict[str, Any], _Start], Iterable[bytes]]
 _Served = Metrics | RoundsMetrics | SendingMetrics
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -62,7 +62,7 @@ def responding(metrics: _Served) -> Respond:
         "/readyz": _verdict(lambda: health.not_alive() + health.not_ready()),
     }
 
-    def respond(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+    def respond(environ: dict[str, Any], start: _Start) -> Iterable[bytes]:
         environ.pop("HTTP_ACCEPT", None)  # some of its values are an error of prometheus_client
         if (answer := answers.get(environ["PATH_INFO"])) is not None:
             return answer(environ, start)
@@ -74,7 +74,7 @@ def responding(metrics: _Served) -> Respond:
 def _verdict(
     complaints: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
 ) -> Respond:
-    def respond(_: dict[str, Any], start: Start) -> Iterable[bytes]:
+    def respond(_: dict[str, Any], start: _Start) -> Iterable[bytes]:
         if problems := complaints():
             return _text(start, "503 Service Unavailable", problems)
         return _text(start, "200 OK", ["ok", *remarks()])
@@ -82,7 +82,7 @@ def _verdict(
     return respond
 
 
-def _text(start: Start, status: str, lines: list[str]) -> Iterable[bytes]:
+def _text(start: _Start, status: str, lines: list[str]) -> Iterable[bytes]:
     start(status, [("Content-Type", "text/plain; charset=utf-8")])
     return ["".join(f"{line}\n" for line in lines).encode()]
 

@@ -20,7 +20,7 @@ from stream_icd.streaming.subscribers.subscription import log_bad
 from stream_icd.wire.known import decode_known
 from stream_icd.wire.limits import Limits
 
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 _MOST_BYTES = 256 << 20
 """Of all known nodes together; those of more nodes are ignored."""
@@ -70,7 +70,7 @@ class LiveKnown:
             labels[node] = label
         elif label is not None and not self._is_full:
             self._is_full = True
-            LOG.warning(
+            _LOG.warning(
                 "known nodes take more than %d MiB; other nodes are ignored", self._most_bytes >> 20
             )
         if not labels:

@@ -18,17 +18,17 @@ from typing import NamedTuple
 from stream_icd.kafka.record import Record
 from stream_icd.wire.events import is_late
 
-REMEMBERED = 100_000
+_REMEMBERED = 100_000
 """How many recent results are remembered to recognise repetitions: 75 MB, and 105 MB at most, where
 each has a graph of its own with a long name."""
 
-LONGEST = 31
+_LONGEST = 31
 """Bytes of a name that is kept as it is; of a longer one, a digest of one byte more is kept."""
 
 _MOST_CHANGES, WITHIN = 2, 100
 """A promotion and its rollback are two changes; a third within this many results is reported."""
 
-Name = tuple[bytes, bytes, bytes]
+_Name = tuple[bytes, bytes, bytes]
 """Graph, snapshot id and model."""
 
 _Revision = tuple[bytes, bytes]
@@ -38,7 +38,7 @@ _Revision = tuple[bytes, bytes]
 class ResultIdentity(NamedTuple):
     """Identifies a result, by the headers of its record; empty where these do not say it."""
 
-    name: Name
+    name: _Name
     revision: bytes
     made_from: bytes  # position of its snapshot in the snapshots topic
 
@@ -55,13 +55,13 @@ def result_of(record: Record) -> ResultIdentity:
 
 
 class SeenResults:
-    """The last `REMEMBERED` results, beside those seen `before`, which only `keep` changes."""
+    """The last `_REMEMBERED` results, beside those seen `before`, which only `keep` changes."""
 
     def __init__(self, before: SeenResults | None = None) -> None:
         self._before = before
         # The revisions of each name, newest last; the name with the newest one last.
-        self._seen: OrderedDict[Name, dict[_Revision, None]] = OrderedDict()
-        self._of_graph: defaultdict[bytes, set[Name]] = defaultdict(set)
+        self._seen: OrderedDict[_Name, dict[_Revision, None]] = OrderedDict()
+        self._of_graph: defaultdict[bytes, set[_Name]] = defaultdict(set)
         self._n_revisions = 0
 
     def __contains__(self, result: ResultIdentity) -> bool:
@@ -76,14 +76,14 @@ class SeenResults:
         """Add a result: its revision is now the newest."""
         self._add(*_in_few_bytes(result))
 
-    def _add(self, name: Name, revision: _Revision) -> None:
+    def _add(self, name: _Name, revision: _Revision) -> None:
         revisions = self._seen.setdefault(name, {})
         self._seen.move_to_end(name)
         self._of_graph[name[0]].add(name)
         self._n_revisions += revision not in revisions
         revisions.pop(revision, None)
         revisions[revision] = None
-        if self._n_revisions > REMEMBERED:
+        if self._n_revisions > _REMEMBERED:
             oldest, revisions = next(iter(self._seen.items()))
             self._remove(oldest, next(iter(revisions)))
 
@@ -91,7 +91,7 @@ class SeenResults:
         """Remove a result that was added here, as if it had not been seen."""
         self._remove(*_in_few_bytes(result))
 
-    def _remove(self, name: Name, revision: _Revision) -> None:
+    def _remove(self, name: _Name, revision: _Revision) -> None:
         del self._seen[name][revision]
         self._n_revisions -= 1
         if not self._seen[name]:
@@ -122,7 +122,7 @@ class SeenResults:
 
 def superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
     """Return a test for records that a later revision replaces, of these of one topic."""
-    seen, newest = SeenResults(), dict[Name, tuple[int, int]]()
+    seen, newest = SeenResults(), dict[_Name, tuple[int, int]]()
     for record in records:
         result = result_of(record)
         if record.value is None:  # what is published again is new
@@ -170,10 +170,10 @@ class MixedModels:
         )
 
 
-def _in_few_bytes(result: ResultIdentity) -> tuple[Name, _Revision]:
+def _in_few_bytes(result: ResultIdentity) -> tuple[_Name, _Revision]:
     graph, snapshot, model = map(_short, result.name)
     return (graph, snapshot, model), (_short(result.revision), _short(result.made_from))
 
 
 def _short(text: bytes) -> bytes:
-    return text if len(text) <= LONGEST else blake2b(text, digest_size=LONGEST + 1).digest()
+    return text if len(text) <= _LONGEST else blake2b(text, digest_size=_LONGEST + 1).digest()

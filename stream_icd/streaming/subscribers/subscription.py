@@ -35,15 +35,15 @@ from stream_icd.streaming.subscribers.seen_results import (
 )
 from stream_icd.wire.limits import Limits
 
-Start = Literal["beginning", "latest"] | datetime
-Until = Literal["forever", "end"]
-Revisions = Literal["newest", "all"]
+_Start = Literal["beginning", "latest"] | datetime
+_Until = Literal["forever", "end"]
+_Revisions = Literal["newest", "all"]
 _OnBad = Callable[[Record, BadInput], None]
 _OnGap = Callable[[Gap], None]
 
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
-LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 class SubscribeOptions(TypedDict, total=False):
@@ -53,11 +53,11 @@ class SubscribeOptions(TypedDict, total=False):
     """
 
     model: str | None
-    start: Start | None
-    until: Until | None
+    start: _Start | None
+    until: _Until | None
     limit: int | None
     group: str | None
-    revisions: Revisions | None
+    revisions: _Revisions | None
     settings: KafkaSettings | None
     topic: str | None
     limits: Limits | None
@@ -67,11 +67,11 @@ class SubscribeOptions(TypedDict, total=False):
 
 
 def log_bad(record: Record, error: BadInput) -> None:
-    LOG.warning("skipped %s: %s", record.place, printable(str(error)))
+    _LOG.warning("skipped %s: %s", record.place, printable(str(error)))
 
 
 def _log_gap(gap: Gap) -> None:
-    LOG.warning("%s", printable(str(gap)))
+    _LOG.warning("%s", printable(str(gap)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ class ReadOptions:
     topic: str
     graph: str | None = None
     model: str | None = None
-    start: Start | None = None
-    until: Until = "forever"
+    start: _Start | None = None
+    until: _Until = "forever"
     limit: int | None = None
     group: str | None = None
-    revisions: Revisions = "newest"
+    revisions: _Revisions = "newest"
     settings: KafkaSettings = field(default_factory=KafkaSettings)
     reader: MessageReader = field(default_factory=MessageReader)
     on_bad: _OnBad = log_bad
@@ -147,13 +147,13 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
 
 _TYPES = {"settings": KafkaSettings, "limits": Limits, "claims": ClaimSettings}
 
-Item = TypeVar("Item")
-Published = TypeVar("Published", Communities, CommunityEvents)
+_Item = TypeVar("_Item")
+_Published = TypeVar("_Published", Communities, CommunityEvents)
 
 _END: Any = object()
 
 
-class Subscription(Iterator[Item], AsyncIterator[Item]):
+class Subscription(Iterator[_Item], AsyncIterator[_Item]):
     """An iterator over new items, with `for` or with `async for`, but not both at a time.
 
     It connects when the first item is requested. If you leave the loop early, resources are freed
@@ -163,15 +163,15 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
     threads.
     """
 
-    def __init__(self, open_items: Callable[[Event], Generator[Item, None, None]]) -> None:
+    def __init__(self, open_items: Callable[[Event], Generator[_Item, None, None]]) -> None:
         self._worker: Worker | None = None
         self._stop = Event()
         self._items = open_items(self._stop)
-        self._awaited: Future[Item] | None = None
+        self._awaited: Future[_Item] | None = None
         self._turn = asyncio.Lock()  # of the tasks that wait
         self._turn_of_threads = Lock()
 
-    def __next__(self) -> Item:
+    def __next__(self) -> _Item:
         try:
             with self._turn_of_threads:
                 return next(self._items)
@@ -180,7 +180,7 @@ class Subscription(Iterator[Item], AsyncIterator[Item]):
                 raise StopIteration from None
             raise
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> _Item:
         async with self._turn:
             self._worker = self._worker or Worker("subscription")
             self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
@@ -242,22 +242,22 @@ def group_of(name: str | None, graph: str | None, **filters: object) -> str | No
 
 def following(
     options: ReadOptions,
-    decode: Decode[Published],
-    items: Callable[[Iterator[Published]], Iterator[Item]],
+    decode: Decode[_Published],
+    items: Callable[[Iterator[_Published]], Iterator[_Item]],
     **filters: object,
-) -> Subscription[Item]:
+) -> Subscription[_Item]:
     """Return a subscription to the results, which `items` converts, and filters by `filters`."""
     group = group_of(options.group, options.graph, model=options.model, **filters)
     options = replace(options, group=group)
 
-    def all_items(stop: Stop) -> Iterator[Item]:
+    def all_items(stop: Stop) -> Iterator[_Item]:
         with_pandas()
         superseded = _superseded(options, stop)
         with _open(options, stop) as parts:
             for records in parts:  # nothing that was seen before says anything about a part
                 yield from items(_results(options, decode, superseded, records))
 
-    def open_items(stop: Event) -> Generator[Item, None, None]:
+    def open_items(stop: Event) -> Generator[_Item, None, None]:
         return _limited(all_items(stop), options.limit, stop)
 
     return Subscription(open_items)
@@ -278,10 +278,10 @@ def _open(options: ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record
 
 def _results(
     options: ReadOptions,
-    decode: Decode[Published],
+    decode: Decode[_Published],
     superseded: Callable[[Record], bool],
     records: Iterator[Record],
-) -> Iterator[Published]:
+) -> Iterator[_Published]:
     """Yield each result once; report gaps, and graphs with alternating results of two models."""
     seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
     last: dict[str, Window] = {}
@@ -301,7 +301,7 @@ def _results(
         _report_gap(options, last, result)
         if not superseded(record):
             if said := models.look_at(result.graph, result.model):
-                LOG.warning("%s; choose one with model= (--model)", printable(said))
+                _LOG.warning("%s; choose one with model= (--model)", printable(said))
             yield result
 
 
@@ -331,7 +331,9 @@ def _report_gap(
     last[result.graph] = result.window
 
 
-def _limited(items: Iterator[Item], limit: int | None, stop: Event) -> Generator[Item, None, None]:
+def _limited(
+    items: Iterator[_Item], limit: int | None, stop: Event
+) -> Generator[_Item, None, None]:
     """Yield at most `limit` items; the last is acknowledged when another one is requested."""
     for taken, item in enumerate(items, start=1):
         yield item

@@ -29,7 +29,7 @@ from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.alerts import Alert, encode_alert, source_of_alerts
 from stream_icd.wire.events import decode_events
 
-MOST_IDS = 100_000
+_MOST_IDS = 100_000
 """Alerts whose ids are remembered, so that none is published twice: 20 MB."""
 
 
@@ -44,7 +44,7 @@ class PublishedAlerts:
         if id in self._ids:
             return False
         self._ids[id] = None
-        if len(self._ids) > MOST_IDS:
+        if len(self._ids) > _MOST_IDS:
             self._ids.popitem(last=False)
         return True
 

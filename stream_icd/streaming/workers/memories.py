@@ -40,10 +40,10 @@ from stream_icd.wire.states import (
     read_state_key,
 )
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
-class SnapshotPlace(NamedTuple):
+class _SnapshotPlace(NamedTuple):
     """Where a snapshot is in the snapshots topic."""
 
     partition: int
@@ -199,10 +199,10 @@ def _is_later(state: Record, before: Record) -> bool:
     return partition != other.partition or offset >= other.offset
 
 
-def place_in(headers: Headers) -> SnapshotPlace:
+def place_in(headers: Headers) -> _SnapshotPlace:
     """Return the place of a state's snapshot; -1 and -1 if the headers do not say it."""
     text = dict(headers).get("icd_snapshot_place", b"").decode(errors="replace")
-    return SnapshotPlace(*(place_in_topic(text) or (-1, -1)))
+    return _SnapshotPlace(*(place_in_topic(text) or (-1, -1)))
 
 
 def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
@@ -313,6 +313,6 @@ class Memories:
             self._drop(graph)
             self._unread.add(graph)
 
-    def _insist(self, work: Callable[[], Result]) -> Result:
+    def _insist(self, work: Callable[[], _Result]) -> _Result:
         outage, away = Outage(of="memory of graphs"), (BrokerUnavailable, StoreUnreachable)
         return insist(work, outage, threading.Event(), away)

@@ -26,10 +26,10 @@ Pool = Processes[Record, Outcome]
 _OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
 """Opens worker processes with a model; the second argument is where they find it."""
 
-IDLE_AFTER_S = 5.0
+_IDLE_AFTER_S = 5.0
 """A batch that was begun this long ago and is not being worked on has no records of ours."""
 
-TRY_AGAIN_S = 300.0
+_TRY_AGAIN_S = 300.0
 """Interval between attempts to load a version that was refused; its files may be repaired."""
 
 
@@ -172,7 +172,7 @@ class ModelSwap:
 
     def _swap_if_idle(self) -> None:
         with self._lock:
-            began = self._begun is not None and self.monotonic() - self._begun < IDLE_AFTER_S
+            began = self._begun is not None and self.monotonic() - self._begun < _IDLE_AFTER_S
             old = None if self._working or began else self._take_next()
         self._end(old)
 
@@ -281,7 +281,7 @@ class ChampionFollower:
 
     def _follow(self, aliases: Aliases) -> None:
         self._wanted = version = aliases.champion
-        is_recent = self.monotonic() - self._refused_at < TRY_AGAIN_S
+        is_recent = self.monotonic() - self._refused_at < _TRY_AGAIN_S
         if version == self.swap.newest or (self._refused[0] == aliases.id and is_recent):
             return
         if version == self.swap.current:

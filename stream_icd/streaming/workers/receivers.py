@@ -25,12 +25,12 @@ from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
 from stream_icd.methods.tracking.explain import told
 from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, structured
 
-ANSWER_TIMEOUT_S = 10.0
+_ANSWER_TIMEOUT_S = 10.0
 _TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
 """Statuses after which a later try may succeed; any other one above 299 is final."""
-MOST_ANSWER = 300
+_MOST_ANSWER = 300
 """Characters of an answer that an error quotes."""
-WRITTEN = "whsec_"
+_WRITTEN = "whsec_"
 """Begins a secret in base64, as Standard Webhooks writes it."""
 
 
@@ -67,12 +67,12 @@ class AlertSettings(Settings):
         if self.secret is None:
             return None
         text = self.secret.get_secret_value()
-        if not text.startswith(WRITTEN):
+        if not text.startswith(_WRITTEN):
             return text.encode()
         try:
-            return base64.b64decode(text.removeprefix(WRITTEN), validate=True)
+            return base64.b64decode(text.removeprefix(_WRITTEN), validate=True)
         except binascii.Error:
-            raise ValueError(f"the secret begins with {WRITTEN} and is no base64") from None
+            raise ValueError(f"the secret begins with {_WRITTEN} and is no base64") from None
 
 
 def signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
@@ -108,10 +108,10 @@ class Receiver:
         """
         body = _for_slack(alert) if self.slack else structured(alert)
         try:
-            post(self.url, body, self._headers(alert, body), ANSWER_TIMEOUT_S)
+            post(self.url, body, self._headers(alert, body), _ANSWER_TIMEOUT_S)
         except HTTPError as error:
             with error:
-                answer = printable(shortened(error.read(MOST_ANSWER), MOST_ANSWER))
+                answer = printable(shortened(error.read(_MOST_ANSWER), _MOST_ANSWER))
             said = f"{self.name} answered {error.code} to alert {alert.id}: {answer}"
             kind = ReceiverUnavailable if error.code in _TRY_AGAIN else AlertRefused
             raise kind(said) from None

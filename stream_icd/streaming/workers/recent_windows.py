@@ -22,10 +22,10 @@ class _Sized(Protocol):
     def n_bytes(self) -> int: ...
 
 
-Kept = TypeVar("Kept", bound=_Sized)
+_Kept = TypeVar("_Kept", bound=_Sized)
 
 
-class RecentWindows(Generic[Kept]):
+class RecentWindows(Generic[_Kept]):
     """The last windows of each graph, or what is kept of them.
 
     Above `most_bytes`, the graphs that were worked on longest ago are let go: they must be read
@@ -34,14 +34,14 @@ class RecentWindows(Generic[Kept]):
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._kept: dict[str, tuple[Kept, ...]] = {}  # longest ago first
+        self._kept: dict[str, tuple[_Kept, ...]] = {}  # longest ago first
         self.n_bytes = 0
         self.let_go: set[str] = set()
 
-    def get(self, graph: str) -> tuple[Kept, ...]:
+    def get(self, graph: str) -> tuple[_Kept, ...]:
         return self._kept.get(graph, ())
 
-    def put(self, graph: str, recent: tuple[Kept, ...]) -> None:
+    def put(self, graph: str, recent: tuple[_Kept, ...]) -> None:
         """Set the windows of a graph; let go of others if that is too much."""
         self._drop(graph)
         self._kept[graph] = recent

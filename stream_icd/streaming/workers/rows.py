@@ -101,7 +101,7 @@ class RowWriter(Step):
         names = self._names(communities)
         changes = changes_by(before, communities, names, self.least)
         self._before, self._changed[graph] = (graph, before), changes.after
-        rows = tuple(rows_of(communities, changes, self.topic))
+        rows = tuple(_rows_of(communities, changes, self.topic))
         facts = {"changed": len(changes.changed), "left": len(changes.left)}
         return Processed("rows", facts, rows)
 
@@ -152,7 +152,7 @@ class RowWriter(Step):
         structlog.get_logger().info("rows read", graphs=len(found), rows=n_rows)
 
 
-def rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
+def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
     """Yield the deletions of nodes that left, then the rows of those that changed."""
     for node in changes.left.to_pylist():
         yield OutgoingRecord(topic, None, node_key(window.graph, node))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stream_icd.streaming.workers.step import BatchStep
 
-MOST_GRAPHS = 10_000
+_MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""
 
 _USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
@@ -87,7 +87,7 @@ class TracedWork:
         if state is not None or outcome.event == "tracked":
             self._last[record.key] = record.partition, context
             self._last.move_to_end(record.key)
-            if len(self._last) > MOST_GRAPHS:
+            if len(self._last) > _MOST_GRAPHS:
                 self._last.popitem(last=False)
         sent = tuple(self.tracing.sent_by(span, result) for result in outcome.outgoing)
         return replace(outcome, outgoing=sent, state=state)

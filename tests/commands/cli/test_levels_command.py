@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
 from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
-from tests.testbed.brokers import Broker, timeouts
+from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing
+from tests.testbed.starting import consuming
 from tests.testbed.streams import publish
 
 
@@ -24,14 +23,10 @@ def test_a_detector_publishes_levels_and_subscribers_show_them(
 ) -> None:
     create_topics(broker.settings())
     publish(broker, [outgoing(one, SNAPSHOTS) for one in windows(2, topic_name)])
-    quick = timeouts(broker.settings())
-    address = ("-b", broker.bootstrap_servers, "--graph", topic_name)
-    command = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect", "--levels")
-    detector = start_child((*command, *address), tmp_path / "log", env=os.environ | quick)
-    try:
+    with consuming(broker, topic_name, tmp_path / "log", "detect", "--levels") as detector:
         options = ("--from", "beginning", "--limit", "2", "--format", "json")
-        done = run_here("subscribe", *options, *address)
-    finally:
+        where = ("-b", broker.bootstrap_servers, "--graph", topic_name)
+        done = run_here("subscribe", *options, *where)
         assert stop_child(detector, 30) == 0
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == 2, done.stderr

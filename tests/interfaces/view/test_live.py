@@ -272,7 +272,7 @@ def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
 def test_a_missing_topic_is_said_and_read_once_it_is_there(
     broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.reader.RETRY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.reader._RETRY_S", 0.05)
     names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
     with viewed(broker, names) as (seen, address):
         wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])

@@ -18,7 +18,6 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
@@ -31,7 +30,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.limits import Limits
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
-from tests.testbed.streams import beside
+from tests.testbed.streams import beside, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -86,9 +85,10 @@ def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
     outgoing: Outgoing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for one in (snapshot(0), snapshot(1, size=20), snapshot(2)):
-            publisher.send(outgoing(one, topics[0]))
+    publish(
+        broker,
+        [outgoing(one, topics[0]) for one in (snapshot(0), snapshot(1, size=20), snapshot(2))],
+    )
     with detecting(broker, topics, model, Limits(rows=200)):
         wait_until(lambda: len(detected(broker, topics)) == 2)
         wait_until(lambda: len(box(broker, topics[0]).letters) == 1)  # it is in another topic
@@ -128,8 +128,7 @@ def test_what_two_workers_dead_lettered_is_one_record_however_often_it_fails(
     def letters() -> int:
         return len(box(broker, topics[0]).letters)
 
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(outgoing(snapshot(0, size=20), topics[0]))
+    publish(broker, [outgoing(snapshot(0, size=20), topics[0])])
     limits = Limits(rows=200)
     with (
         detecting(broker, topics, model, limits, "detect"),
@@ -184,8 +183,8 @@ def make_dead_letters(memory: Broker, topic_name: str) -> Callable[..., None]:
     create_topics(memory.settings(), TopicSpec(topic_name).with_dead_letters())
 
     def make(came: list[Record]) -> None:
-        with Publisher(memory.settings()) as publisher:
-            for record in came:
-                publisher.send(dead_letter(record, "decode", LimitExceeded("too large")))
+        publish(
+            memory, [dead_letter(record, "decode", LimitExceeded("too large")) for record in came]
+        )
 
     return make

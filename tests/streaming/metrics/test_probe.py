@@ -28,6 +28,6 @@ def test_a_program_that_serves_no_metrics_is_not_asked() -> None:
 
 
 def test_a_worker_that_listens_and_says_nothing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(probe, "_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert "does not answer" in (probe.complaint(silent.getsockname()[1]) or "")

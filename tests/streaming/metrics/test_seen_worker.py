@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,9 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.icd.recipe import Recipe
@@ -29,6 +26,8 @@ from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
 from tests.testbed.scraping import Samples, asked, lines, scraped, value
+from tests.testbed.starting import Program, start_forked
+from tests.testbed.streams import publish
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_GOOD, N_BAD = 6, 2
@@ -38,7 +37,7 @@ N_GOOD, N_BAD = 6, 2
 class Worker:
     """A program of ours, its log and its metrics port."""
 
-    process: subprocess.Popen[bytes]
+    process: Program
     log: Path
     port: int
 
@@ -66,9 +65,7 @@ def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
     """The program, once it answers on its port."""
     log = folder / f"{command[1]}-{time.monotonic_ns()}.log"
     options = ("--metrics-port", "0", "--bootstrap-servers", broker.bootstrap_servers)
-    process = start_child(
-        (sys.executable, "-m", "stream_icd.commands.cli", *command, *options), log
-    )
+    process = start_forked((*command, *options), log)
     try:
         wait_until(lambda: ports(log), timeout_s=60)
         (port,) = ports(log)
@@ -99,9 +96,7 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots
     good = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot, _ in stream]
     bad = [OutgoingRecord(SNAPSHOTS, b"garbage", one.key, one.headers) for one in good[:N_BAD]]
-    with Publisher(broker.settings()) as publisher:
-        for record in (*good, *bad):
-            publisher.send(record)
+    publish(broker, [*good, *bad])
     return topic_name
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import start_child
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.topics import ALERTS, EVENTS, create_topics
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.wire.events import encode_events
 from tests.streaming.workers.tracked import stream, unbroken
-from tests.testbed.brokers import Broker, timeouts
+from tests.testbed.brokers import Broker
+from tests.testbed.starting import consuming
 from tests.testbed.streams import held, publish
 from tests.testbed.webhook import webhook
 
@@ -23,18 +21,8 @@ N_WINDOWS, N_LATE = 24, 8
 RULE, LASTING = "merged or split or (born and size > 2)", 1
 
 
-def start_worker(broker: Broker, graph: str, url: str, log: Path) -> subprocess.Popen[bytes]:
-    what = ("consume", "alert", "--rule", RULE, "--to", url, "--confirmed", str(LASTING))
-    where = ("--graph", graph, "--group", graph, "--bootstrap-servers", broker.bootstrap_servers)
-    command = (sys.executable, "-m", "stream_icd.commands.cli", *what, *where)
-    return start_child((*command, "--batch", "4", "--oldest", "36500d"), log)
-
-
-def test_kill_9_of_a_worker_of_alerts(
-    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in timeouts(broker.settings()).items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.brokers("kafka")
+def test_kill_9_of_a_worker_of_alerts(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     graph, windows = topic_name, unbroken(stream(topic_name, N_WINDOWS))
     told = Alerting([parse_rule(RULE, lambda _: frozenset())], LASTING, graph)
     ends = range(1, N_WINDOWS + 1)
@@ -44,22 +32,17 @@ def test_kill_9_of_a_worker_of_alerts(
     messages = [outgoing(EVENTS, encode_events(window)) for window in windows]
     publish(broker, messages[:-N_LATE])
     with webhook() as at:
-        first = start_worker(broker, graph, at.url, tmp_path / "first.log")
-        try:
+        options = ("--rule", RULE, "--to", at.url, "--confirmed", str(LASTING))
+        options += ("--batch", "4", "--oldest", "36500d")
+        with consuming(broker, graph, tmp_path / "first.log", "alert", *options):
             at.wait_for(3)
-        finally:
-            first.kill()
-            first.wait()
         publish(broker, messages[-N_LATE:])
-        second = start_worker(broker, graph, at.url, tmp_path / "second.log")
-        try:
+        with consuming(broker, graph, tmp_path / "second.log", "alert", *options) as second:
             with at.came:
                 assert at.came.wait_for(lambda: {one["id"] for one in at.taken()} == set(ids), 90)
-        finally:
             second.terminate()
-            status = second.wait(30)
+            assert second.wait(30) == 0, (tmp_path / "second.log").read_text()
         received = [alert["id"] for alert in at.taken()]
-    assert status == 0, (tmp_path / "second.log").read_text()
     # Killed between the answer and the commit, a worker sends one alert again.
     assert len(received) - len(ids) in (0, 1)
     assert list(dict.fromkeys(received)) == ids

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -20,7 +18,6 @@ import pytest
 
 from stream_icd.commands.programs.model_at_work import model_at_work, place_of
 from stream_icd.commands.programs.worker import WorkerRun
-from stream_icd.core.child_process import start_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.snapshot import Snapshot
@@ -44,9 +41,10 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from tests.fixtures.stream import RECIPE
 from tests.testbed import streams
-from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, worker_processes
 from tests.testbed.handlers import Calls
+from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import beside
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
@@ -182,26 +180,10 @@ def spoilt_champion(registry: Store, version: str) -> None:
     registry.put("aliases/00000003.json", pa.py_buffer(json.dumps(entry).encode()))
 
 
-@contextmanager
-def running(broker: Broker, graph: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Program]:
     """A detector of the command line with two processes."""
-    command = (
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "consume",
-        "detect",
-        "--processes",
-        "2",
-    )
-    options = ("--model", "champion", "--graph", graph, "--group", graph, "--batch", "4")
-    where = ("--bootstrap-servers", broker.bootstrap_servers)
-    detector = start_child((*command, *options, *where), log)
-    try:
-        yield detector
-    finally:
-        detector.kill()
-        detector.wait()
+    options = ("--model", "champion", "--batch", "4", "--processes", "2")
+    return consuming(broker, graph, log, "detect", *options)
 
 
 @pytest.mark.brokers("kafka")
@@ -210,13 +192,10 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
     topic_name: str,
     registry: Store,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     snapshot: Callable[..., Snapshot],
     outgoing: Outgoing,
 ) -> None:
     """Killed while the new processes open, and again right after the change."""
-    for name, value in timeouts(broker.settings()).items():
-        monkeypatch.setenv(name, value)
     create_topics(broker.settings())
     sent, found, logs = 0, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]
     results = subscribe(

@@ -16,7 +16,6 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
@@ -36,6 +35,7 @@ from tests.streaming.workers.remembered import said, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.handlers import WhenDone
+from tests.testbed.streams import publish
 
 MARKS = "ICD_TEST_MARKS"
 
@@ -83,6 +83,7 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
         run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
 
 
+@pytest.mark.brokers("memory")
 def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,9 +95,7 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     create_topics(broker.settings())
     create_topics(broker.settings(), [*TopicSpec(topic).with_dead_letters(), *targets])
     windows = sent_windows()
-    with Publisher(broker.settings()) as publisher:
-        for window in windows:
-            publisher.send(outgoing(window, topic))
+    publish(broker, [outgoing(window, topic) for window in windows])
     detect(broker, topic, place, len(windows))
 
     names = [name.rpartition("-")[0] for name in sorted(os.listdir(marks))]

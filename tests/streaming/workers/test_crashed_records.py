@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,14 +23,15 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import DIED
 from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
 from stream_icd.kafka.port import TopicPartition, TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import WORKERS, create_topics
+from tests.streaming.workers import crashing
 from tests.streaming.workers.crashing import copy
 from tests.testbed.brokers import Broker
 from tests.testbed.handlers import Calls
-from tests.testbed.streams import held
+from tests.testbed.starting import start_forked
+from tests.testbed.streams import held, publish
 
 Topics = tuple[str, str]
 LAST = b"8"
@@ -40,9 +41,9 @@ def send(broker: Broker, topic: str, culprit: bytes) -> list[bytes]:
     """Records in one partition, the culprit in the midst of a batch; the others."""
     create_topics(broker.settings())
     good = [b"%d" % i for i in range(9)]
-    with Publisher(broker.settings()) as publisher:
-        for value in (*good[:6], culprit, *good[6:]):
-            publisher.send(OutgoingRecord(topic, value, b"g"))
+    publish(
+        broker, [OutgoingRecord(topic, value, b"g") for value in (*good[:6], culprit, *good[6:])]
+    )
     return good
 
 
@@ -51,14 +52,14 @@ def copied(broker: Broker, topics: Topics) -> list[bytes | None]:
 
 
 def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_restart(
-    broker: Broker, topics: Topics
+    broker: Broker, topics: Topics, tmp_path: Path
 ) -> None:
     good = send(broker, topics[0], b"kill")
     settings = broker.settings()
-    program = (sys.executable, "-m", "tests.streaming.workers.crashing", settings.bootstrap_servers)
     times = (str(settings.session_timeout_s), str(settings.transaction_timeout_s))
-    command = [*program, topics[0], *times, LAST.decode()]
-    statuses = [subprocess.run(command, timeout=90, check=False).returncode for _ in range(4)]
+    arguments = (settings.bootstrap_servers, topics[0], *times, LAST.decode())
+    start = partial(start_forked, arguments, tmp_path / "log", module=crashing.__name__)
+    statuses = [start().wait(90) for _ in range(4)]
     assert statuses == [-signal.SIGKILL] * 3 + [0]
     assert copied(broker, topics) == good
     (letter,) = held(broker, f"{topics[0]}.dlq")
@@ -171,7 +172,7 @@ def test_a_broker_that_is_gone_at_the_end_is_said_in_words(
     def refused(*_: object) -> None:
         raise BrokerUnavailable("nobody there")
 
-    monkeypatch.setattr("stream_icd.kafka.consumer.NOTE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("stream_icd.kafka.consumer._NOTE_TIMEOUT_S", 0.1)
     for end, said in ((refused, "nobody there"), (gone.wait, "the broker does not answer")):
         monkeypatch.setattr(Attempts, "end", lambda *_, end=end: end())
         run_consumer(memory.settings(), topics[0], topics[0], Calls(lambda _: ()), stop)
@@ -184,16 +185,13 @@ def test_what_is_no_note_stops_no_worker(broker: Broker, topic_name: str) -> Non
     key, nested = json.dumps((topic_name, "t", 0)).encode(), b"[" * 100_000
     wrong = {"worker": ["x"]}, {"left": "a"}, {"how": 5, "worker": "w"}, {"ends": 10**4299}, [], {}
     values = [nested, *(json.dumps(note).encode() for note in wrong)]
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(WORKERS, b"{}", nested))
+    publish(broker, [OutgoingRecord(WORKERS, b"{}", nested)])
     for value in values:
-        with Publisher(broker.settings()) as publisher:
-            publisher.send(OutgoingRecord(WORKERS, value, key))
+        publish(broker, [OutgoingRecord(WORKERS, value, key)])
         assert worker(broker, topic_name).suspicious([HERE]) == []
     for name in ("graph", "place"):
         odd = json.dumps((topic_name, "t", name)).encode()
-        with Publisher(broker.settings()) as publisher:
-            publisher.send(OutgoingRecord(WORKERS, b"{}", odd))
+        publish(broker, [OutgoingRecord(WORKERS, b"{}", odd)])
     notes = WorkerNotes(broker.settings(), "t", topic_name)
     notes.keep_to(None)
     notes.note_place("/a")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.kafka.messages.records import Processed
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.model import save_model
 from stream_icd.sources.node_tables import read_known
@@ -26,8 +23,10 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.wire.communities import decode_communities
 from tests.streaming.workers.remembered import records
-from tests.testbed.brokers import Broker, timeouts
+from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model, stream
+from tests.testbed.starting import consuming
+from tests.testbed.streams import publish
 
 MODEL = remembering_model()
 TABLE = "graph,node,community\ng,0,east\ng,1,east\ng,900,east\nother,0,west\n"
@@ -51,23 +50,11 @@ def test_known_nodes_stay_in_one_community_of_one_id(
     create_topics(broker.settings())
     save_model(MODEL.model, tmp_path / "model")
     known = written(tmp_path, TABLE.replace("g,", f"{topic_name},"))
-    with Publisher(broker.settings()) as publisher:
-        for window in stream(topic_name, 4):
-            publisher.send(outgoing(window, SNAPSHOTS))
-    quick = timeouts(broker.settings())
-    detector = start_child(
-        (
-            *(sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect"),
-            *("--model", str(tmp_path / "model"), "-b", broker.bootstrap_servers),
-            *("--graph", topic_name, "--known", str(known), "--known-fixed"),
-        ),
-        tmp_path / "log",
-        env=os.environ | quick,
-    )
-    try:
+    publish(broker, [outgoing(window, SNAPSHOTS) for window in stream(topic_name, 4)])
+    options = ("--model", str(tmp_path / "model"), "--known", str(known), "--known-fixed")
+    with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
         where = {"settings": broker.settings(), "topic": COMMUNITIES}
         found = list(subscribe(topic_name, start="beginning", limit=4, **where))
-    finally:
         assert stop_child(detector, 30) == 0
     ids = {of_nodes(result)[node] for result in found for node in (0, 1)}
     assert len(ids) == 1

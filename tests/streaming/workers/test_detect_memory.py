@@ -42,6 +42,7 @@ from stream_icd.wire.states import MemoryState, encode_state, state_key
 from tests.streaming.workers.remembered import Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import START, remembering_model, stream
+from tests.testbed.streams import publish
 
 MODEL = remembering_model()
 
@@ -114,25 +115,6 @@ def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> Non
     ]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_another_worker_goes_on_with_the_same_bytes(memory: Broker, topic: str, size: int) -> None:
-    windows = {graph: stream(graph, 6) for graph in ("a", "b")}
-    batch = [
-        record for pair in zip(*(records(window) for window in windows.values()), strict=True)
-        for record in pair
-    ]  # fmt: skip
-    batch = [replace(record, offset=at) for at, record in enumerate(batch)]
-    results = [
-        said(communities)
-        for part in in_batches(batch, size)
-        for communities in Worker(memory, topic).work(part)
-    ]
-    for graph, snapshots in windows.items():
-        expected, last = uninterrupted(snapshots, MODEL)
-        assert [result for result in results if result[0].startswith(graph)] == expected
-        assert states(memory, topic)["detect", graph].value == last
-
-
 def test_a_batch_that_was_not_committed_leaves_no_trace(memory: Broker, topic: str) -> None:
     windows = stream("g", 6)
     batch = records(windows)
@@ -153,16 +135,6 @@ def test_a_crash_after_publishing_repeats_the_same_results(memory: Broker, topic
     Worker(memory, topic).work(batch[2:5])  # published; the position stays at 2
     results = Worker(memory, topic).work(batch[2:])
     assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0][2:]
-
-
-def test_a_graph_moves_between_two_workers(memory: Broker, topic: str) -> None:
-    windows = stream("g", 6)
-    batch = records(windows)
-    worker, other = Worker(memory, topic), Worker(memory, topic)
-    results = worker.work(batch[:2]) + other.work(batch[2:4])
-    worker.new = {0}  # it comes back
-    results += worker.work(batch[4:])
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
 
 
 def test_a_second_group_has_a_memory_of_its_own(memory: Broker, topic: str) -> None:
@@ -291,8 +263,7 @@ KEY = state_key("detect", "g")
 def test_a_state_of_nobody_is_reported_and_ignored(
     memory: Broker, topic: str, key: bytes, reason: str
 ) -> None:
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(as_record(topic, key, b"x"))
+    publish(memory, [as_record(topic, key, b"x")])
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows, first=5))
@@ -321,8 +292,7 @@ def test_a_graph_whose_state_is_lost_starts_anew_and_no_id_is_used_again(
 ) -> None:
     if next_id is not None:
         headers = {**headers, "icd_next_id": next_id}
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(as_record(topic, KEY, value, **headers))
+    publish(memory, [as_record(topic, KEY, value, **headers)])
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows, first=5))
@@ -346,8 +316,7 @@ def test_a_state_with_a_damaged_table_says_which_ids_are_used(memory: Broker, to
     before = worker.commit(records(windows[:2]), worker.handle(records(windows[:2])))
     state = states(memory, topic)["detect", "g"]
     broken = encode_state(replace(state, value=damaged(state.value), next_id=None))
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, broken.value, broken.key, broken.headers))
+    publish(memory, [OutgoingRecord(topic, broken.value, broken.key, broken.headers)])
     with structlog.testing.capture_logs() as logs:
         results = Worker(memory, topic).work(records(windows[2:], first=2))
     assert [result.memory for result in results] == ["anew", "continued"]
@@ -366,8 +335,7 @@ def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
     far = datetime(9999, 1, 1, tzinfo=UTC)
     changed = replace(decode_memory(state.value), window=Window(far, far + timedelta(days=1)))
     sent = encode_state(replace(state, value=encode_memory(changed)))
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
+    publish(memory, [OutgoingRecord(topic, sent.value, sent.key, sent.headers)])
     results = Worker(memory, topic).work(records(windows[2:], first=2))
     assert [result.memory for result in results] == ["anew", "continued"]
 
@@ -408,15 +376,13 @@ def test_a_hostile_state_makes_no_snapshot_a_dead_letter(
     Worker(memory, topic).work(records(windows[:2]))
     state = states(memory, topic)["detect", "g"]
     sent = encode_state(replace(state, value=changed(state.value)))
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, sent.value, sent.key, sent.headers))
+    publish(memory, [OutgoingRecord(topic, sent.value, sent.key, sent.headers)])
     results = Worker(memory, topic).work(records(windows[2:], first=2))
     assert [result.memory for result in results] == ["anew", "continued"]
 
 
 def test_an_operator_starts_a_graph_anew_whose_state_is_lost(memory: Broker, topic: str) -> None:
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(as_record(topic, KEY, b"no Arrow", icd_next_id=b"41"))
+    publish(memory, [as_record(topic, KEY, b"no Arrow", icd_next_id=b"41")])
     MemoryTopic(memory.settings(), "detect", topic).forget("g")
     (result,) = Worker(memory, topic).work(records(stream("g", 1), first=5))
     assert result.memory == "anew"
@@ -429,8 +395,7 @@ def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
     results = worker.handle(records(windows[:2]))
     state = [one for one in results if one.topic == topic][-1]
     headers = tuple(header for header in state.headers if header[0] != "icd_snapshot_place")
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(replace(state, headers=headers))
+    publish(memory, [replace(state, headers=headers)])
     (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
     assert said(result) == uninterrupted(windows, MODEL)[0][2]
 
@@ -438,8 +403,7 @@ def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
 def test_a_graph_starts_anew_after_a_state_without_a_value(memory: Broker, topic: str) -> None:
     windows = stream("g", 4)
     Worker(memory, topic).work(records(windows[2:]))
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, None, KEY))
+    publish(memory, [OutgoingRecord(topic, None, KEY)])
     results = Worker(memory, topic).work(records(windows[:2], first=2))
     assert [said(result) for result in results] == uninterrupted(windows[:2], MODEL)[0]
 
@@ -483,8 +447,7 @@ def test_no_id_is_used_again_where_a_group_is_moved_back_and_no_earlier_state_is
     before = Worker(memory, topic).work(batch)
     last = encode_state(states(memory, topic)["detect", "g"])
     create_topics(memory.settings(), [TopicSpec(compacted)])
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(compacted, last.value, last.key, last.headers))
+    publish(memory, [OutgoingRecord(compacted, last.value, last.key, last.headers)])
     results = Worker(memory, compacted).work(batch[2:])
     assert [result.memory for result in results] == ["anew", "continued", "continued"]
     used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]

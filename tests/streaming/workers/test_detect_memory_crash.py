@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import start_child
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
@@ -29,38 +26,16 @@ from stream_icd.streaming.workers.memories import open_memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.states import state_key
 from tests.streaming.workers.remembered import said, uninterrupted
-from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.handlers import WhenDone
+from tests.testbed.starting import consuming
 from tests.testbed.streams import beside, held, publish
 
 N_WINDOWS = 24
 N_LATER = 6  # sent after the kill: work for the second, however much the first had done by then
 HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
 """Method and horizon on each broker; test_methods_and_horizons.py has all of them, in process."""
-
-
-@contextmanager
-def running(
-    broker: Broker, graph: str, model: Path, log: Path, method: Method, horizon: Horizon
-) -> Iterator[subprocess.Popen[bytes]]:
-    command = (
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "consume",
-        "detect",
-        "--model",
-        str(model),
-    )
-    options = ("--graph", graph, "--group", graph, "--batch", "3", "--processes", "2")
-    looking_back = ("--method", method, "--horizon", str(horizon))
-    detector = start_child((*command, *options, *looking_back, "-b", broker.bootstrap_servers), log)
-    try:
-        yield detector
-    finally:
-        detector.kill()
-        detector.wait()
 
 
 def states_of(broker: Broker, graph: str) -> list[Record]:
@@ -72,10 +47,8 @@ def snapshot_of(state: Record) -> str:
 
 
 def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
-    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
-    for name, value in timeouts(broker.settings()).items():
-        monkeypatch.setenv(name, value)
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
     model = tmp_path / "model"
@@ -84,14 +57,18 @@ def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
     sent = [outgoing(window, SNAPSHOTS) for window in windows]
     publish(broker, sent[:-N_LATER])
     results = subscribe(graph, start="beginning", limit=N_WINDOWS, settings=broker.settings())
-    how = HOW[broker.name]
-    with running(broker, graph, model, tmp_path / "first.log", *how):
+    method, horizon = how = HOW[broker.name]
+    options = ("--model", str(model), "--batch", "3", "--processes", "2")
+    options += ("--method", method, "--horizon", str(horizon))
+    with consuming(broker, graph, tmp_path / "first.log", "detect", *options):
         found = [next(results) for _ in range(N_WINDOWS // 3)]
     publish(broker, sent[-N_LATER:])
-    with running(broker, graph, model, tmp_path / "second.log", *how):
+    with consuming(broker, graph, tmp_path / "second.log", "detect", *options) as second:
         found += list(results)
         # Without transactions, a state may come after its result.
         wait_until(lambda: snapshot_of(states_of(broker, graph)[-1]) == windows[-1].id)
+        second.terminate()
+        assert second.wait(30) == 0, (tmp_path / "second.log").read_text()
     expected, last = uninterrupted(windows, open_model(str(model)), None, *how)
     assert [said(communities) for communities in found] == expected
     states = states_of(broker, graph)
@@ -133,6 +110,7 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
     assert not errors
 
 
+@pytest.mark.brokers("kafka")
 def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_name: str) -> None:
     topics = topic_name, f"{topic_name}.found", f"{topic_name}.memory"
     create_topics(broker.settings())  # workers write notes

@@ -6,24 +6,20 @@ import json
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from stream_icd.core.child_process import start_child
 from stream_icd.core.errors import WorkersLost
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
@@ -39,14 +35,15 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls, WhenDone
+from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
-N_SNAPSHOTS = 60
+N_SNAPSHOTS, N_EARLY = 60, 30
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +59,10 @@ def graph(
     topic_name: str,
     snapshot: Callable[..., Snapshot],
     outgoing: Outgoing,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """A graph of this test's own in the live topics, with `N_SNAPSHOTS` to detect."""
-    for name, value in timeouts(broker.settings()).items():
-        monkeypatch.setenv(name, value)
+    """A graph of this test's own in the live topics, with `N_EARLY` snapshots to detect."""
     create_topics(broker.settings())
-    publish(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_SNAPSHOTS)])
+    publish(broker, [outgoing(snapshot(i, topic_name), SNAPSHOTS) for i in range(N_EARLY)])
     return topic_name
 
 
@@ -79,28 +73,10 @@ def record(snapshot: Callable[..., Snapshot]) -> Record:
     return Record("snapshots", 2, 77, 0, message.key, message.value, message.headers)
 
 
-@contextmanager
-def running(
-    broker: Broker, graph: str, model: Path, log: Path
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Program]:
     """A detector with two processes."""
-    command = (
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "consume",
-        "detect",
-        "--processes",
-        "2",
-    )
-    options = ("--model", str(model), "--graph", graph, "--group", graph, "--batch", "4")
-    where = ("--bootstrap-servers", broker.bootstrap_servers)
-    detector = start_child((*command, *options, *where), log)
-    try:
-        yield detector
-    finally:
-        detector.kill()
-        detector.wait()
+    options = ("--model", str(model), "--batch", "4", "--processes", "2")
+    return consuming(broker, graph, log, "detect", *options)
 
 
 def seen(broker: Broker, graph: str, limit: int) -> Iterator[str]:
@@ -110,12 +86,12 @@ def seen(broker: Broker, graph: str, limit: int) -> Iterator[str]:
     return (result.snapshot_id for result in results)
 
 
-def everything(graph: str, count: int = N_SNAPSHOTS) -> list[str]:
-    return [f"{graph}/{i}" for i in range(count)]
+def everything(graph: str) -> list[str]:
+    return [f"{graph}/{i}" for i in range(N_SNAPSHOTS)]
 
 
 @pytest.mark.brokers("kafka")
-def test_kill_9_of_a_worker_process_loses_nothing(
+def test_however_a_program_ends_it_leaves_no_processes_and_loses_nothing(
     broker: Broker,
     graph: str,
     model_folder: Path,
@@ -123,54 +99,25 @@ def test_kill_9_of_a_worker_process_loses_nothing(
     snapshot: Callable[..., Snapshot],
     outgoing: Outgoing,
 ) -> None:
-    log, count = tmp_path / "detector.log", N_SNAPSHOTS + 4
-    with running(broker, graph, model_folder, log) as detector:
-        results = seen(broker, graph, count)
-        first = [next(results) for _ in range(4)]
-        killed = worker_processes(detector.pid)
-        assert len(killed) == 2
-        for pid in killed:
-            with suppress(ProcessLookupError):  # a batch that fails ends all that work on it
-                os.kill(pid, signal.SIGKILL)
-        late = range(N_SNAPSHOTS, count)  # work for others, however much was done by then
-        publish(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
-        assert [*first, *results] == everything(graph, count)
-        assert len(worker_processes(detector.pid)) == 2
-        assert not set(worker_processes(detector.pid)) & set(killed)
-        detector.terminate()
-        assert detector.wait(30) == 0, log.read_text()
-
-
-@pytest.mark.brokers("kafka")
-def test_kill_9_of_the_program_leaves_no_processes_and_loses_nothing(
-    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
-) -> None:
-    results = seen(broker, graph, N_SNAPSHOTS)
-    with running(broker, graph, model_folder, tmp_path / "first.log") as first:
-        some = [next(results) for _ in range(4)]
-        orphans = [*children(first.pid), *worker_processes(first.pid)]
-        first.kill()
-    assert len(orphans) >= 4  # Python's tracker, the fork server, and two of its processes
-    wait_until(lambda: not any(map(alive, orphans)))
-    with running(broker, graph, model_folder, tmp_path / "second.log"):
-        assert [*some, *results] == everything(graph)
-
-
-@pytest.mark.brokers("kafka")
-def test_a_supervisor_ends_the_whole_group_of_processes_in_good_order(
-    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
-) -> None:
-    log = tmp_path / "first.log"
-    results = seen(broker, graph, N_SNAPSHOTS)
+    """A supervisor ends its whole group; another one is killed with -9."""
+    log, results = tmp_path / "first.log", seen(broker, graph, N_SNAPSHOTS)
     with running(broker, graph, model_folder, log) as first:
-        some = [next(results)]
+        found = [next(results)]
         all_of_it = [*children(first.pid), *worker_processes(first.pid)]
         os.killpg(first.pid, signal.SIGTERM)
         assert first.wait(30) == 0, log.read_text()
     wait_until(lambda: not any(map(alive, all_of_it)))
     assert "ended during its job" not in log.read_text()
-    with running(broker, graph, model_folder, tmp_path / "second.log"):
-        assert [*some, *results] == everything(graph)
+    late = range(N_EARLY, N_SNAPSHOTS)  # work for the second, however much the first had done
+    publish(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in late])
+    with running(broker, graph, model_folder, tmp_path / "second.log") as second:
+        found += [next(results) for _ in range(N_EARLY)]
+        orphans = [*children(second.pid), *worker_processes(second.pid)]
+        second.kill()
+    assert len(orphans) >= 4  # Python's tracker, the fork server, and two of its processes
+    wait_until(lambda: not any(map(alive, orphans)))
+    with running(broker, graph, model_folder, tmp_path / "third.log"):
+        assert [*found, *results] == everything(graph)
 
 
 class Stuck(RecordDetection):
@@ -191,8 +138,7 @@ def test_a_stop_does_not_wait_for_busy_processes(
     outgoing: Outgoing,
 ) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(topic=topics[1], threads=1)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(outgoing(snapshot(0), topics[0]))
+    publish(broker, [outgoing(snapshot(0), topics[0])])
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
     def work() -> None:

@@ -28,7 +28,7 @@ from stream_icd.registry.aliases import Aliases, champion, current, promote, rol
 from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.workers.model_swap import (
-    TRY_AGAIN_S,
+    _TRY_AGAIN_S,
     ChampionFollower,
     ModelSwap,
     start_with_champion,
@@ -147,7 +147,7 @@ def test_a_champion_that_cannot_be_loaded_is_refused_and_the_old_one_goes_on(
     assert len(bench.refusals) == 1
     bench.spoil(B, name, files[name])  # repaired, and tried again after a while
     assert bench.after_a_look() == A
-    bench.now += TRY_AGAIN_S
+    bench.now += _TRY_AGAIN_S
     assert bench.after_a_look() == B
 
 

@@ -1,16 +1,15 @@
-"""Workers that want different graphs do not lose each other's records; on both brokers."""
+"""Workers that want different graphs do not lose each other's records."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
@@ -23,10 +22,12 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.crashing import Copy
 from tests.testbed.brokers import Broker, timeouts
+from tests.testbed.starting import start_forked
 
 Topics = tuple[str, str]
 
 
+@pytest.mark.brokers("embedded")
 def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
     broker: Broker,
     topic_name: str,
@@ -42,13 +43,10 @@ def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
         for graph, size in sizes.items():
             for i in range(size):
                 publisher.send(outgoing(snapshot(i, graph), SNAPSHOTS))
-    quick = timeouts(broker.settings())
-    program = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect")
     options = ("--model", str(tmp_path / "model"), "-b", broker.bootstrap_servers)
+    quick = os.environ | timeouts(broker.settings())
     detectors = [
-        start_child(
-            (*program, *options, "--graph", graph), tmp_path / graph, env=os.environ | quick
-        )
+        start_forked(("consume", "detect", *options, "--graph", graph), tmp_path / graph, env=quick)
         for graph in sizes
     ]
     try:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,11 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import stop_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.known import known_of
@@ -38,8 +33,9 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.known import KnownNode, encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import records
-from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
+from tests.testbed.starting import consuming
 from tests.testbed.streams import publish
 
 MODEL = remembering_model()
@@ -109,15 +105,15 @@ def test_a_detector_that_starts_reads_them_first_and_knows_them_after_a_restart(
     send(broker, topic_name, tmp_path, FIRST)
     windows = stream(topic_name, 4)
     found: list[Communities] = []
+    options = ("--model", str(tmp_path / "model"), "--known", "topic", "--known-fixed")
     for number in (0, 2):
-        with Publisher(broker.settings()) as publisher:
-            for window in windows[number : number + 2]:
-                publisher.send(outgoing(window, SNAPSHOTS))
-        with detecting(broker, topic_name, tmp_path):
+        publish(broker, [outgoing(window, SNAPSHOTS) for window in windows[number : number + 2]])
+        with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
             results = subscribe(
                 topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES
             )
             found = list(islice(results, number + 2))
+            assert stop_child(detector, 30) == 0
     assert all(together(result, 0, 1) for result in found)
     assert [result.memory for result in found] == ["first", *["continued"] * 3]
     ids = {
@@ -131,24 +127,6 @@ def test_a_detector_that_starts_reads_them_first_and_knows_them_after_a_restart(
 
 def same(model: VersionedModel) -> VersionedModel:
     return model
-
-
-@contextmanager
-def detecting(broker: Broker, graph: str, folder: Path) -> Iterator[None]:
-    quick = timeouts(broker.settings())
-    detector = start_child(
-        (
-            *(sys.executable, "-m", "stream_icd.commands.cli", "consume", "detect"),
-            *("--model", str(folder / "model"), "-b", broker.bootstrap_servers),
-            *("--graph", graph, "--known", "topic", "--known-fixed"),
-        ),
-        folder / "log",
-        env=os.environ | quick,
-    )
-    try:
-        yield
-    finally:
-        assert stop_child(detector, 30) == 0
 
 
 def test_models_without_memory_and_unordered_snapshots_get_them_too(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.core.child_process import start_child, stop_child
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.port import dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
@@ -20,6 +17,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from tests.testbed.brokers import Broker
+from tests.testbed.starting import consuming
 
 LIMIT = 10**6
 ROWS, BATCHES = 10**6, 40  # 640 MB, and less than a megabyte on the wire
@@ -54,20 +52,9 @@ def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
     create_topics(settings)
     first, last = (outgoing(snapshot(i, graph), SNAPSHOTS) for i in (0, 1))
     too_large = OutgoingRecord(SNAPSHOTS, bomb(), first.key, first.headers)
-    command = [
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "consume",
-        "detect",
-        "--model",
-        "lfr",
-    ]
-    command += ["--graph", graph, "--group", graph, "-b", embedded.bootstrap_servers]
-    limited = {**os.environ, "STREAM_ICD_LIMITS_DECODED_BYTES": str(LIMIT)}
     results = subscribe(graph, start="beginning", limit=2, settings=settings)
-    detector = start_child(command, tmp_path / "detector.log", env=limited)
-    try:
+    limit, log = {"STREAM_ICD_LIMITS_DECODED_BYTES": str(LIMIT)}, tmp_path / "detector.log"
+    with consuming(embedded, graph, log, "detect", "--model", "lfr", **limit) as detector:
         with Publisher(settings) as publisher:
             publisher.send(first)
             publisher.flush()
@@ -77,9 +64,7 @@ def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
             publisher.send(last)
         found += [result.snapshot_id for result in results]
         grown = peak_bytes(detector.pid) - before
-    finally:
-        stop_child(detector, 20)
-    assert found == [f"{graph}/0", f"{graph}/1"], (tmp_path / "detector.log").read_text()
+    assert found == [f"{graph}/0", f"{graph}/1"], log.read_text()
     assert grown < 150e6
     with open_reader(settings, dead_letter_topic(SNAPSHOTS), until="end") as records:
         (dead,) = [dict(record.headers) for record in records if record.key == first.key]

@@ -15,7 +15,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.execution.work import First
-from stream_icd.streaming.workers.model_swap import IDLE_AFTER_S, ModelSwap
+from stream_icd.streaming.workers.model_swap import _IDLE_AFTER_S, ModelSwap
 from tests.testbed.brokers import wait_until
 
 STOP = threading.Event()
@@ -116,7 +116,7 @@ def test_an_idle_detector_changes_at_once(bench: Bench) -> None:
     bench.swap.model()  # a batch without records of ours is never worked on
     bench.prepare("c")
     assert bench.swap.current == "b"
-    bench.now += IDLE_AFTER_S
+    bench.now += _IDLE_AFTER_S
     bench.prepare("d")
     assert bench.swap.current == "d"
     wait_until(lambda: bench.open == ["d"])

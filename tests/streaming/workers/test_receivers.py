@@ -102,7 +102,7 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ReceiverUnavailable, match="127.0.0.1 does not answer") as error:
         receiver.send(ALERT)
     assert "secret-path" not in f"{error.value} {receiver.name}"
-    monkeypatch.setattr(receivers, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(receivers, "_ANSWER_TIMEOUT_S", 0.2)
     with webhook() as at, at.came, pytest.raises(ReceiverUnavailable, match="timed out"):
         Receiver(at.url).send(replace(ALERT, text="waits for the lock"))
 

@@ -64,7 +64,7 @@ class Endless(Fragile):
 
 
 def settings(results: str, topic: str) -> DetectSettings:
-    budget = Budget(seconds=4, seconds_per_mb=0)
+    budget = Budget(seconds=1.5, seconds_per_mb=0)
     return DetectSettings(
         topic=results, memory="auto", memory_topic=topic, group="detect", threads=1, budget=budget
     )

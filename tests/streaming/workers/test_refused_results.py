@@ -12,7 +12,6 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
@@ -21,7 +20,7 @@ from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.crashing import Copy
 from tests.testbed.brokers import Broker
 from tests.testbed.handlers import WhenDone
-from tests.testbed.streams import held
+from tests.testbed.streams import held, publish
 
 pytestmark = pytest.mark.kafka
 
@@ -38,9 +37,7 @@ def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     create_topics(kafka.settings())
     target = TopicSpec(f"{topic_name}.found", max_message_bytes=2000)
     create_topics(kafka.settings(), [*TopicSpec(topic_name).with_dead_letters(), target])
-    with Publisher(kafka.settings()) as publisher:
-        for value in SENT:
-            publisher.send(OutgoingRecord(topic_name, value, b"g"))
+    publish(kafka, [OutgoingRecord(topic_name, value, b"g") for value in SENT])
     monkeypatch.setattr(ClientAdmin, "_configs", lambda *_: {})
     return topic_name
 

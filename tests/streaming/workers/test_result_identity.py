@@ -169,7 +169,7 @@ def test_a_graph_is_forgotten_without_a_look_at_others() -> None:
 
 
 def test_the_results_seen_first_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.streaming.subscribers.seen_results.REMEMBERED", 3)
+    monkeypatch.setattr("stream_icd.streaming.subscribers.seen_results._REMEMBERED", 3)
     seen = SeenResults()
     results = [
         ResultIdentity((b"g", b"%d" % number, b"m"), b"%d" % number, b"") for number in range(3)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +13,6 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.child_process import start_child
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import RecordTooLarge
 from stream_icd.core.members import MemberRow
@@ -34,7 +31,8 @@ from stream_icd.streaming.workers.rows import RowWriter
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.rows_of_members import folded, rows_in, table_after, with_ids
 from tests.streaming.workers.tracked import outgoing
-from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.starting import consuming
 from tests.testbed.streams import held, publish
 
 Topics = tuple[str, str]
@@ -243,43 +241,25 @@ def test_rows_that_are_refused_are_written_when_the_window_comes_again(
     assert len(work(memory, runner, records)) == 300
 
 
-def start(broker: Broker, graph: str, log: Path) -> subprocess.Popen[bytes]:
-    options = ("--graph", graph, "--group", f"{graph}-rows", "--batch", "2")
-    address = ("--bootstrap-servers", broker.bootstrap_servers)
-    program = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "rows")
-    return start_child((*program, *options, *address), log)
-
-
 N_WINDOWS, N_LATE = 20, 6
 
 
-def test_kill_9_loses_and_repeats_nothing(
-    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in timeouts(broker.settings()).items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.brokers("kafka")
+def test_kill_9_loses_and_repeats_nothing(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     graph = topic_name
     create_topics(broker.settings())
     windows = with_ids(graph, N_WINDOWS)
     messages = [outgoing(window, COMMUNITIES) for window in windows]
     publish(broker, messages[:-N_LATE])
-    first = start(broker, graph, tmp_path / "first.log")
-    try:
+    with consuming(broker, graph, tmp_path / "first.log", "rows", "--batch", "2"):
         wait_until(lambda: len(folded(broker, MEMBERS, graph)) > 0, 60)
-    finally:
-        first.kill()
-        first.wait()
     publish(broker, messages[-N_LATE:])
-    second = start(broker, graph, tmp_path / "second.log")
-    try:
+    with consuming(broker, graph, tmp_path / "second.log", "rows", "--batch", "2") as second:
         wait_until(lambda: folded(broker, MEMBERS, graph) == table_after(windows), 90)
-    finally:
         second.terminate()
-        status = second.wait(30)
-    assert status == 0, (tmp_path / "second.log").read_text()
-    if broker.name == "kafka":  # exactly once: a row differs from the one before it
-        newest: dict[bytes | None, bytes | None] = {}
-        for record in held(broker, MEMBERS):
-            if (record.key or b"").startswith(f"{graph}/".encode()):
-                assert newest.get(record.key) != record.value
-                newest[record.key] = record.value
+        assert second.wait(30) == 0, (tmp_path / "second.log").read_text()
+    newest: dict[bytes | None, bytes | None] = {}  # exactly once: no row is that before it
+    for record in held(broker, MEMBERS):
+        if (record.key or b"").startswith(f"{graph}/".encode()):
+            assert newest.get(record.key) != record.value
+            newest[record.key] = record.value

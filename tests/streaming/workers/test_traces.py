@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,6 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
-from subprocess import CompletedProcess, run
 from typing import Any
 
 import pytest
@@ -44,7 +43,8 @@ from stream_icd.wire.states import state_key
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import remembering_model
 from tests.testbed.handlers import Calls
-from tests.testbed.streams import beside
+from tests.testbed.starting import start_forked
+from tests.testbed.streams import beside, publish
 
 Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
@@ -225,8 +225,7 @@ def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer(
 ) -> None:
     tracing, good = Tracing(), outgoing(snapshot(0), names["snapshots"])
     bad = tracing.created(OutgoingRecord(good.topic, b"not Arrow", good.key, good.headers))
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(bad)
+    publish(broker, [bad])
     with at_work(broker, names["snapshots"], detector(broker, names, tracing)):
         wait_until(lambda: bool(named(spans, "publish")), 30)
     (made,), (detected,) = (named(spans, f"{one} {names['snapshots']}") for one in OPERATIONS)
@@ -254,8 +253,7 @@ def test_a_trace_of_another_program_goes_on(
 ) -> None:
     theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     sent = outgoing(snapshot(0), names["snapshots"])
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs)))
+    publish(broker, [OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs))])
     with at_work(broker, names["snapshots"], detector(broker, names, Tracing())):
         wait_until(lambda: bool(named(spans, "publish")), 30)
     (detected,) = named(spans, f"detect {names['snapshots']}")
@@ -271,8 +269,7 @@ def test_without_traces_messages_are_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(outgoing(snapshot(0), names["snapshots"]))
+    publish(broker, [outgoing(snapshot(0), names["snapshots"])])
     with (
         at_work(broker, names["snapshots"], detector(broker, names, None)),
         open_reader(broker.settings(), names["found"], start="beginning", limit=1) as records,
@@ -292,33 +289,30 @@ class _Collector(BaseHTTPRequestHandler):
         """Do not log requests."""
 
 
-def produced(broker: Broker, graph: str, collector: str) -> CompletedProcess[str]:
-    """Send two snapshots with traces on."""
-    program = "from stream_icd.commands.cli.main import main; main()"
-    return run(
-        [sys.executable, "-c", program, "produce", "gn", "--limit", "2", "--graph", graph],
-        env={
-            "PYTHONPATH": str(Path(__file__).parents[3]),
-            "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-            "STREAM_ICD_TRACES": "on",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
-            "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def produced(broker: Broker, graph: str, collector: str, log: Path) -> str:
+    """Send two snapshots with traces on; return what the program says."""
+    traces = {
+        "STREAM_ICD_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        "STREAM_ICD_TRACES": "on",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
+    }
+    options = ("--limit", "2", "--graph", graph)
+    program = start_forked(("produce", "gn", *options), log, env=os.environ | traces)
+    assert program.wait(120) == 0, log.read_text()
+    return log.read_text()
 
 
 @pytest.mark.brokers("embedded")
-def test_a_program_sends_its_spans_to_a_collector(broker: Broker, topic_name: str) -> None:
+def test_a_program_sends_its_spans_to_a_collector(
+    broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
     collector = HTTPServer(("127.0.0.1", 0), _Collector)
     collector.received = []  # type: ignore[attr-defined]
     threading.Thread(target=collector.serve_forever, daemon=True).start()
-    done = produced(broker, topic_name, f"http://127.0.0.1:{collector.server_port}")
+    produced(broker, topic_name, f"http://127.0.0.1:{collector.server_port}", tmp_path / "log")
     collector.shutdown()
     collector.server_close()
-    assert done.returncode == 0, done.stderr
     paths, bodies = zip(*collector.received, strict=True)  # type: ignore[attr-defined]
     assert set(paths) == {"/v1/traces"}
     sent = b"".join(bodies)
@@ -328,13 +322,12 @@ def test_a_program_sends_its_spans_to_a_collector(broker: Broker, topic_name: st
 
 @pytest.mark.brokers("embedded")
 def test_without_a_collector_spans_are_lost_and_nothing_else(
-    broker: Broker, topic_name: str
+    broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
-    done = produced(broker, topic_name, f"http://127.0.0.1:{free}")
-    assert done.returncode == 0, done.stderr
-    assert "Failed to export" in done.stderr
+    said = produced(broker, topic_name, f"http://127.0.0.1:{free}", tmp_path / "log")
+    assert "Failed to export" in said
     with open_reader(
         broker.settings(), "icd.snapshots.v1", start="beginning", until="end"
     ) as records:

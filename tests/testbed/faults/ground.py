@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_p
 from tests.testbed.cluster import kafka_cluster
 from tests.testbed.faults.proxy import HOST, Proxy
 from tests.testbed.secure_kafka import secure_kafka
+from tests.testbed.starting import start_python
 
 # A detector's settings in tests: shorter than in production, and so more often up. It answers
 # SIGTERM so soon that a machine that stands still meanwhile does not make it break its promise.
@@ -42,6 +43,7 @@ class Ground:
         folder: where logs go.
         waits: settings of the programs, in which they wait and log in; empty for those of
             production.
+        start: starts programs (`testbed.starting`).
         others: further nodes, if the broker is a cluster.
         proxied: bootstrap servers behind `proxy`; all brokers it names are behind it as well.
         proxy: None: there is none.
@@ -51,6 +53,7 @@ class Ground:
     model: Path
     folder: Path
     waits: Mapping[str, Any]
+    start: Callable[..., Any] = start_python
     others: tuple[KafkaNode, ...] = ()
     proxied: str = ""
     proxy: Proxy | None = None
@@ -68,7 +71,9 @@ class Ground:
 
 
 @contextmanager
-def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
+def open_ground(
+    folder: Path, waits: Mapping[str, float], start: Callable[..., Any] = start_python
+) -> Iterator[Ground]:
     """Start it; one Kafka for any number of scenarios.
 
     Raises:
@@ -79,7 +84,8 @@ def open_ground(folder: Path, waits: Mapping[str, float]) -> Iterator[Ground]:
         apache_kafka(**_listeners(direct, controller, behind, front)) as broker,
         Proxy(front, behind) as proxy,
     ):
-        yield Ground(broker, _model(folder), folder, waits, proxied=f"{HOST}:{front}", proxy=proxy)
+        reached = {"proxied": f"{HOST}:{front}", "proxy": proxy}
+        yield Ground(broker, _model(folder), folder, waits, start, **reached)
 
 
 @contextmanager
@@ -91,13 +97,16 @@ def open_secure_ground(folder: Path) -> Iterator[Ground]:
 
 @contextmanager
 def open_cluster_ground(
-    folder: Path, waits: Mapping[str, float], **overrides: str
+    folder: Path,
+    waits: Mapping[str, float],
+    start: Callable[..., Any] = start_python,
+    **overrides: str,
 ) -> Iterator[Ground]:
     """Start three brokers; `overrides` are server properties, with `_` for `.`."""
     with kafka_cluster(**overrides) as nodes:
         servers = ",".join(node.bootstrap_servers for node in nodes)
         broker = Broker("kafka", servers, nodes[0].pid, nodes[0])
-        yield Ground(broker, _model(folder), folder, waits, others=nodes[1:])
+        yield Ground(broker, _model(folder), folder, waits, start, others=nodes[1:])
 
 
 def _model(folder: Path) -> Path:

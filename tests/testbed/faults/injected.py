@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,7 @@ def take_long(fault: Fault) -> None:
 
 def tell_when_asked(sign: Path) -> None:
     """Signals that come before the first was understood are one with it."""
-    import stream_icd.commands.programs.process as program
-
+    program: Any = import_module("stream_icd.commands.programs.worker")
     real = program.stop_on_signals
 
     def stop_on_signals() -> threading.Event:

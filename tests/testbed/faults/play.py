@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -18,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from stream_icd.core.child_process import start_child, tail
+from stream_icd.core.child_process import tail
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.port import TopicSpec, dead_letter_topic
@@ -40,6 +39,7 @@ from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import Ground
 from tests.testbed.faults.injected import Fault
 from tests.testbed.faults.outcome import Item, Outcome
+from tests.testbed.starting import CLI, start_python
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TOPICS = (
@@ -187,14 +187,17 @@ class Play:
 
         `settings` are some of `KafkaSettings`.
         """
-        module = "stream_icd.commands.cli" if fault is None else "tests.testbed.faults.injected"
+        module = CLI if fault is None else "tests.testbed.faults.injected"
         direct = {"bootstrap_servers": self.ground.broker.bootstrap_servers}
         chosen = direct | dict(self.ground.waits) | settings
         environment = os.environ | {f"STREAM_ICD_{k.upper()}": str(v) for k, v in chosen.items()}
         environment |= fault.environment() if fault else {}
         name = f"{self.group}-{len(self._programs)}.log"
-        command = (sys.executable, "-m", module, "consume", *arguments, "--group", self.group)
-        self._programs[name] = start_child(command, self.ground.folder / name, env=environment)
+        # The client has noted the clock once it is imported, so that it cannot be turned back.
+        start = start_python if fault and fault.clock_backwards else self.ground.start
+        command = ("consume", *arguments, "--group", self.group)
+        log = self.ground.folder / name
+        self._programs[name] = start(command, log, env=environment, module=module)
         return self._programs[name]
 
     def log(self, program: Program) -> str:
