@@ -19,7 +19,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 
-WRITERS: Mapping[str, Callable[..., Any]] = {
+_WRITERS: Mapping[str, Callable[..., Any]] = {
     ".parquet": partial(pq.ParquetWriter, compression="zstd"),
     ".csv": pa.csv.CSVWriter,
     ".arrow": pa.ipc.new_file,
@@ -37,14 +37,15 @@ def export(store: Store, selection: Selection, out: Path) -> int:
             or graphs have ids of different types.
         StoreUnwritable, HistoryDamaged: see these classes.
     """
-    if out.suffix not in WRITERS:
-        raise BadSettings(f"cannot tell a format from {out.name!r}: end it in {', '.join(WRITERS)}")
+    if out.suffix not in _WRITERS:
+        endings = ", ".join(_WRITERS)
+        raise BadSettings(f"cannot tell a format from {out.name!r}: end it in {endings}")
     with writing(out), whole_file(out) as aside, aside.open("xb") as sink:
         tables = _tables(store, selection)
         if out.suffix == ".csv":
             tables = map(safe_cells, tables)
         first, n_rows = next(tables), 0
-        with WRITERS[out.suffix](sink, first.schema) as writer:
+        with _WRITERS[out.suffix](sink, first.schema) as writer:
             for table in chain([first], tables):
                 writer.write_table(table)
                 n_rows += table.num_rows

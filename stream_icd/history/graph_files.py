@@ -17,14 +17,14 @@ from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.core.times import rfc3339
 from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
 
-Interval = tuple[str, str]
+_Interval = tuple[str, str]
 """Start, included, and end, excluded, RFC 3339 in UTC."""
-Values = tuple[Any, ...]
-_Spells = list[tuple[Interval, Values]]
+_Values = tuple[Any, ...]
+_Spells = list[tuple[_Interval, _Values]]
 """What was said of a node or an edge, and when; ascending."""
 
 _OF_NODES = (("community_id", "long"), ("probability", "double"))
-OF_EDGES = (("weight", "double"),)
+_OF_EDGES = (("weight", "double"),)
 
 
 @dataclass(slots=True)
@@ -101,11 +101,11 @@ def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
     return graph
 
 
-def _interval(start: Any, end: Any) -> Interval:
+def _interval(start: Any, end: Any) -> _Interval:
     return rfc3339(start), rfc3339(end)
 
 
-def _say(spells: dict[Any, _Spells], one: Any, at: Interval, values: Values) -> None:
+def _say(spells: dict[Any, _Spells], one: Any, at: _Interval, values: _Values) -> None:
     """Note what is said of a node or an edge in a window; what is said later replaces it."""
     spells.setdefault(one, []).append((at, values))
 
@@ -146,7 +146,7 @@ def _write_gexf(graph: _GraphInTime, sink: IO[bytes]) -> None:
     with xml.inside("gexf", xmlns="http://gexf.net/1.3", version="1.3"):
         how = {"defaultedgetype": "undirected", "mode": "dynamic", "timeformat": "dateTime"}
         with xml.inside("graph", timerepresentation="interval", **how):
-            for kind, columns in (("node", _OF_NODES), ("edge", OF_EDGES)):
+            for kind, columns in (("node", _OF_NODES), ("edge", _OF_EDGES)):
                 with xml.inside("attributes", **{"class": kind, "mode": "dynamic"}):
                     for name, type_ in columns:
                         xml.element("attribute", id=name, title=name, type=type_)
@@ -157,7 +157,7 @@ def _write_gexf(graph: _GraphInTime, sink: IO[bytes]) -> None:
             with xml.inside("edges"):
                 for at, ((src, dst), spells) in enumerate(graph.edges.items()):
                     with xml.inside("edge", id=at, source=src, target=dst):
-                        _write_spells(xml, spells, OF_EDGES)
+                        _write_spells(xml, spells, _OF_EDGES)
 
 
 def _write_spells(xml: _Xml, spells: _Spells, columns: Iterable[tuple[str, str]]) -> None:
@@ -175,7 +175,7 @@ def _write_spells(xml: _Xml, spells: _Spells, columns: Iterable[tuple[str, str]]
 def _write_graphml(graph: _GraphInTime, sink: IO[bytes]) -> None:
     xml = _Xml(sink)
     with xml.inside("graphml", xmlns="http://graphml.graphdrawing.org/xmlns"):
-        for kind, columns in (("node", _OF_NODES), ("edge", OF_EDGES)):
+        for kind, columns in (("node", _OF_NODES), ("edge", _OF_EDGES)):
             for name, type_ in columns:
                 named = {"for": kind, "attr.name": name, "attr.type": type_}
                 xml.element("key", id=name, **named)
@@ -185,10 +185,10 @@ def _write_graphml(graph: _GraphInTime, sink: IO[bytes]) -> None:
                     _write_data(xml, spells[-1][1], _OF_NODES)
             for (src, dst), spells in graph.edges.items():
                 with xml.inside("edge", source=src, target=dst):
-                    _write_data(xml, spells[-1][1], OF_EDGES)
+                    _write_data(xml, spells[-1][1], _OF_EDGES)
 
 
-def _write_data(xml: _Xml, values: Values, columns: Iterable[tuple[str, str]]) -> None:
+def _write_data(xml: _Xml, values: _Values, columns: Iterable[tuple[str, str]]) -> None:
     for value, (name, _) in zip(values, columns, strict=True):
         if value is not None:
             xml.element("data", _written(value), key=name)

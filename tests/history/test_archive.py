@@ -360,7 +360,7 @@ def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
 def test_files_without_columns_for_places_are_read(
     store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "NUMBERS", ("weight",))
+    monkeypatch.setattr(files, "_NUMBERS", ("weight",))
     Archive(store).add("snapshots", encode_snapshot(snapshot(1)))
     monkeypatch.undo()
     (noted,) = windows(store, Selection())
@@ -556,7 +556,7 @@ def test_files_without_checksums_are_read(
         return writer(*given, **{**named, "write_page_checksum": False})
 
     monkeypatch.setattr(pq, "ParquetWriter", without)
-    monkeypatch.setattr(files, "FOOTER_CRC", b"another")
+    monkeypatch.setattr(files, "_FOOTER_CRC", b"another")
     message = encode_snapshot(snapshot(0))
     Archive(disk).add("snapshots", message)
     monkeypatch.undo()

@@ -82,7 +82,7 @@ def test_a_dry_run_says_it_and_does_nothing(store: Store, day: list[Message]) ->
     assert len(store.files()) == len(day)
 
 
-@pytest.mark.parametrize(("limit", "of"), [("MOST_ROWS", "rows"), ("MOST_BYTES", "n_bytes")])
+@pytest.mark.parametrize(("limit", "of"), [("_MOST_ROWS", "rows"), ("_MOST_BYTES", "n_bytes")])
 def test_files_do_not_grow_without_end(
     store: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,7 +149,7 @@ def chain_name(graph: str, era: int = 0) -> str:
     return f"{graph}\0{era}" if era else graph
 
 
-PASSES = 2
+_PASSES = 2
 """To smooth, each window is detected twice: forward in time, and backward."""
 
 Graph = tuple[Job, ...]
@@ -216,7 +216,7 @@ class Smoothing(Detection):
     def allowance(self, graph: Graph) -> Allowance:
         """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
-        seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
+        seconds = _PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)
 
 

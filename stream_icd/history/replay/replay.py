@@ -33,10 +33,10 @@ from stream_icd.wire.message import Message
 Name = tuple[str, str]
 """Graph and snapshot id."""
 
-Kept = tuple[str, str, str]
+_Kept = tuple[str, str, str]
 """Graph, snapshot id and revision of a result."""
 
-Keep = Callable[[Message], object]
+_Keep = Callable[[Message], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class HistoryResults:
     def name(self) -> str:
         return self.store.place
 
-    def kept(self, version: str) -> set[Kept]:
+    def kept(self, version: str) -> set[_Kept]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
         return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
@@ -63,7 +63,7 @@ class HistoryResults:
                 yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager
-    def writing(self) -> Iterator[Keep]:
+    def writing(self) -> Iterator[_Keep]:
         """Give a function that stores a result; all are durable at the end of the block."""
         archive = Archive(self.store)
 
@@ -87,9 +87,9 @@ class TopicResults:
     def name(self) -> str:
         return f"topic {self.topic}"
 
-    def kept(self, version: str) -> set[Kept]:
+    def kept(self, version: str) -> set[_Kept]:
         """Return the existing results, from record headers; none if the topic does not exist."""
-        kept: set[Kept] = set()
+        kept: set[_Kept] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
@@ -112,7 +112,7 @@ class TopicResults:
         return (result for result in found if (result.graph, result.snapshot_id) in of)
 
     @contextmanager
-    def writing(self) -> Iterator[Keep]:
+    def writing(self) -> Iterator[_Keep]:
         """Write one record per result; all are acknowledged at the end of the block."""
         create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
         claim_check = ClaimCheck(self.settings)
@@ -145,7 +145,7 @@ def check_results_topic(topic: str, *, into_live: bool) -> None:
 class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
-    kept: set[Kept]  # the results that already exist
+    kept: set[_Kept]  # the results that already exist
     redetection: Redetection
     newest: dict[Name, str] = field(default_factory=dict)  # revision of each snapshot's result
     earlier: dict[Name, str] = field(default_factory=dict)  # of those detected for their memory

@@ -59,10 +59,10 @@ from stream_icd.registry.versions import existing_folder, import_folder, publish
 
 BY = "retrain"
 
-BATCH = 32
+_BATCH = 32
 """Windows that are scored at once; what is known of them is kept before the next ones."""
 
-OnStep = Callable[[str], None]
+_OnStep = Callable[[str], None]
 """Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
 `roll back`, `remember`."""
 
@@ -102,7 +102,7 @@ def retrain(
     now: datetime,
     *,
     asked: bool = False,
-    on_step: OnStep = lambda _step: None,
+    on_step: _OnStep = lambda _step: None,
     run: RunJob = run_job,
 ) -> Decision:
     """Make one round, and return its decision.
@@ -149,7 +149,7 @@ class _Round:
     aliases: Aliases  # that the round began with
     now: datetime
     state: RetrainerState
-    on_step: OnStep
+    on_step: _OnStep
     run: RunJob
 
     def take_up(self) -> None:
@@ -293,9 +293,9 @@ class _Round:
         labels = self.past.labels
         done = {name for name, scored in known.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if window.name not in done]
-        for start in range(0, len(missing), BATCH):
+        for start in range(0, len(missing), _BATCH):
             self.on_step("score")
-            batch = missing[start : start + BATCH]
+            batch = missing[start : start + _BATCH]
             known |= {scored.name: scored for scored in self._scored_batch(batch)}
             scored = (known[window.name] for window in windows if window.name in known)
             self._remember(scored=tuple(scored))

@@ -78,7 +78,7 @@ def _purpose(trained: TrainedModel) -> str:
     )
 
 
-LEARNED = {
+_LEARNED = {
     "labels": "with known communities",
     "the next window": "without known communities, with memory, by predicting new edges of the "
     "next windows",
@@ -90,7 +90,7 @@ LEARNED = {
 
 def _learned_on(trained: TrainedModel) -> str:
     n = trained.fit.n_graphs
-    how = LEARNED[trained.fit.criterion] if trained.fit.curve else LEARNED["labels"]
+    how = _LEARNED[trained.fit.criterion] if trained.fit.curve else _LEARNED["labels"]
     trains = ""
     if trained.history:
         first, *_ = split(trained.graphs, trained.model.recipe)

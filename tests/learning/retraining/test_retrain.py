@@ -33,7 +33,7 @@ from stream_icd.learning.retraining import retrain as rounds
 from stream_icd.learning.retraining.jobs import Job, Made, learn_job, run_job
 from stream_icd.learning.retraining.learn import LearnedFrom
 from stream_icd.learning.retraining.retrain import Decision, retrain
-from stream_icd.learning.retraining.settings import BUDGET, MOST_LOOKED_AT, Retraining
+from stream_icd.learning.retraining.settings import _MOST_LOOKED_AT, BUDGET, Retraining
 from stream_icd.learning.retraining.state import (
     BegunTraining,
     RetrainerState,
@@ -155,7 +155,7 @@ def test_a_watch_needs_the_previous_champion(registry: Store, settings: Retraini
 
 def test_the_state_of_the_most_windows_is_remembered(registry: Store) -> None:
     scored = ScoredWindow("a graph", "a graph/2026-01-01T00:00:00Z/PT1H", 1 / 3, True, 2 / 3)
-    state = RetrainerState(scored=MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
+    state = RetrainerState(scored=_MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
     write_state(registry, "retrained", state)
     assert read_state(registry, "retrained") == state
 
@@ -535,7 +535,7 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(
 def test_scores_are_kept_while_others_are_still_missing(
     registry: Store, settings: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "BATCH", 2)
+    monkeypatch.setattr(rounds, "_BATCH", 2)
     settings = replace(settings, every_windows=None, drift=True)
     _champion(registry, GOOD)
     _archive(settings, 6)

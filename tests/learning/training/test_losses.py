@@ -46,7 +46,7 @@ def test_reconstruction_and_regularisation_equal_the_dense_formulae(
     block: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training_graph, "BLOCK_ROWS", block)
+    monkeypatch.setattr(training_graph, "_BLOCK_ROWS", block)
     found = Reconstruction(graph.adjacency, graph.labels, variant, scaled).losses(embedding)
     expected = dense_losses(graph, embedding, variant, scaled)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)

@@ -52,7 +52,7 @@ def test_a_single_window_and_graphs_of_no_stream_have_no_sums() -> None:
 def test_the_newest_sums_come_first_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = [taught(at, [10 * at, 10 * at + 1], [0, 0]) for at in range(4)]
     assert [one.nnz for one, _ in summed(windows)] == [8, 6, 4]
-    monkeypatch.setattr(module, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(module, "_MOST_ENTRIES", 0)
     assert [one.nnz for one, _ in summed(windows)] == [8]  # the windows have 8 together
 
 

@@ -97,8 +97,8 @@ POINTS = {
 def test_large_clusterings_are_made_in_parts_of_exactly_k_in_all(
     points: str, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clustering, "FLAT", 400)
-    monkeypatch.setattr(clustering, "FEWEST", 4)
+    monkeypatch.setattr(clustering, "_FLAT", 400)
+    monkeypatch.setattr(clustering, "_FEWEST", 4)
     embedding = POINTS[points](np.random.default_rng(0)).astype(np.float32)
     labels = cluster(embedding, k)
     assert set(labels.tolist()) == set(range(k))
@@ -109,8 +109,8 @@ def test_clusters_that_are_plain_are_found_in_parts(monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(1)
     truth = rng.integers(60, size=6000)
     points = rng.standard_normal((60, 40))[truth] + 0.05 * rng.standard_normal((6000, 40))
-    monkeypatch.setattr(clustering, "FLAT", 6000 * 10)
-    monkeypatch.setattr(clustering, "FEWEST", 10)
+    monkeypatch.setattr(clustering, "_FLAT", 6000 * 10)
+    monkeypatch.setattr(clustering, "_FEWEST", 10)
     assert nmi(truth, cluster(points.astype(np.float32), 60)) > 0.95
 
 
@@ -121,7 +121,7 @@ def test_iterations_are_bounded_by_the_work(work: int, monkeypatch: pytest.Monke
     calls = []
     nearest = clustering._nearest
     monkeypatch.setattr(clustering, "_nearest", lambda *a: calls.append(1) or nearest(*a))
-    monkeypatch.setattr(clustering, "WORK", work)
+    monkeypatch.setattr(clustering, "_WORK", work)
     clustering._lloyd(points, points[:40], 1, work)
     assert (len(calls) > 8) == (work > 0)
 
@@ -150,8 +150,8 @@ def test_matchings_end_after_enough_work(monkeypatch: pytest.MonkeyPatch) -> Non
     match = features._match
     monkeypatch.setattr(features, "_match", lambda *a: calls.append(1) or match(*a))
     edges = np.zeros_like(leaves), leaves, star.data[:499]
-    for work, n_passes in ((10**7, features.MAX_PASSES), (0, features.FEWEST_PASSES)):
-        monkeypatch.setattr(features, "WORK", work)
+    for work, n_passes in ((10**7, features._MAX_PASSES), (0, features._FEWEST_PASSES)):
+        monkeypatch.setattr(features, "_WORK", work)
         calls.clear()
         assert set(supernodes(*edges, 500, 100).tolist()) == set(range(100))
         assert len(calls) == n_passes

@@ -24,7 +24,7 @@ from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
 
-_FEWEST_NEWEST, _MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
+_FEWEST_NEWEST, _MOST_NEWEST, _MOST_ENTRIES = 10, 40, 400_000
 """Graphs that the encoder learns from, the newest. More large ones add little
 (docs/measured/retraining.md); small ones teach together what one large one does, up to so many
 entries."""
@@ -36,7 +36,7 @@ two of them for validation, it learned what lost 9 of AMI on the later ones."""
 _EncoderState = Literal["learned", "its parent's", "not trained"]
 
 BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
-LEARNED, _PARENTS = "learned weights", "the parent's weights"
+_LEARNED, _PARENTS = "learned weights", "the parent's weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def quarter(n_graphs: int) -> int:
 def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
     """The last graphs that the encoder learns from."""
     entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-_MOST_NEWEST:])])
-    n_small = int(np.searchsorted(entries, MOST_ENTRIES, side="right"))
+    n_small = int(np.searchsorted(entries, _MOST_ENTRIES, side="right"))
     return graphs[-max(n_small, _FEWEST_NEWEST) :]
 
 
@@ -114,7 +114,7 @@ def with_edges(
         learned, stopped = result.weights if result.is_better else None, result.stopped
     leads = n_tests >= _FEWEST_TO_LEAD
     ways = {BP: model}
-    for name, weights in ((_PARENTS, before), (LEARNED, learned)):
+    for name, weights in ((_PARENTS, before), (_LEARNED, learned)):
         ways |= _ways(name, model, weights, leads=leads)
     chosen, proof = _best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
@@ -141,7 +141,7 @@ def _by_turns(
     )
     learned = result.weights if result.is_better else None
     whole, *each = (
-        {BP: model} | _ways(_PARENTS, model, before) | _ways(LEARNED, model, weights)
+        {BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
     pairs = list(zip(taught, each, strict=True))
@@ -178,7 +178,7 @@ def with_weights(
     trained = replace(model, trained=weights)
     if not taught:
         return trained, EncoderProof("learned", 0)
-    ways = {BP: trained, f"icd, {LEARNED}": replace(trained, method="icd")}
+    ways = {BP: trained, f"icd, {_LEARNED}": replace(trained, method="icd")}
     chosen, proof = _best_of(ways, taught, quarter(len(taught)), threads)
     return chosen, replace(proof, state="learned")
 

@@ -19,25 +19,25 @@ from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
 
-Pair = tuple[csr_array, Labels]
+_Pair = tuple[csr_array, Labels]
 
-MOST_ENTRIES = 400_000
+_MOST_ENTRIES = 400_000
 """Of the sums of small windows together; of larger ones, as many as the windows have."""
 
 
-def summed(taught: Sequence[Taught]) -> list[Pair]:
+def summed(taught: Sequence[Taught]) -> list[_Pair]:
     """Return sums of the windows so far of each graph, `(n, n)`, with the newest known labels.
 
     taught: in time order. Graphs of no stream have no sums, and the first window's sum is itself.
     The newest sums come first, while all together have at most as many entries as the windows, or
-    `MOST_ENTRIES`: more would take more time to learn from than the windows.
+    `_MOST_ENTRIES`: more would take more time to learn from than the windows.
     """
     by_graph = defaultdict[str, list[Taught]](list)
     for one in taught:
         if one.graph.moment is not None:
             by_graph[one.graph.moment.graph].append(one)
-    room = max(sum(one.graph.adjacency.nnz for one in taught), MOST_ENTRIES)
-    found = list[Pair]()
+    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
+    found = list[_Pair]()
     for windows in by_graph.values():
         for adjacency, labels in reversed(_sums(windows)[1:]):
             room -= adjacency.nnz
@@ -47,7 +47,7 @@ def summed(taught: Sequence[Taught]) -> list[Pair]:
     return found
 
 
-def _sums(windows: Sequence[Taught]) -> list[Pair]:
+def _sums(windows: Sequence[Taught]) -> list[_Pair]:
     """The sum after each window of a graph."""
     of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
     kind, first = SIDE_BY_SIDE[0], of_windows[0]
