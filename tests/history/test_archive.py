@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
@@ -83,17 +81,17 @@ def test_a_snapshot_comes_out_as_the_same_message(
 
 
 def test_communities_and_labels_come_out_as_the_same_messages(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+    disk: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
 ) -> None:
     one = communities(snapshot(0))
     labels = Labels(one.graph, one.snapshot_id, one.window, one.nodes, one.labels, "urn:teacher")
     found, known = encode_communities(one), encode_labels(labels)
-    archive = Archive(store)
+    archive = Archive(disk)
     archive.add("communities", found)
     archive.add("labels", known)
     for kind, message in (("communities", found), ("labels", known)):
-        (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
-        assert read_message(store, noted) == message
+        (noted,) = windows(disk, Selection(kind))  # type: ignore[arg-type]
+        assert read_message(disk, noted) == message
 
 
 def test_communities_have_one_schema_whatever_version_wrote_them(
@@ -132,7 +130,7 @@ def test_communities_have_one_schema_whatever_version_wrote_them(
 @pytest.mark.parametrize("kind", [int, str])
 @pytest.mark.parametrize("name", [None, "mostly US"])
 def test_events_come_out_as_the_same_message_with_one_schema(
-    store: Store,
+    disk: Store,
     snapshot: MakeSnapshot,
     events: Callable[..., CommunityEvents],
     kind: type,
@@ -140,26 +138,26 @@ def test_events_come_out_as_the_same_message_with_one_schema(
 ) -> None:
     sent = [encode_events(events(snapshot(i, kind=kind), name if i else None)) for i in (0, 1)]
     for message in sent:
-        assert Archive(store).add("events", message)
-        assert not Archive(store).add("events", message)
-    noted = list(windows(store, Selection("events")))
-    assert [read_message(store, window) for window in noted] == sent
+        assert Archive(disk).add("events", message)
+        assert not Archive(disk).add("events", message)
+    noted = list(windows(disk, Selection("events")))
+    assert [read_message(disk, window) for window in noted] == sent
     tracked = events(snapshot(1, kind=kind), name)
-    first, second = (read_window(store, window) for window in noted)
+    first, second = (read_window(disk, window) for window in noted)
     assert first.schema == second.schema
     assert second["event"].to_pylist() == ["born"] * 3
     assert second["name"].to_pylist() == [name, None, None]
     assert second["members"].to_pylist()[0] == tracked.members_of(0).to_pylist()
     assert set(second["model"].to_pylist() + second["revision"].to_pylist()) == {"m@1", "r1"}
-    assert next(compact(store, date(2026, 2, 1))).files_after == 1
-    assert [read_message(store, window) for window in windows(store, Selection("events"))] == sent
+    assert next(compact(disk, date(2026, 2, 1))).files_after == 1
+    assert [read_message(disk, window) for window in windows(disk, Selection("events"))] == sent
 
 
-def test_events_of_every_kind_come_out_as_they_were(store: Store) -> None:
+def test_events_of_every_kind_come_out_as_they_were(disk: Store) -> None:
     tracked = unbroken(stream("g", 12))
     for one in tracked:
-        Archive(store).add("events", encode_events(one))
-    found = [read_message(store, noted) for noted in windows(store, Selection("events"))]
+        Archive(disk).add("events", encode_events(one))
+    found = [read_message(disk, noted) for noted in windows(disk, Selection("events"))]
     assert found == list(map(encode_events, tracked))
     assert {"died", "split", "merged"} <= {e.kind for one in tracked for e in one.events}
 
@@ -196,29 +194,8 @@ def test_of_events_those_of_tracked_windows_are_archived(
     assert read_message(disk, noted) == message
 
 
-def test_stable_ids_are_archived_and_are_a_column_of_the_rows(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
-    one = replace(
-        communities(snapshot(0)),
-        community_ids=np.array([9, 4, 7]),
-        replaced=np.array([[3, 4], [5, -1]]),
-    )
-    message = encode_communities(one)
-    Archive(store).add("communities", message)
-    (noted,) = windows(store, Selection("communities"))
-    assert read_message(store, noted) == message
-    assert one.ids_of_nodes is not None
-    assert read_window(store, noted)["community_id"].to_pylist() == one.ids_of_nodes.tolist()
-    without = encode_communities(communities(snapshot(1)))
-    Archive(store).add("communities", without)
-    noted = list(windows(store, Selection("communities")))[1]
-    assert read_message(store, noted) == without
-    assert read_window(store, noted)["community_id"].null_count == one.n_nodes
-
-
 def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
-    store: Store,
+    disk: Store,
     snapshot: MakeSnapshot,
     communities: Callable[..., Communities],
     monkeypatch: pytest.MonkeyPatch,
@@ -228,21 +205,21 @@ def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
         kept = {name: kind for name, kind in SUMMARY.items() if name not in of_memory}
         before.setattr(files, "SUMMARY", kept)
         older = replace(communities(snapshot(0)), horizon=4.5, predicted_bits=-0.25)
-        Archive(store).add("communities", encode_communities(older))
-    Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))
-    Archive(store).add("communities", encode_communities(communities(snapshot(1))))
-    noted = list(windows(store, Selection("communities")))
+        Archive(disk).add("communities", encode_communities(older))
+    Archive(disk).add("communities", encode_communities(replace(older, snapshot_id="later")))
+    Archive(disk).add("communities", encode_communities(communities(snapshot(1))))
+    noted = list(windows(disk, Selection("communities")))
     assert ["horizon" in window.schema for window in noted] == [True, False, True]
     assert [window.identity.snapshot_id for window in noted] == ["later", "test/0", "test/1"]
-    rows = [read_window(store, window) for window in noted]
+    rows = [read_window(disk, window) for window in noted]
     assert len({row.schema for row in rows}) == 1
     for name, value in (("horizon", 4.5), ("predicted_bits", -0.25)):
         assert [set(row[name].to_pylist()) for row in rows] == [{value}, {value}, {None}]
-    assert read_message(store, noted[1]) == encode_communities(older)
+    assert read_message(disk, noted[1]) == encode_communities(older)
 
 
 def test_a_memory_of_no_nodes_is_archived_like_any_other(
-    store: Store, snapshot: MakeSnapshot
+    disk: Store, snapshot: MakeSnapshot
 ) -> None:
     """As `topics detect-anew` makes it."""
     one = snapshot(0)
@@ -261,23 +238,23 @@ def test_a_memory_of_no_nodes_is_archived_like_any_other(
         archived_state(state),
         archived_state(replace(state, snapshot_id="later", value=encode_memory(some))),
     ]
-    archive = Archive(store)
+    archive = Archive(disk)
     for message in states:
         archive.add("memory", message)
     for _ in range(2):
-        read = [read_message(store, noted) for noted in windows(store, Selection("memory"))]
+        read = [read_message(disk, noted) for noted in windows(disk, Selection("memory"))]
         assert sorted(read, key=states.index) == states
-        list(compact(store, date(2026, 1, 2)))
+        list(compact(disk, date(2026, 1, 2)))
 
 
 def test_headers_of_others_survive_whatever_their_bytes(
-    store: Store, snapshot: MakeSnapshot
+    disk: Store, snapshot: MakeSnapshot
 ) -> None:
     plain = encode_snapshot(snapshot(0))
     odd = Message(plain.key, plain.value, (*plain.headers, ("traceparent", b"\x00\xff\xfe")))
-    Archive(store).add("snapshots", odd)
-    (noted,) = windows(store, Selection())
-    assert read_message(store, noted) == odd
+    Archive(disk).add("snapshots", odd)
+    (noted,) = windows(disk, Selection())
+    assert read_message(disk, noted) == odd
 
 
 def test_a_message_that_comes_again_changes_nothing(store: Store, snapshot: MakeSnapshot) -> None:
@@ -291,22 +268,22 @@ def test_a_message_that_comes_again_changes_nothing(store: Store, snapshot: Make
 
 
 def test_another_archive_writes_the_same_bytes(
-    store: Store, tmp_path: Path, snapshot: MakeSnapshot
+    disk: Store, tmp_path: Path, snapshot: MakeSnapshot
 ) -> None:
     other = open_store((tmp_path / "other").as_uri())
-    for one in (store, other):
+    for one in (disk, other):
         Archive(one).add("snapshots", encode_snapshot(snapshot(0)))
-    assert contents(store) == contents(other)
+    assert contents(disk) == contents(other)
 
 
 def test_results_of_two_models_are_both_kept(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+    disk: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
 ) -> None:
     for model in ("m@1", "m@2"):
         message = encode_communities(communities(snapshot(0), model))
-        assert Archive(store).add("communities", message)
-    assert [w.identity.model for w in windows(store, Selection("communities"))] == ["m@1", "m@2"]
-    assert len(ids(store, Selection("communities", model="m@2"))) == 1
+        assert Archive(disk).add("communities", message)
+    assert [w.identity.model for w in windows(disk, Selection("communities"))] == ["m@1", "m@2"]
+    assert len(ids(disk, Selection("communities", model="m@2"))) == 1
 
 
 def test_windows_are_selected_by_time_and_graph_and_come_in_order(
@@ -343,40 +320,30 @@ def test_of_one_graph_no_folder_of_another_is_looked_into(
 
 
 def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
-    store: Store, snapshot: MakeSnapshot, tmp_path: Path
+    disk: Store, snapshot: MakeSnapshot, tmp_path: Path
 ) -> None:
     sent = [snapshot(1, graph="taxi", placed=True), snapshot(2)]
     for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
-    found = list(windows(store, Selection()))
-    assert [read_snapshot(store, window) for window in found] == sent
-    assert [read_message(store, window) for window in found] == [
+        Archive(disk).add("snapshots", encode_snapshot(one))
+    found = list(windows(disk, Selection()))
+    assert [read_snapshot(disk, window) for window in found] == sent
+    assert [read_message(disk, window) for window in found] == [
         encode_snapshot(one) for one in sent
     ]
     n_rows = sum(one.n_edges + 1 for one in sent)
-    assert export(store, Selection(), tmp_path / "rows.parquet") == n_rows
+    assert export(disk, Selection(), tmp_path / "rows.parquet") == n_rows
 
 
 def test_files_without_columns_for_places_are_read(
-    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_NUMBERS", ("weight",))
-    Archive(store).add("snapshots", encode_snapshot(snapshot(1)))
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(1)))
     monkeypatch.undo()
-    (noted,) = windows(store, Selection())
+    (noted,) = windows(disk, Selection())
     assert "x" not in noted.schema
-    assert read_window(store, noted)["x"].null_count == noted.rows
-    assert read_snapshot(store, noted) == snapshot(1)
-
-
-def test_pyarrow_reads_it_as_it_is(store: Store, snapshot: MakeSnapshot) -> None:
-    sent = [snapshot(i, graph="a/b", weighted=bool(i % 2)) for i in (1, 2, 30)]
-    for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
-    folder, where = f"{store.root}/snapshots", {"filesystem": store.filesystem}
-    table = ds.dataset(folder, partitioning="hive", **where).to_table()
-    assert table.num_rows == sum(one.n_edges + 1 for one in sent)  # and an isolated node each
-    assert set(table["graph"].to_pylist()) == {"a/b"}
+    assert read_window(disk, noted)["x"].null_count == noted.rows
+    assert read_snapshot(disk, noted) == snapshot(1)
 
 
 def test_duckdb_and_pandas_read_it_as_it_is(disk: Store, snapshot: MakeSnapshot) -> None:
@@ -421,11 +388,11 @@ def test_a_uri_that_nobody_knows_is_refused() -> None:
         open_store("s3://")
 
 
-def test_every_graph_that_there_can_be_is_archived(store: Store, snapshot: MakeSnapshot) -> None:
+def test_every_graph_that_there_can_be_is_archived(disk: Store, snapshot: MakeSnapshot) -> None:
     longest = snapshot(0, graph="é" * 33 + "gg")
-    Archive(store).add("snapshots", encode_snapshot(longest))
-    (noted,) = windows(store, Selection(graph=longest.graph))
-    assert read_snapshot(store, noted) == longest
+    Archive(disk).add("snapshots", encode_snapshot(longest))
+    (noted,) = windows(disk, Selection(graph=longest.graph))
+    assert read_snapshot(disk, noted) == longest
     with pytest.raises(LimitExceeded, match="201 bytes when written as in a URL; the limit is 200"):
         snapshot(0, graph="g" * 201)
 
@@ -459,29 +426,22 @@ def test_a_full_disk_is_said_and_leaves_nothing(
 
 def test_a_write_that_the_system_cuts_short_leaves_nothing(disk: Store) -> None:
     """The kernel itself stops the write in the middle of the file."""
-    program = (
-        "import resource, sys\n"
-        "from stream_icd.core.errors import StoreUnwritable\n"
-        "from stream_icd.core.store.store import open_store\n"
-        "import pyarrow as pa\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "try:\n"
-        "    open_store(sys.argv[1]).put('a/b.parquet', pa.py_buffer(bytes(100_000)))\n"
-        "except StoreUnwritable as error:\n"
-        "    print(error)\n"
-    )
-    command = [sys.executable, "-c", program, disk.root]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "File too large" in done.stdout
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(StoreUnwritable, match="File too large"):
+            disk.put("a/b.parquet", pa.py_buffer(bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert disk.files() == []
 
 
-def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapshot) -> None:
-    Archive(store).add("snapshots", encode_snapshot(snapshot(0)))
-    (path,) = store.files()
-    store.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
+def test_a_file_that_is_none_of_ours_is_named(disk: Store, snapshot: MakeSnapshot) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    (path,) = disk.files()
+    disk.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
     with pytest.raises(HistoryDamaged, match="foreign.parquet"):
-        ids(store)
+        ids(disk)
 
 
 def test_folders_that_are_none_of_ours_are_passed_over(disk: Store, snapshot: MakeSnapshot) -> None:
@@ -527,7 +487,7 @@ def test_no_changed_bit_changes_what_is_read(
         return [read_message(disk, noted) for noted in windows(disk, Selection())]
 
     whole, damaged = read(), 0
-    for at in range(4, len(content), 11):
+    for at in range(4, len(content), 23):
         changed = bytearray(content)
         changed[at] ^= 1 << at % 8
         disk.put(path, pa.py_buffer(bytes(changed)))
@@ -535,7 +495,7 @@ def test_no_changed_bit_changes_what_is_read(
             assert read() == whole
         except HistoryDamaged:
             damaged += 1
-    assert damaged > 100
+    assert damaged > 50
 
 
 def test_rows_are_counted(disk: Store, snapshot: MakeSnapshot) -> None:

@@ -46,7 +46,7 @@ def found(snapshot: Snapshot, ids: list[int], make: Any) -> Communities:
 
 
 @pytest.fixture
-def archive(store: Store, communities: Any) -> Store:
+def archive(disk: Store, communities: Any) -> Store:
     """Three hours: b leaves community 4, the edge a-b pauses for an hour, and d comes last."""
     hours = [
         window(0, [("a", "b"), ("b", "c")], [1, 2]),
@@ -55,9 +55,9 @@ def archive(store: Store, communities: Any) -> Store:
     ]
     of_hours = [[4, 4, 4], [4, 4, 4], [7, 4, 7, 7]]
     for hour, ids in zip(hours, of_hours, strict=True):
-        Archive(store).add("snapshots", encode_snapshot(hour))
-        Archive(store).add("communities", encode_communities(found(hour, ids, communities)))
-    return store
+        Archive(disk).add("snapshots", encode_snapshot(hour))
+        Archive(disk).add("communities", encode_communities(found(hour, ids, communities)))
+    return disk
 
 
 def spells(element: Any) -> list[tuple[str, str]]:
@@ -103,10 +103,10 @@ def test_graphml_has_the_newest_window(archive: Store, tmp_path: Path) -> None:
     assert export_graph(archive, before, tmp_path / "before.graphml") == 3
 
 
-def test_a_graph_without_results_has_no_communities(store: Store, tmp_path: Path) -> None:
-    Archive(store).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
+def test_a_graph_without_results_has_no_communities(disk: Store, tmp_path: Path) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
     out = tmp_path / "g.graphml"
-    export_graph(store, ALL, out)
+    export_graph(disk, ALL, out)
     assert dict(networkx.read_graphml(out).nodes["a"]) == {}
 
 

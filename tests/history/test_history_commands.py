@@ -32,16 +32,16 @@ def history(*arguments: str) -> Result:
 
 @pytest.fixture
 def filled(
-    store: Store,
+    disk: Store,
     snapshot: Callable[..., Snapshot],
     communities: Callable[..., Communities],
 ) -> Store:
     """Three snapshots of two days, and the communities of the first."""
-    archive = Archive(store)
+    archive = Archive(disk)
     for i in (1, 2, 30):
         archive.add("snapshots", encode_snapshot(snapshot(i)))
     archive.add("communities", encode_communities(communities(snapshot(1))))
-    return store
+    return disk
 
 
 READERS = {

@@ -53,21 +53,21 @@ def contents(store: Store, **selection: object) -> list[str]:
     return [read_snapshot(store, noted).content for noted in found]
 
 
-def test_a_correction_is_kept_beside_what_it_corrects(store: Store, snapshot: MakeSnapshot) -> None:
+def test_a_correction_is_kept_beside_what_it_corrects(disk: Store, snapshot: MakeSnapshot) -> None:
     one, two = snapshot(0), corrected(snapshot(0))
     sent = [encode_snapshot(each) for each in (one, two, one, two)]  # a producer was restarted
-    assert archive(store, "snapshots", sent) == ["archived"] * 2 + ["archived before"] * 2
-    assert contents(store) == [two.content]
-    assert contents(store, revisions="all") == [one.content, two.content]
+    assert archive(disk, "snapshots", sent) == ["archived"] * 2 + ["archived before"] * 2
+    assert contents(disk) == [two.content]
+    assert contents(disk, revisions="all") == [one.content, two.content]
 
 
 def test_a_correction_that_is_taken_back_is_the_newest_again(
-    store: Store, snapshot: MakeSnapshot
+    disk: Store, snapshot: MakeSnapshot
 ) -> None:
     one, two = snapshot(0), corrected(snapshot(0))
-    archive(store, "snapshots", [encode_snapshot(each) for each in (one, two, one)])
-    assert contents(store) == [one.content]
-    assert contents(store, revisions="all") == [two.content, one.content]
+    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, one)])
+    assert contents(disk) == [one.content]
+    assert contents(disk, revisions="all") == [two.content, one.content]
 
 
 @pytest.mark.parametrize("again", [0, 1])
@@ -85,7 +85,7 @@ def test_merging_keeps_revisions_and_which_is_the_newest(
     assert contents(store) == [both[again].content, snapshot(1).content]
 
 
-def test_a_snapshot_without_a_hash_gets_one(store: Store, snapshot: MakeSnapshot) -> None:
+def test_a_snapshot_without_a_hash_gets_one(disk: Store, snapshot: MakeSnapshot) -> None:
     """A producer in another language need not hash."""
     sent = [encode_snapshot(each) for each in (snapshot(0), corrected(snapshot(0)))]
     without = [
@@ -94,26 +94,26 @@ def test_a_snapshot_without_a_hash_gets_one(store: Store, snapshot: MakeSnapshot
         )
         for message in sent
     ]
-    archive(store, "snapshots", without)
-    (noted,) = windows(store, Selection())
-    assert read_snapshot(store, noted) == corrected(snapshot(0))
+    archive(disk, "snapshots", without)
+    (noted,) = windows(disk, Selection())
+    assert read_snapshot(disk, noted) == corrected(snapshot(0))
     assert dict(noted.headers) == dict(sent[1].headers)
 
 
 def test_results_and_labels_have_revisions_too(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
+    disk: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
 ) -> None:
     one = communities(snapshot(0))
     found = [replace(one, revision=revision, seed=3) for revision in ("", "a", "b")]
-    archive(store, "communities", [encode_communities(each) for each in found])
+    archive(disk, "communities", [encode_communities(each) for each in found])
     named = one.graph, one.snapshot_id, one.window, one.nodes
     known = [Labels(*named, labels) for labels in (one.labels, np.zeros_like(one.labels))]
-    archive(store, "labels", [encode_labels(each) for each in known])
-    newest = {kind: list(windows(store, Selection(kind))) for kind in ("communities", "labels")}
+    archive(disk, "labels", [encode_labels(each) for each in known])
+    newest = {kind: list(windows(disk, Selection(kind))) for kind in ("communities", "labels")}
     assert [noted.identity.revision for noted in newest["communities"]] == ["b"]
     assert len(newest["labels"]) == 1
     both = Selection("labels", revisions="all")
-    assert list(windows(store, both))[1].identity == newest["labels"][0].identity
+    assert list(windows(disk, both))[1].identity == newest["labels"][0].identity
 
 
 def test_people_see_that_there_are_revisions(disk: Store, snapshot: MakeSnapshot, tmp_path) -> None:

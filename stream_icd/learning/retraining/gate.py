@@ -48,7 +48,7 @@ class _Interval(NamedTuple):
     high: float
 
 
-def paired_bootstrap(
+def _paired_bootstrap(
     differences: ArrayLike,
     confidence: float,
     seed: int = 0,
@@ -189,7 +189,7 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
     average = np.median if name == "seconds" else np.mean  # a first one may compile code
     champion, challenger = map(float, average(values, axis=0))
     differences = [b - a for a, b in values]
-    gain = paired_bootstrap(differences, rules.confidence, seed, average=average)
+    gain = _paired_bootstrap(differences, rules.confidence, seed, average=average)
     return _Compared(len(values), champion, challenger, gain)
 
 
@@ -227,7 +227,7 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
     if len(paired) < min(_LEAST, windows):
         return _Watched("watching", f"{len(paired)} of {windows} windows since the swap")
     gains = [both.challenger.hidden_edges - both.champion.hidden_edges for both in paired]
-    gain = paired_bootstrap(gains, rules.confidence, seed)
+    gain = _paired_bootstrap(gains, rules.confidence, seed)
     compared = (
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
         f"{len(paired)} of {windows} windows since the swap"

@@ -15,8 +15,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.retraining.windows import Known, Lesson
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.card import encoder_section
-from stream_icd.learning.training.icd.fit_edges import Taught
-from stream_icd.learning.training.icd.hindsight import in_hindsight
+from stream_icd.learning.training.icd.fit_edges import Taught, in_hindsight
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     quarter,

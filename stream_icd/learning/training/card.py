@@ -21,7 +21,7 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     Raises:
         BadSettings: the folder holds a model already.
     """
-    files = {ABOUT_FILE: about(trained).to_toml(), CARD_FILE: card(trained).encode()}
+    files = {ABOUT_FILE: _about(trained).to_toml(), CARD_FILE: card(trained).encode()}
     if trained.history:
         picture = BytesIO()
         draw_training(trained.history, picture, trained.model.recipe.name)
@@ -29,7 +29,7 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     save_model(trained.model, folder, files)
 
 
-def about(trained: TrainedModel) -> About:
+def _about(trained: TrainedModel) -> About:
     """The model's short description."""
     return About(_purpose(trained), _learned_on(trained), _figures(trained))
 

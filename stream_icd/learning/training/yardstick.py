@@ -21,7 +21,7 @@ from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.learning.training.bp.consecutive import (
     PreparedWindow,
-    nats_saved_by_labels,
+    nats_saved_by,
     prepare,
 )
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
@@ -106,7 +106,7 @@ class _Follower:
         memory = self.memories.get(name)
         if memory is not None:
             known = memory.nodes, memory.known.likeliest
-        nats, weight = (0.0, 0.0) if known is None else nats_saved_by_labels(*known, window)
+        nats, weight = (0.0, 0.0) if known is None else nats_saved_by(*known, window)
         if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)
         else:

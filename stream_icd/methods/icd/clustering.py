@@ -124,12 +124,12 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
     n = len(embedding)
     with single_threaded_blas():
-        leading = principal_components(embedding, _SEED_DIMENSIONS, threads)
+        leading = _principal_components(embedding, _SEED_DIMENSIONS, threads)
         if n * k > _FLAT:
             return _in_parts(leading, k, max(_FLAT // n, _FEWEST), _WORK // n, rng, threads)
         n_sampled = _SEED_ROWS * k
         sample = leading if n <= n_sampled else leading[rng.choice(n, n_sampled, replace=False)]
-        seeds = greedy_seeds(sample, k, rng)
+        seeds = _greedy_seeds(sample, k, rng)
     rough = _lloyd(leading, seeds, threads)
     if leading is embedding:
         return rough
@@ -169,7 +169,7 @@ def _part_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
     if len(points) < _FEW_ROWS * k:
         return points[rng.choice(len(points), k, replace=False)]
     with single_threaded_blas():
-        return greedy_seeds(points, k, rng, _PART_TRIALS)
+        return _greedy_seeds(points, k, rng, _PART_TRIALS)
 
 
 def _parts(points: Floats32, n_parts: int, rng: np.random.Generator, threads: int) -> Labels:
@@ -190,7 +190,7 @@ def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     return shares
 
 
-def principal_components(points: Floats32, n_components: int, threads: int = 1) -> Floats32:
+def _principal_components(points: Floats32, n_components: int, threads: int = 1) -> Floats32:
     """The leading principal components of the points, `(n, n_components)`; unchanged if fewer."""
     if points.shape[1] <= n_components:
         return points
@@ -199,7 +199,7 @@ def principal_components(points: Floats32, n_components: int, threads: int = 1) 
     return product(centred, np.ascontiguousarray(axes), threads)
 
 
-def greedy_seeds(
+def _greedy_seeds(
     points: Floats32, k: int, rng: np.random.Generator, trials: int = _TRIALS
 ) -> Floats32:
     """K centres `(k, d)` by greedy k-means++ (Arthur and Vassilvitskii, SODA 2007).

@@ -159,7 +159,7 @@ class Part:
     Attributes:
         value: None stands for the members of which it is not known.
         members, total: how many members, and how many nodes of the window, have it.
-        z: log-odds against the other communities, in standard errors (`_log_odds`).
+        z: log-odds against the other communities, in standard errors.
         names: whether it is over-represented beyond chance.
     """
 
@@ -247,10 +247,9 @@ def named(
 ) -> NamedWindow:
     """Compare the communities of a window in the attributes of their nodes.
 
-    A value is over-represented in a community if more members have it than by chance (`_chance`),
-    corrected for all values, attributes and communities (`_significant`). How clearly it is so is
-    told by its log-odds against all other communities (`_log_odds`). A community without such a
-    value has no name.
+    A value is over-represented in a community if more members have it than by chance, corrected for
+    all values, attributes and communities. How clearly it is so is told by its log-odds against all
+    other communities. A community without such a value has no name.
 
     Args:
         nodes: `(n,)` ids, such as `ICD.nodes_`.

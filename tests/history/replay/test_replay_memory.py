@@ -23,7 +23,6 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.ray_engine import RayActors
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
 from stream_icd.history.replay.replay import HistoryResults, Replayed, ReplayPlan, make_plan, replay
 from stream_icd.kafka.in_process.broker import memory_broker
@@ -53,8 +52,6 @@ from tests.testbed.streams import publish
 
 GRAPHS = ("a", "b", "c")
 N_WINDOWS = 6
-
-pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
 
 
 def detect_settings(options: ReplayOptions) -> DetectSettings:
@@ -145,7 +142,7 @@ def found_in(out: Store) -> dict[str, list[Found]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["serial", "pool", "ray"])
+@pytest.mark.parametrize("name", ["serial", "pool"])  # that of Ray is in test_engines.py
 def test_each_engine_finds_what_an_uninterrupted_run_finds(
     name: str,
     store: Store,
@@ -157,9 +154,6 @@ def test_each_engine_finds_what_an_uninterrupted_run_finds(
     engine: Engine[Job, Outcome] = InProcess(redetection)
     if name == "pool":
         engine = in_processes(redetection, str(folder), 2)
-    if name == "ray":
-        pytest.importorskip("ray", reason="pip install 'stream-icd[ray]'")
-        engine = RayActors(redetection, workers=1)
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection())
     _, done = replayed(past, redetection, out, engine)

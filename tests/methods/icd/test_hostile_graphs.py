@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadSettings
@@ -92,7 +90,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("k", [2, 17, 150, 399, 400])
+@pytest.mark.parametrize("k", [2, 150, 400])
 @pytest.mark.parametrize("points", POINTS)
 def test_large_clusterings_are_made_in_parts_of_exactly_k_in_all(
     points: str, k: int, monkeypatch: pytest.MonkeyPatch
@@ -124,23 +122,6 @@ def test_iterations_are_bounded_by_the_work(work: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(clustering, "_WORK", work)
     clustering._lloyd(points, points[:40], 1, work)
     assert (len(calls) > 8) == (work > 0)
-
-
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99))
-def test_a_cluster_that_is_filled_empties_no_other(n: int, k: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    points = rng.integers(0, 4, (n + k, 2)).astype(np.float32)
-    centres = rng.integers(0, 9, (k, 2)).astype(np.float32)
-    assert set(clustering._nearest(points, centres, 1).tolist()) == set(range(k))
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.floats(0, 1))
-def test_shares_of_k_are_by_size_and_add_up(sizes: list[int], share: float) -> None:
-    parts = np.array(sizes)
-    k = round(len(parts) + share * (parts.sum() - len(parts)))
-    shares = clustering._shares(parts, k)
-    assert shares.sum() == k
-    assert ((shares >= 1) & (shares <= parts)).all()
 
 
 def test_matchings_end_after_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:

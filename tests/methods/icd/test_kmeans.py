@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.icd.clustering import cluster, greedy_seeds, principal_components
+from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.quality.agreement import nmi
 
 
@@ -80,20 +80,3 @@ def test_one_community_and_one_a_node() -> None:
 def test_k_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(BadSettings, match="1 to 20"):
         cluster(np.zeros((20, 2), np.float32), k)
-
-
-def test_seeds_fall_into_different_clusters() -> None:
-    points, labels = blobs(500, 10, 20, spread=0.05)
-    seeds = greedy_seeds(points, 10, np.random.default_rng(0))
-    owners = [labels[np.flatnonzero((points == seed).all(axis=1))[0]] for seed in seeds]
-    assert sorted(owners) == list(range(10))
-
-
-def test_principal_components_keep_the_distances_of_a_flat_cloud() -> None:
-    rng = np.random.default_rng(0)
-    basis, _ = np.linalg.qr(rng.standard_normal((100, 5)))
-    flat = (rng.standard_normal((200, 5)) @ basis.T).astype(np.float32)
-    reduced = principal_components(flat, 8)
-    assert reduced.shape == (200, 8)
-    distances = [np.linalg.norm(cloud[:100] - cloud[100:], axis=1) for cloud in (flat, reduced)]
-    np.testing.assert_allclose(*distances, rtol=1e-4)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 import structlog
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.learning.training.icd.hindsight import in_hindsight
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edges
+from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.registry.find import open_model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,3 +87,46 @@ def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) 
 def _found_alone(graph: LabelledGraph, seed: int, threads: int) -> Labels | None:
     found = find_communities(graph.adjacency, BpParameters(search=True), seed=seed, threads=threads)
     return found if evidence_for(graph.adjacency, found).strength == "strong" else None
+
+
+def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels | None]:
+    """The communities of each window, `(n,)`; None if the evidence for them is not strong.
+
+    They are found with the windows before and after each, which show more than the window alone. So
+    the encoder learns to see in one window what otherwise takes several. The shipped model
+    `default` finds them, so that what a champion believes is not taught to the next one.
+
+    Args:
+        windows: with moments; those of a graph in time order. Their labels are not used.
+    """
+    found = list[Labels | None]([None] * len(windows))
+    for run in _runs(windows):
+        snapshots = [windows[place].snapshot() for place in run]
+        ks = [snapshot.n_communities for snapshot in snapshots]
+        model = open_model(DEFAULT).model
+        smoothed = detect_smoothed(snapshots, model, n_communities=ks, seed=seed)
+        for place, remembered in zip(run, smoothed, strict=True):
+            labels = remembered.communities
+            if evidence_for(windows[place].adjacency, labels).strength == "strong":
+                found[place] = labels
+    return found
+
+
+def _runs(windows: Sequence[LabelledGraph]) -> Iterator[list[int]]:
+    """The places of the windows of each graph, each after the one before; if not, another run."""
+    runs = dict[str, list[int]]()
+    for place, window in enumerate(windows):
+        assert window.moment is not None
+        if not window.adjacency.nnz:
+            continue
+        run = runs.setdefault(window.moment.graph, [])
+        if run and _end(windows[run[-1]]) >= window.moment.window.end:
+            yield runs.pop(window.moment.graph)
+            run = runs.setdefault(window.moment.graph, [])
+        run.append(place)
+    yield from runs.values()
+
+
+def _end(window: LabelledGraph) -> datetime:
+    assert window.moment is not None
+    return window.moment.window.end
