@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.graph_files import export_graph
+from stream_icd.history.export import export_graph
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.history.conftest import START

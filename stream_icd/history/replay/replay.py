@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
+from typing import NamedTuple
 
 import structlog
 
@@ -208,8 +209,7 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class _Replayed(NamedTuple):
     """How many results were stored, and how many snapshots were refused."""
 
     snapshots: int
@@ -226,7 +226,7 @@ def replay(
     stop: Event,
     on_outcome: Callable[[Job], None] = lambda _: None,
     first: First = First(),
-) -> Replayed:
+) -> _Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 
     If it ends early, stored results remain; the next replay detects the rest. Calls `on_outcome`
@@ -257,4 +257,4 @@ def replay(
                 keep(outcome)
                 n_snapshots += 1
             on_outcome(job)
-    return Replayed(n_snapshots, n_refused)
+    return _Replayed(n_snapshots, n_refused)

@@ -15,7 +15,7 @@ from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import MethodChoice
 from stream_icd.streaming.execution.budget import Allowance
 
-BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
+_BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
 
 _MOST_LOOKED_AT = 10_000
@@ -47,7 +47,7 @@ class Retraining:
     drift: bool = True  # of scores
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
-    budget: Allowance = BUDGET
+    budget: Allowance = _BUDGET
     most_windows: int = MOST_WINDOWS  # to look at, the newest ones
     watch: int = 8  # windows after a swap that must confirm the new champion
     encoder: Recipe = _LEARNED  # says which encoder is learned, and how

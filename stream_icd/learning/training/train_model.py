@@ -13,7 +13,6 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
 from stream_icd.learning.training.icd.epochs import Epoch, History
-from stream_icd.learning.training.icd.fit_edges import taught_by
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     control,
@@ -21,6 +20,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
     with_edges,
     with_weights,
 )
+from stream_icd.learning.training.icd.taught import taught_by
 from stream_icd.learning.training.yardstick import (
     DEFAULT,
     Measure,

@@ -47,7 +47,7 @@ class _ValueCounts:
     totals: NDArray[np.int64]  # (V,) nodes that have each value
 
 
-def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> _ValueCounts:
+def _counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> _ValueCounts:
     """Count the values of an attribute in each of `k` communities; labels: `(n,)` in 0..k-1."""
     has = attribute.codes >= 0
     of, codes = labels[has].astype(np.int64), attribute.codes[has].astype(np.int64)
@@ -172,7 +172,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ComparedAttribute:
-    """The values of one attribute, compared between communities; pairs are those of `counts`."""
+    """The values of one attribute, compared between communities; pairs are those of `_counts`."""
 
     attribute: Attribute
     counts: _ValueCounts
@@ -272,7 +272,7 @@ def named(
         raise BadInput(f"communities are integers, not {given.dtype} of shape {given.shape}")
     ids, labels = np.unique(given, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
-    tables = [counts(labels, len(ids), node) for node in of_nodes]
+    tables = [_counts(labels, len(ids), node) for node in of_nodes]
     z = [_log_odds(table) for table in tables]
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
     chosen = _significant([_chance(table) for table in tables], n_tests)

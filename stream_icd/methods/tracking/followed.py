@@ -79,10 +79,10 @@ def _followed(window: PackedWindow, graphs: Mapping[str, deque[PackedWindow]]) -
         known.popleft()
     at = int(known[0] is not window)
     before = known[0].whole() if at else None
-    return around(before, window.whole(), lasted(list(known), at))
+    return around(before, window.whole(), _lasted(list(known), at))
 
 
-def lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _Lasted]:
+def _lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _Lasted]:
     """Return for how long each event of a window is known to have held in the later ones."""
     window, former = windows[at].whole(), windows[at - 1].without_events() if at else None
     held = (0,) * len(window.events)

@@ -31,12 +31,12 @@ NUMBERS = ("bits", "size", "size_before", "overlap", "away", "parents", "childre
 _TEXTS = ("graph", "name")
 _IDS = ("community", "node")
 _FIELDS = (*NUMBERS, *_TEXTS, *_IDS)
-CONDITIONS = (*KINDS, MOVED, *_FIELDS)
+_CONDITIONS = (*KINDS, MOVED, *_FIELDS)
 
-MOST_WORDS = 200
+_MOST_WORDS = 200
 """Of a rule, so that nested brackets never exhaust the stack."""
 
-COMPARED: dict[str, Callable[[float, float], bool]] = {
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -127,8 +127,8 @@ def _words(text: str) -> list[_Word]:
         said = quoted[1:-1] if quoted else sign or word
         at = token.end()
         found.append(_Word(said, at - len(quoted or said), at, bool(quoted)))
-    if len(found) > MOST_WORDS:
-        _refuse(text, found[MOST_WORDS], f"a rule has at most {MOST_WORDS} words")
+    if len(found) > _MOST_WORDS:
+        _refuse(text, found[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
     return found
 
 
@@ -194,12 +194,12 @@ class _Parser:
             return self._node()
         if word.is_(*_TEXTS):
             return self._named(word.text)
-        hint = did_you_mean(word.text, CONDITIONS)
+        hint = did_you_mean(word.text, _CONDITIONS)
         return self._fail(word, f"{word.text!r} is no kind of event and no field{hint}")
 
     def _number(self, name: str) -> _Test:
-        sign = self._sign(f"compare {name} with", *COMPARED)
-        compared, limit = COMPARED[sign.text], self._finite(f"{name} is compared with a number")
+        sign = self._sign(f"compare {name} with", *_COMPARED)
+        compared, limit = _COMPARED[sign.text], self._finite(f"{name} is compared with a number")
 
         def test(subject: Subject) -> bool:
             value = subject.numbers.get(name)

@@ -179,6 +179,7 @@ def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> 
         run("replay", "history", archive.uri, "--out", archive.uri, "--model", "as@00000000")
 
 
+@pytest.mark.brokers("memory")
 def test_a_topic_is_not_made_by_a_dry_run(
     broker: Broker, make_topic: Callable[..., str], model_folder: Path
 ) -> None:
@@ -193,6 +194,7 @@ def test_a_topic_is_not_made_by_a_dry_run(
         pass
 
 
+@pytest.mark.brokers("memory")
 def test_archived_snapshots_are_sent_again_byte_for_byte(
     broker: Broker, topic_name: str, tmp_path: Path, snapshot: Callable[..., Snapshot]
 ) -> None:

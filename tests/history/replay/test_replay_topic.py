@@ -25,7 +25,6 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.history.replay.redetect import Redetection
 from stream_icd.history.replay.replay import (
-    Replayed,
     TopicResults,
     check_results_topic,
     make_plan,
@@ -82,7 +81,7 @@ def run(
     out: TopicResults,
     graph: str | None = None,
     stop: threading.Event = threading.Event(),
-) -> Replayed:
+) -> Any:
     plan = make_plan(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
     with closing(PastOfTopic(broker.settings(), part, graph).jobs(None)) as todo:
         engine = InProcess(redetection)
@@ -128,7 +127,7 @@ def test_what_is_replayed_is_what_was_streamed(
     live, again = make_topic(), f"{past}.again"
     streamed(broker, past, live, redetection)
     done = run(broker, redetection, TopicRange(past), TopicResults(broker.settings(), again))
-    assert done == Replayed(snapshots=5, refused=0)
+    assert done == (5, 0)
     results = published(broker, again)
     assert [one for one, _ in results] == [f"past/{i}" for i in range(5)]
     assert set(results) == set(published(broker, live))
@@ -208,7 +207,7 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
     for k, expected in ((None, 5), (None, 0), (4, 5), (4, 0), (None, 0)):
         settings = replace(redetection.settings, n_communities=k)
         done = run(broker, replace(redetection, settings=settings), TopicRange(past), out)
-        assert done == Replayed(snapshots=expected, refused=0)
+        assert done == (expected, 0)
     everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
     found = list(subscribe(topic=out.topic, revisions="all", **everything))  # type: ignore[arg-type]
     assert {

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ from stream_icd.learning.retraining.jobs import (
     learn_job,
     score_job,
 )
-from stream_icd.learning.retraining.learn import Learned, LearningTime, learn
+from stream_icd.learning.retraining.learn import LearningTime, learn
 from stream_icd.learning.retraining.retrain import retrain
-from stream_icd.learning.retraining.settings import BUDGET, Retraining
+from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import read_state
 from stream_icd.learning.retraining.windows import Lesson, Sizes, accumulated, lesson
 from stream_icd.methods.bp.parameters import BpParameters
@@ -53,6 +54,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.lessons import small_windows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BUDGET = Retraining("archive").budget
 RECIPE = Recipe(name="retrained", encoder=EDGES)
 BP = open_model("lfr").model.bp
 GOOD = Model(Recipe(name="good"), BpParameters(mixing=0.5))  # finds small windows' communities
@@ -89,11 +91,11 @@ def labelled(windows: Sequence[tuple[Snapshot, Labels]]) -> list[Lesson]:
 
 
 @pytest.fixture(scope="module")
-def learned(windows: list[tuple[Snapshot, Labels]]) -> Learned:
+def learned(windows: list[tuple[Snapshot, Labels]]) -> Any:
     return learn(labelled(windows[:4]), RECIPE)
 
 
-def test_labels_teach_the_encoder(learned: Learned) -> None:
+def test_labels_teach_the_encoder(learned: Any) -> None:
     assert learned.encoder is not None
     assert learned.encoder.state == "learned"
     assert learned.model.trained is not None
@@ -131,7 +133,7 @@ def test_labels_of_some_nodes_teach_the_encoder_but_not_bp(
 
 
 def test_learning_starts_from_the_champion_and_keeps_its_weights_without_time(
-    windows: list[tuple[Snapshot, Labels]], learned: Learned
+    windows: list[tuple[Snapshot, Labels]], learned: Any
 ) -> None:
     parent = learned.model
     late = learn(labelled(windows[1:5]), RECIPE, parent=parent, limit=LearningTime(0.0))
@@ -155,7 +157,7 @@ def _published(
 )
 def test_the_gate_judges_what_detectors_publish(
     windows: list[tuple[Snapshot, Labels]],
-    learned: Learned,
+    learned: Any,
     tmp_path: Path,
     method: str,
     *,

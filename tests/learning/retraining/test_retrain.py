@@ -33,7 +33,7 @@ from stream_icd.learning.retraining import retrain as rounds
 from stream_icd.learning.retraining.jobs import Job, Made, learn_job, run_job
 from stream_icd.learning.retraining.learn import LearnedFrom
 from stream_icd.learning.retraining.retrain import Decision, retrain
-from stream_icd.learning.retraining.settings import _MOST_LOOKED_AT, BUDGET, Retraining
+from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import (
     BegunTraining,
     RetrainerState,
@@ -61,6 +61,7 @@ from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.lessons import small_windows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BUDGET = Retraining("archive").budget
 MINUTE = timedelta(minutes=1)
 SIZES = Sizes(newest=2, older=1, prove=4, least=1)
 RECIPE = Recipe(name="made-up")
@@ -155,7 +156,7 @@ def test_a_watch_needs_the_previous_champion(registry: Store, settings: Retraini
 
 def test_the_state_of_the_most_windows_is_remembered(registry: Store) -> None:
     scored = ScoredWindow("a graph", "a graph/2026-01-01T00:00:00Z/PT1H", 1 / 3, True, 2 / 3)
-    state = RetrainerState(scored=_MOST_LOOKED_AT * (scored,), rolled_back={"a graph": NOW})
+    state = RetrainerState(scored=10_000 * (scored,), rolled_back={"a graph": NOW})
     write_state(registry, "retrained", state)
     assert read_state(registry, "retrained") == state
 

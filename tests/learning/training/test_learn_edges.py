@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from stream_icd.learning.training.icd.learn_edges import LearnedEdges, learn_edg
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.edges import Edges, Weighed
+from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import digest, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
@@ -41,7 +42,7 @@ def pair(graph: LabelledGraph) -> tuple:  # type: ignore[type-arg]
     return graph.adjacency, graph.labels
 
 
-def weighed(graph: LabelledGraph, weights: Weights) -> Weighed:
+def weighed(graph: LabelledGraph, weights: Weights) -> Any:
     features = model_features(graph.adjacency, RECIPE)
     return Edges(RECIPE.encoder).weigh(weights, features, graph.adjacency)
 

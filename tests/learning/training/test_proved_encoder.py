@@ -9,15 +9,13 @@ import pytest
 from scipy.sparse import csr_array, diags_array
 
 from stream_icd.learning.training.card import encoder_section
-from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.proved_encoder import (
-    BP,
-    CONTROL,
     EncoderProof,
     newest,
     with_edges,
     with_weights,
 )
+from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.registry import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
@@ -27,6 +25,7 @@ from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 
+BP = "bp, no encoder"
 BP_NUMBERS = open_model("lfr").model.bp
 MODEL = Model(Recipe(name="mixed", encoder=EDGES), BP_NUMBERS)
 
@@ -54,7 +53,7 @@ def test_weights_that_help_are_kept_with_the_better_method(
     assert (proof.n_taught, proof.n_validation, proof.by_turns) == (4, 4, True)
     of = {one.name: one.mean for one in proof.scores}
     first, *_, last = of
-    assert (first, last) == (BP, CONTROL)
+    assert (first, last) == (BP, "icd, untrained encoder")
     assert of[proof.chosen] == max(of.values())
     assert "on 4 graphs, each after learning from others" in encoder_section(proof)
     assert of[proof.chosen] > of[BP] + 0.02

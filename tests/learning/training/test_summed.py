@@ -10,9 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.snapshot import Window
-from stream_icd.learning.training.icd import summed as module
-from stream_icd.learning.training.icd.fit_edges import Taught
-from stream_icd.learning.training.icd.summed import summed
+from stream_icd.learning.training.icd import taught as module
+from stream_icd.learning.training.icd.taught import Taught, summed
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.memory.detect import detect_window

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -63,30 +61,16 @@ def test_progress_rises_to_the_end_of_each_stage(
         assert set(totals) == {done[-1]}
 
 
-def train_without_torch(folder: Path, *arguments: str) -> str:
-    """What `stream-icd train` prints, in a process of its own."""
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from stream_icd.commands.cli.main import main; main()"
-    )
-    one_core = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # other tests have the others
-    done = subprocess.run(
-        [sys.executable, "-c", code, "train", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **one_core},
-        capture_output=True,
-        text=True,
-        timeout=270,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = train_without_torch(tmp_path, "--data", MIXED, "--out", "mine")
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as without:
+        for name in ("torch", "stream_icd.learning.training.icd.train_encoder"):
+            without.setitem(sys.modules, name, None)
+        done = run_here("train", "--data", MIXED, "--out", "mine")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     assert "**For**: graphs like lfr:" in printed
     assert "It is **learned**. It learned from 3 graphs." in printed
     assert "| bp, K given | NMI, % |" in printed
@@ -94,7 +78,6 @@ def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
     assert opened.model.recipe.learns_edges
     assert opened.model.trained is not None
     assert (tmp_path / "mine" / "model.safetensors").stat().st_size <= 30_000
-    monkeypatch.chdir(tmp_path)
     assert run_here("train", "mine/recipe.toml", "--out", "again").returncode == 0
     for name in ("recipe.toml", "card.md", "about.toml", "model.safetensors"):
         first, second = (tmp_path / side / name for side in ("mine", "again"))

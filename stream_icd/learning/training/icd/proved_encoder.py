@@ -16,9 +16,8 @@ from typing import Literal
 import numpy as np
 
 from stream_icd.core.arrays import Labels
-from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
-from stream_icd.learning.training.icd.summed import summed
+from stream_icd.learning.training.icd.taught import Taught, summed
 from stream_icd.learning.training.yardstick import WARM_UP, judge
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -38,7 +37,7 @@ two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
 _EncoderState = Literal["learned", "its parent's", "not trained"]
 
-BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
+_BP, _CONTROL = "bp, no encoder", "icd, untrained encoder"
 _LEARNED, _PARENTS = "learned weights", "the parent's weights"
 
 
@@ -131,7 +130,7 @@ def with_edges(
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
     leads = n_tests >= _FEWEST_TO_LEAD
-    ways = {BP: model}
+    ways = {_BP: model}
     for name, weights in ((_PARENTS, before), (_LEARNED, learned)):
         ways |= _ways(name, model, weights, leads=leads)
     chosen, proof = _best_of(ways, taught, n_tests, threads)
@@ -159,13 +158,13 @@ def _by_turns(
     )
     learned = result.weights if result.is_better else None
     whole, *each = (
-        {BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
+        {_BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
     pairs = list(zip(taught, each, strict=True))
     scores = {name: [_alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
     best = _best(scores)
-    scores[CONTROL] = [_alone(one, control(model), threads) for one in taught]
+    scores[_CONTROL] = [_alone(one, control(model), threads) for one in taught]
     means = tuple(_ScoredWay(name, float(np.mean(of))) for name, of in scores.items())
     n = len(taught)
     return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
@@ -179,7 +178,7 @@ def _best(scores: Mapping[str, Sequence[float]]) -> str:
     >>> _best({BP: [5, 5, 5], "learned, bp": [9, 5, 4]})
     'bp, no encoder'
     """
-    sure = (name for name, of in scores.items() if is_sure_gain(of, scores[BP]))
+    sure = (name for name, of in scores.items() if is_sure_gain(of, scores[_BP]))
     return max(sure, key=lambda name: round(float(np.mean(scores[name])), 6))
 
 
@@ -196,7 +195,7 @@ def with_weights(
     trained = replace(model, trained=weights)
     if not taught:
         return trained, EncoderProof("learned", 0)
-    ways = {BP: trained, f"icd, {_LEARNED}": replace(trained, method="icd")}
+    ways = {_BP: trained, f"icd, {_LEARNED}": replace(trained, method="icd")}
     chosen, proof = _best_of(ways, taught, quarter(len(taught)), threads)
     return chosen, replace(proof, state="learned")
 
@@ -219,7 +218,7 @@ def _best_of(
 
     The untrained encoder is shown beside them.
     """
-    shown = {**ways, CONTROL: control(ways[BP])}
+    shown = {**ways, _CONTROL: control(ways[_BP])}
     scores = _scored(shown, taught, n_tests, threads)
     best = max(scores[:-1], key=lambda one: one.mean).name
     proof = EncoderProof(_state(best), len(taught), n_tests, scores=scores, chosen=best)
@@ -227,7 +226,7 @@ def _best_of(
 
 
 def _state(chosen: str) -> _EncoderState:
-    if chosen == BP:
+    if chosen == _BP:
         return "not trained"
     return "its parent's" if chosen.endswith(_PARENTS) else "learned"
 

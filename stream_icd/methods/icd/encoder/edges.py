@@ -28,7 +28,7 @@ from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
 
-ROUNDS, HOPS, LAST_HOPS = 5, 4, 10
+ROUNDS, _HOPS, _LAST_HOPS = 5, 4, 10
 """Rounds of corrections, and hops of the filter in each and after the last one, chosen on
 validation graphs (docs/measured/encoder.md). U is the mean of the later half of the last ones."""
 
@@ -46,8 +46,8 @@ _SUREST = 12.0
 
 _LEAST = np.float32(1e-12)
 
-COLUMNS = (
-    *(f"cosine after hop {number}" for number in range(1, HOPS + 1)),
+_COLUMNS = (
+    *(f"cosine after hop {number}" for number in range(1, _HOPS + 1)),
     "excess of the last cosine over the mean of both ends' edges",
     "difference of these means",
     "log common weight",
@@ -67,7 +67,7 @@ the weight that its edges have now; the share kept is its part of the weight tha
 concentration is the mean probability of its edges, each weighted by itself."""
 
 
-class Weighed(NamedTuple):
+class _Weighed(NamedTuple):
     """What the encoder finds in the edges of a graph."""
 
     graph: EdgeGraph
@@ -81,8 +81,8 @@ class Edges(Encoder):
     In round r, H_0 = Z R_r with a random projection R_r of its own, so what one of them distorts is
     not distorted in the next. H_k = A D^-b H_(k-1); rows of each H_k have length 1. A holds each
     weight times the probability of its edge (one half at first), D the sums of its rows. The
-    log-odds of an edge then grow by perceptron_r(columns of the edge), see `COLUMNS`. U is the mean
-    of the later hops over the last graph, rows to length 1 if the recipe says so.
+    log-odds of an edge then grow by perceptron_r(columns of the edge): `_COLUMNS`. U is the mean of
+    the later hops over the last graph, rows to length 1 if the recipe says so.
 
     The weights do not depend on the order of nodes, edges or features. They are learned from labels
     (`training.icd.learn_edges`), without torch. Before, no log-odds change: U is much as of `hops`.
@@ -90,7 +90,7 @@ class Edges(Encoder):
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """For each round: mean and scale of the columns, the perceptron's layers; and for bp."""
-        n_columns = len(COLUMNS)
+        n_columns = len(_COLUMNS)
         return {
             "mean": (ROUNDS, n_columns),
             "scale": (ROUNDS, n_columns),
@@ -127,7 +127,7 @@ class Edges(Encoder):
 
     def weigh(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
-    ) -> Weighed:
+    ) -> _Weighed:
         """The log-odds of the edges of a graph `(n, n)`, and the graph weighted by them.
 
         adjacency: canonical, with comparable weights (`graphs.weights.comparable`).
@@ -139,11 +139,11 @@ class Edges(Encoder):
             if weights["last"][number].any():  # else nothing changes
                 columns = edge_columns(graph, features, log_odds, number, work, threads)
                 log_odds = corrected(log_odds, columns, weights, number)
-        return Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
+        return _Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
 
     def embed_weighed(
         self,
-        weighed: Weighed,
+        weighed: _Weighed,
         features: SparsePlusRankOne,
         adjacency: csr_array,
         threads: int = 1,
@@ -153,9 +153,9 @@ class Edges(Encoder):
         total = np.zeros_like(two[0])
         hops = _filtered(weighed.graph, features, weighed.log_odds, ROUNDS, two, threads)
         for number, hidden in enumerate(hops):
-            if 2 * number >= LAST_HOPS:
+            if 2 * number >= _LAST_HOPS:
                 total += hidden
-        total /= LAST_HOPS - LAST_HOPS // 2
+        total /= _LAST_HOPS - _LAST_HOPS // 2
         mean = scaled_rows(total, self.settings)
         if not self.settings.smoothing:
             return mean
@@ -182,7 +182,7 @@ class _Workspace(NamedTuple):
 
 def workspace(graph: EdgeGraph, width: int) -> _Workspace:
     """Room for the rounds on a graph."""
-    return _Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
+    return _Workspace(_two(graph, width), np.empty((len(_COLUMNS), len(graph.source)), np.float32))
 
 
 def _two(graph: EdgeGraph, width: int) -> Floats32:
@@ -197,7 +197,7 @@ def edge_columns(
     work: _Workspace,
     threads: int = 1,
 ) -> Floats32:
-    """`COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
+    """`_COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
 
     They are those of the workspace.
     """
@@ -281,7 +281,7 @@ def _filtered(
     step = kept[graph.number] * (strengths ** np.float32(-_DEGREE_EXPONENT))[graph.indices]
     neighbours = csr_array((step, graph.indices, graph.indptr), (graph.n_nodes, graph.n_nodes))
     matrix = SparsePlusRankOne(neighbours)
-    for _ in range(LAST_HOPS if number == ROUNDS else HOPS):
+    for _ in range(_LAST_HOPS if number == ROUNDS else _HOPS):
         _unit_product(matrix, hidden, spare, threads)
         hidden, spare = spare, hidden
         yield hidden
