@@ -31,7 +31,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
-Name = tuple[str, str]
+SnapshotName = tuple[str, str]
 """Graph and snapshot id."""
 
 _Kept = tuple[str, str, str]
@@ -55,7 +55,7 @@ class HistoryResults:
         chosen = Selection("communities", model=version, revisions="all")
         return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
 
-    def read(self, of: Container[Name]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
@@ -101,7 +101,7 @@ class TopicResults:
             return set()
         return kept
 
-    def read(self, of: Container[Name]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
         found = subscribe(
             start="beginning",
@@ -148,8 +148,9 @@ class ReplayPlan:
 
     kept: set[_Kept]  # the results that already exist
     redetection: Redetection
-    newest: dict[Name, str] = field(default_factory=dict)  # revision of each snapshot's result
-    earlier: dict[Name, str] = field(default_factory=dict)  # of those detected for their memory
+    # The revision of each snapshot's result, and of those that are detected for their memory.
+    newest: dict[SnapshotName, str] = field(default_factory=dict)
+    earlier: dict[SnapshotName, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
     already: int = 0  # how many results already exist, and are skipped
     first: datetime | None = None  # earliest window end of the snapshots to detect
@@ -166,7 +167,7 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[Name](), self.graphs.copy()
+        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
