@@ -139,7 +139,7 @@ class Name:
 
     def __str__(self) -> str:
         """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
-        names = ", ".join(printable(shortened(value, 40)) for value, _ in self.values)
+        names = self.briefly()
         n_named = sum(n for _, n in self.values)
         if 2 * n_named <= self.known:
             return f"partly {names}"

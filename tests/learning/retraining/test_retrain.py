@@ -425,24 +425,12 @@ def test_killed_at_a_rollback_the_next_round_goes_on(
     assert len(history(registry)) == 3
 
 
-def test_a_good_champion_is_confirmed(registry: Store, settings: Retraining) -> None:
-    _archive(settings, 3)
-    _champion(registry, JOINS_ALL)
-    good = _champion(registry, GOOD)
-    _round(registry, settings)
-    _archive(settings, 5, since=3)
-    assert "2 of 4 windows" in _round(registry, settings).reason
-    _archive(settings, 7, since=5)
-    assert _round(registry, settings).outcome == "confirmed"
-    assert champion(registry).champion == good
-
-
-def test_windows_are_compared_once_while_no_more_come(
+def test_a_good_champion_is_confirmed_and_windows_are_compared_once_while_no_more_come(
     registry: Store, settings: Retraining
 ) -> None:
     _archive(settings, 3)
     _champion(registry, JOINS_ALL)
-    _champion(registry, GOOD)
+    good = _champion(registry, GOOD)
     _round(registry, settings)
     jobs: list[Job] = []
 
@@ -456,6 +444,9 @@ def test_windows_are_compared_once_while_no_more_come(
         assert one == other
         assert f"{until - 3} of 4 windows" in one
     assert len(jobs) == 2
+    _archive(settings, 7, since=6)
+    assert _round(registry, settings).outcome == "confirmed"
+    assert champion(registry).champion == good
 
 
 def test_drift_asks_for_a_new_model(registry: Store, settings: Retraining) -> None:

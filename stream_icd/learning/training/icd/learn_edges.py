@@ -171,7 +171,7 @@ def learn_edges(
                 weights,
                 number,
                 np.random.default_rng([recipe.seed, number]),
-                _Time(clock, clock(), left / (ROUNDS - number)),
+                _share_used(clock, left / (ROUNDS - number)),
                 on_step,
             )
         )
@@ -322,17 +322,10 @@ def _examples(graphs: Sequence[_Prepared], columns: Sequence[Floats32]) -> _Exam
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Time:
-    clock: Callable[[], float]
-    begun: float
-    seconds: float
-
-    @property
-    def share(self) -> float:
-        """Of the time that is used up; 1 and more if it is up."""
-        used = self.clock() - self.begun
-        return used / self.seconds if self.seconds > 0 else inf
+def _share_used(clock: Callable[[], float], seconds: float) -> Callable[[], float]:
+    """Return what tells which share of the time from now on is used up; 1 or more: it is up."""
+    begun = clock()
+    return lambda: (clock() - begun) / seconds if seconds > 0 else inf
 
 
 def _learn_round(
@@ -341,7 +334,7 @@ def _learn_round(
     weights: Weights,
     number: int,
     rng: np.random.Generator,
-    time_of_round: _Time,
+    share_used: Callable[[], float],
     on_step: Callable[[int, int], None],
 ) -> _LearnedRound:
     """Learn a round's part of `weights` in place."""
@@ -360,7 +353,7 @@ def _learn_round(
     columns = (examples.columns - weights["mean"][number]) / weights["scale"][number]
     step, last = 0, _n_steps(len(columns))
     with single_threaded_blas():
-        while step < last and (used := time_of_round.share) < 1:
+        while step < last and (used := share_used()) < 1:
             rate = _RATE * (1 + cos(pi * max(step / last, used))) / 2
             step += 1
             batch = rng.integers(0, len(columns), _BATCH)
