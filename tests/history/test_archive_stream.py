@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,9 +16,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.child_process import start_child, stop_child
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import StoreUnwritable
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
@@ -32,11 +30,11 @@ from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_communities, make_snapshot
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.object_store import new_folder
 from tests.testbed.streams import beside
 
-MakeSnapshot = Callable[..., Snapshot]
 N_KILLED = 20
 N_LATE = 5  # sent after the kill: work for the second, however much the first had done by then
 
@@ -84,14 +82,10 @@ def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
 
 @pytest.mark.brokers("memory")
 def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
-    broker: Broker,
-    topics: tuple[str, str],
-    store: Store,
-    snapshot: MakeSnapshot,
-    communities: Callable[..., Communities],
+    broker: Broker, topics: tuple[str, str], store: Store
 ) -> None:
-    sent = [encode_snapshot(snapshot(i)) for i in range(5)]
-    found = [encode_communities(communities(snapshot(i))) for i in range(5)]
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(5)]
+    found = [encode_communities(make_communities(make_snapshot(i))) for i in range(5)]
     bad = Message(sent[0].key, b"garbage", sent[0].headers)
     publish(broker, topics[0], [*sent[:3], bad, *sent])
     publish(broker, topics[1], [*found, *found])
@@ -112,9 +106,9 @@ def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
 
 @pytest.mark.brokers("kafka")  # whose own clock decides
 def test_the_correction_that_came_last_counts_whatever_the_clock_of_its_producer(
-    broker: Broker, topics: tuple[str, str], disk: Store, snapshot: MakeSnapshot
+    broker: Broker, topics: tuple[str, str], disk: Store
 ) -> None:
-    sent = [encode_snapshot(snapshot(0)), encode_snapshot(snapshot(0, weighted=True))]
+    sent = [encode_snapshot(make_snapshot(0)), encode_snapshot(make_snapshot(0, weighted=True))]
     with Publisher(broker.settings()) as publisher:
         for message, late_ms in zip(sent, (0, 600_000), strict=True):
             at_ms = round(1000 * time.time()) - late_ms
@@ -143,16 +137,12 @@ def test_a_second_place_with_the_same_group_is_logged(
 
 @pytest.mark.brokers("memory")
 def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
-    broker: Broker,
-    topics: tuple[str, str],
-    disk: Store,
-    snapshot: MakeSnapshot,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, topics: tuple[str, str], disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    sent = [encode_snapshot(snapshot(i)) for i in range(3)]
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(3)]
     publish(broker, topics[0], sent)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
@@ -166,13 +156,11 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
 
 
 @pytest.mark.brokers("kafka")
-def test_kill_9_of_an_archive(
-    broker: Broker, topic_name: str, tmp_path: Path, s3: str, snapshot: MakeSnapshot
-) -> None:
+def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s3: str) -> None:
     store = open_store(new_folder(s3))
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
-    sent = [encode_snapshot(snapshot(i, graph)) for i in range(N_KILLED)]
+    sent = [encode_snapshot(make_snapshot(i, graph)) for i in range(N_KILLED)]
     publish(broker, SNAPSHOTS, sent[:-N_LATE])
     options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
     address = ("--bootstrap-servers", broker.bootstrap_servers)

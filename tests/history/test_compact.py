@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history import compact as merging
@@ -19,8 +18,8 @@ from stream_icd.history.compact import compact
 from stream_icd.history.files import ArchivedWindow, is_compacted, read_footer
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_snapshot
 
-MakeSnapshot = Callable[..., Snapshot]
 TOMORROW = date(2026, 1, 2)
 
 
@@ -29,10 +28,10 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def day(snapshot: MakeSnapshot) -> list[Message]:
+def day() -> list[Message]:
     """The snapshots of one day, some of them weighted, some with ids of another type."""
-    of_ints = [snapshot(i, weighted=i % 2 == 0) for i in range(6)]
-    return [encode_snapshot(one) for one in [*of_ints, snapshot(6, kind=str)]]
+    of_ints = [make_snapshot(i, weighted=i % 2 == 0) for i in range(6)]
+    return [encode_snapshot(one) for one in [*of_ints, make_snapshot(6, kind=str)]]
 
 
 def archived(store: Store) -> list[Message]:
@@ -62,9 +61,9 @@ def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: lis
     assert list(compact(store, TOMORROW)) == []
 
 
-def test_a_corrected_window_is_counted_once(disk: Store, snapshot: MakeSnapshot) -> None:
-    fill(disk, [encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True)])
-    fill(disk, [encode_snapshot(snapshot(1))])
+def test_a_corrected_window_is_counted_once(disk: Store) -> None:
+    fill(disk, [encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)])
+    fill(disk, [encode_snapshot(make_snapshot(1))])
     (done,) = compact(disk, TOMORROW)
     assert (done.windows, done.files_before) == (2, 3)
 
@@ -103,12 +102,12 @@ def test_what_is_merged_is_not_archived_again(disk: Store, day: list[Message]) -
 
 
 def test_what_an_archive_knows_of_merged_files_is_forgotten(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, now = Archive(disk), [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     for hour in (0, 30, 60, 31):
-        archive.add("snapshots", encode_snapshot(snapshot(hour)))
+        archive.add("snapshots", encode_snapshot(make_snapshot(hour)))
         now[0] += 40
     assert [day.day.day for day in archive._merged] == [3, 2]
 
@@ -182,9 +181,9 @@ def test_a_reader_that_is_overtaken_by_a_merge_goes_on(disk: Store, day: list[Me
 
 
 def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    messages, merged = [encode_snapshot(snapshot(i)) for i in range(20)], list[str]()
+    messages, merged = [encode_snapshot(make_snapshot(i)) for i in range(20)], list[str]()
     fill(disk, messages)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "delete", lambda _, path: merged.append(path))
@@ -220,10 +219,14 @@ def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
 
 
 def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True))
-    for time, message in enumerate((first, second, encode_snapshot(snapshot(1, weighted=True)))):
+    first, second = (
+        encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)
+    )
+    for time, message in enumerate(
+        (first, second, encode_snapshot(make_snapshot(1, weighted=True)))
+    ):
         Archive(disk).add("snapshots", message, (time, time))
     merge = merging._merge
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.export import export
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_snapshot
 
 READERS = {
     "parquet": pq.read_table,
@@ -28,10 +27,8 @@ READERS = {
 
 
 @pytest.mark.parametrize("suffix", READERS)
-def test_each_format_holds_every_row(
-    disk: Store, tmp_path: Path, snapshot: Callable[..., Snapshot], suffix: str
-) -> None:
-    sent = [snapshot(i) for i in (5, 1)]
+def test_each_format_holds_every_row(disk: Store, tmp_path: Path, suffix: str) -> None:
+    sent = [make_snapshot(i) for i in (5, 1)]
     for one in sent:
         Archive(disk).add("snapshots", encode_snapshot(one))
     out = tmp_path / f"rows.{suffix}"
@@ -43,11 +40,9 @@ def test_each_format_holds_every_row(
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_ids_of_two_types_do_not_go_into_one_file(
-    disk: Store, tmp_path: Path, snapshot: Callable[..., Snapshot]
-) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(1, graph="words", kind=str)))
+def test_ids_of_two_types_do_not_go_into_one_file(disk: Store, tmp_path: Path) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1, graph="words", kind=str)))
     out = tmp_path / "rows.parquet"
     with pytest.raises(BadSettings, match="words.*--graph"):
         export(disk, Selection(), out)
@@ -67,9 +62,9 @@ def narrow(message: Message) -> Message:
 
 @pytest.mark.parametrize("narrow_one", [0, 1])
 def test_integers_of_all_widths_go_into_one_file(
-    disk: Store, tmp_path: Path, snapshot: Callable[..., Snapshot], narrow_one: int
+    disk: Store, tmp_path: Path, narrow_one: int
 ) -> None:
-    messages = [encode_snapshot(snapshot(i)) for i in range(2)]
+    messages = [encode_snapshot(make_snapshot(i)) for i in range(2)]
     for at, message in enumerate(messages):
         Archive(disk).add("snapshots", narrow(message) if at == narrow_one else message)
     noted = list(windows(disk, Selection()))

@@ -40,6 +40,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.replay.conftest import make_snapshot
 from tests.testbed.fingerprint import fingerprint
 
 pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
@@ -103,10 +104,7 @@ def damaged() -> Snapshot:
 
 @pytest.mark.parametrize("name", ["serial", "pool", "ray"])
 def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
-    make_engine: Make,
-    archive: Store,
-    redetection: Redetection,
-    snapshot: Callable[..., Snapshot],
+    make_engine: Make, archive: Store, redetection: Redetection
 ) -> None:
     todo = jobs(archive)
     engine = make_engine(redetection)
@@ -116,7 +114,7 @@ def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
         next(outcomes)
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
+    assert found == streamed(redetection, [make_snapshot(i) for i in range(len(todo))])
     assert len(set(found)) == len(todo)
 
 
