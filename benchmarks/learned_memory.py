@@ -23,8 +23,8 @@ from benchmarks.shared.methods.stream_methods import Follow, decayed, rememberin
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.known_streams import KnownWindow, known_streams
 from stream_icd.core.node_ids import widened
-from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.proved_encoder import with_edges
+from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.memory.detect import detect_remembering

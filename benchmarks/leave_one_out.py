@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.known_graphs import known_graphs
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.learning.training.icd.fit_edges import Taught
 from stream_icd.learning.training.icd.proved_encoder import with_edges
+from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model

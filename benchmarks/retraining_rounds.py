@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 
 from benchmarks.shared.comparison import mean_and_error
 from stream_icd.core.arrays import Labels, n_distinct
-from stream_icd.learning.training.icd.hindsight import in_hindsight
 from stream_icd.learning.training.icd.learn_edges import LabelledAdjacency, learn_edges
 from stream_icd.learning.training.icd.proved_encoder import quarter
+from stream_icd.learning.training.icd.taught import in_hindsight
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe

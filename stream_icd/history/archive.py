@@ -48,7 +48,7 @@ from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot
 
-ATTEMPTS = 5
+_ATTEMPTS = 5
 """How often to list a day again because its files were merged during the read."""
 _MERGED_CHECK_EVERY_S = 60.0
 
@@ -168,7 +168,7 @@ def read_partition(
     `of` chooses among its files.
     """
     footers: dict[str, list[ArchivedWindow]] = {}
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         paths = sorted(filter(of, data_files(store, partition)), key=is_compacted)
         for path in (path for path in paths if path not in footers):
             with suppress(FileNotFoundError):  # merged meanwhile: the next list has the new file
@@ -189,7 +189,7 @@ def data_files(store: Store, partition: ArchivedDay) -> list[str]:
 
 def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
     """Return the rows of a window, even if its file was merged into another one meanwhile."""
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         try:
             return read_rows(store, noted)
         except FileNotFoundError:

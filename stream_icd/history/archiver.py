@@ -38,7 +38,7 @@ TOPICS: dict[Kind, str] = {
 _RESET: tuple[Kind, ...] = ("events", "memory")
 """Kinds of which a message without a value says that an operator made a graph start anew."""
 
-CONTENT = "icd_content"
+_CONTENT = "icd_content"
 
 
 def whole_state(
@@ -97,8 +97,8 @@ class Archiver(Step):
         decode, encode = _CODECS[self._kind]
         whole = self._reader.whole(record)
         message = encode(decode(whole.key, whole.value, whole.headers, self._reader.limits))
-        content = dict(message.headers).get(CONTENT)
-        if self._kind != "snapshots" or dict(whole.headers).get(CONTENT) == content:
+        content = dict(message.headers).get(_CONTENT)
+        if self._kind != "snapshots" or dict(whole.headers).get(_CONTENT) == content:
             return Message(message.key, message.value, whole.headers)
-        others = (header for header in whole.headers if header[0] != CONTENT)
-        return Message(message.key, message.value, (*others, (CONTENT, content or b"")))
+        others = (header for header in whole.headers if header[0] != _CONTENT)
+        return Message(message.key, message.value, (*others, (_CONTENT, content or b"")))

@@ -36,16 +36,16 @@ from stream_icd.history.files import (
     to_parquet,
 )
 
-MOST_ROWS = 5_000_000
+_MOST_ROWS = 5_000_000
 """Maximum rows of a merged file: about 20 to 60 MB."""
 
-MOST_BYTES = 2**28
+_MOST_BYTES = 2**28
 """Maximum bytes of these rows before compression, since a file is made in memory: the memory of a
 large graph is a single row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class _Compaction:
     """What was, or would be, done to one day."""
 
     partition: ArchivedDay
@@ -61,7 +61,7 @@ def compact(
     graph: str | None = None,
     dry_run: bool = False,
     today: date = date.max,
-) -> Iterator[Compaction]:
+) -> Iterator[_Compaction]:
     """Merge the files of each day before `before`; yield each day that needed it.
 
     Windows that arrive later are merged by the next run. Temporary files of `today` may still be in
@@ -81,13 +81,13 @@ def compact(
                     yield done
 
 
-def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> Compaction:
+def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> _Compaction:
     files, windows = data_files(store, partition), read_partition(store, partition)
     wanted = {}
     for part in _parts(sorted(windows, key=attrgetter("order"))):
         name = compacted_file((noted.identity, noted.received) for noted in part)
         wanted[f"{partition.folder}/{name}"] = part
-    done = Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
+    done = _Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done
     for path, part in wanted.items():
@@ -124,7 +124,7 @@ def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
 
 
 def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
-    """Yield the windows of each merged file: one schema, up to `MOST_ROWS` and `MOST_BYTES`."""
+    """Yield the windows of each merged file: one schema, up to `_MOST_ROWS` and `_MOST_BYTES`."""
     of_schema: dict[str, list[ArchivedWindow]] = defaultdict(list)
     for noted in windows:
         of_schema[noted.schema].append(noted)
@@ -132,7 +132,7 @@ def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
         part, n_rows, n_bytes = list[ArchivedWindow](), 0, 0
         for noted in alike:
             n_rows, n_bytes = n_rows + noted.rows, n_bytes + noted.n_bytes
-            if part and (n_rows > MOST_ROWS or n_bytes > MOST_BYTES):
+            if part and (n_rows > _MOST_ROWS or n_bytes > _MOST_BYTES):
                 yield part
                 part, n_rows, n_bytes = [], noted.rows, noted.n_bytes
             part.append(noted)

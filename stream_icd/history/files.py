@@ -45,17 +45,17 @@ from stream_icd.wire.message import EventHeaders, Message, graph_of
 from stream_icd.wire.snapshots import SNAPSHOT_TYPE
 from stream_icd.wire.states import STATE_TYPE
 
-Content = TypeVar("Content")
+_Content = TypeVar("_Content")
 
 Kind = Literal["snapshots", "labels", "communities", "events", "memory"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _COMPACTED = "compacted-"
-_FOOTER, FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
+_FOOTER, _FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 _NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
 """Exceptions that reading the footer of another file can raise."""
 
-TYPES: dict[Kind, str] = {
+_TYPES: dict[Kind, str] = {
     "snapshots": SNAPSHOT_TYPE,
     "labels": LABELS_TYPE,
     "communities": COMMUNITIES_TYPE,
@@ -66,8 +66,8 @@ _OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
 _REVISION_DIGITS = 12
 _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
-NODES = "src", "dst", "node"
-NUMBERS = "weight", "x", "y"
+_NODES = "src", "dst", "node"
+_NUMBERS = "weight", "x", "y"
 """The optional columns of snapshots."""
 
 
@@ -109,7 +109,7 @@ def folder_of(graph: str) -> str:
     return f"graph={quote(graph, safe='')}"
 
 
-def partition_of(kind: Kind, graph: str, window: Window) -> ArchivedDay:
+def _partition_of(kind: Kind, graph: str, window: Window) -> ArchivedDay:
     return ArchivedDay(window.start.astimezone(UTC).date(), graph, kind)
 
 
@@ -182,12 +182,12 @@ def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
     """Return the archive's description of a message; raises `BadInput` for a bad header."""
-    fields = EventHeaders(message.headers, TYPES[kind], _DECODED_BEFORE, BadInput)
+    fields = EventHeaders(message.headers, _TYPES[kind], _DECODED_BEFORE, BadInput)
     graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
     model = fields.text("icd_model") if kind in _OF_A_MODEL else ""
     return ArchivedWindow(
-        partition=partition_of(kind, graph, window),
+        partition=_partition_of(kind, graph, window),
         identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
         window=window,
         rows=table.num_rows,
@@ -239,7 +239,7 @@ def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
         for name, type in MEMBERSHIP.items():
             columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
     if kind == "snapshots":
-        for name in NUMBERS:
+        for name in _NUMBERS:
             columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
     if kind == "events":
         columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
@@ -256,7 +256,7 @@ def _value(text: str, type: pa.DataType) -> str | float | None:
 def _with_wide_ids(table: pa.Table) -> pa.Table:
     """Return the table with ids of nodes in the one type of their kind, if there are any."""
     columns = {name: table[name] for name in table.column_names}
-    ids = {name: column for name, column in columns.items() if name in NODES}
+    ids = {name: column for name, column in columns.items() if name in _NODES}
     if not ids:
         return table
     kind = wide_type(*ids.values())
@@ -272,7 +272,7 @@ def to_parquet(windows: Sequence[ArchivedWindow], rows: Iterable[pa.Table]) -> p
     footer = json.dumps([_to_json(noted) for noted in windows]).encode()
     sink, tables = pa.BufferOutputStream(), iter(rows)
     first = next(tables)
-    schema = first.schema.with_metadata({_FOOTER: footer, FOOTER_CRC: _crc(footer)})
+    schema = first.schema.with_metadata({_FOOTER: footer, _FOOTER_CRC: _crc(footer)})
     options = {"compression": "zstd", "write_page_checksum": True}
     # The values of lists are called `item`, as in a message, whose bytes depend on it.
     with pq.ParquetWriter(sink, schema, use_compliant_nested_type=False, **options) as writer:
@@ -296,7 +296,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     try:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
-        said, crc = footer.metadata[_FOOTER], footer.metadata.get(FOOTER_CRC)
+        said, crc = footer.metadata[_FOOTER], footer.metadata.get(_FOOTER_CRC)
         if crc not in (None, _crc(said)):  # other programs may write none
             raise ValueError("the checksum of its footer is wrong")
         noted = json.loads(said)
@@ -318,7 +318,7 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     return windows
 
 
-def _read(store: Store, path: str, read: Callable[[pa.NativeFile], Content]) -> Content:
+def _read(store: Store, path: str, read: Callable[[pa.NativeFile], _Content]) -> _Content:
     """Read from a file; where that fails, from its bytes in memory, which tells file from store.
 
     In an object store, a file may be replaced while it is read, since its message came again.
@@ -414,7 +414,7 @@ def _from_json(
     window = Window(start, end)
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
     return ArchivedWindow(
-        partition=partition_of(cast(Kind, path.split("/")[0]), noted["graph"], window),
+        partition=_partition_of(cast(Kind, path.split("/")[0]), noted["graph"], window),
         # Files of the first version have neither revisions nor times.
         identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
         window=window,

@@ -25,8 +25,8 @@ from stream_icd.interfaces.updates import Update, UpdatedGraph
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit
 from stream_icd.learning.training.icd.epochs import History
-from stream_icd.learning.training.icd.fit_edges import fit_edges, last_tenth
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges
+from stream_icd.learning.training.icd.taught import fit_edges, last_tenth
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import finest_level

@@ -17,7 +17,7 @@ from stream_icd.core.store.store import Store
 _Entry = TypeVar("_Entry")
 
 _MOST_BYTES = 2**24
-"""A retrainer remembers a score for each of `settings.MOST_LOOKED_AT` windows: 3 MB, as a rule."""
+"""A retrainer remembers a score for each of `settings._MOST_LOOKED_AT` windows: 3 MB, as a rule."""
 
 
 def to_json(entry: object, format_: int) -> pa.Buffer:

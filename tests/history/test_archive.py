@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
-from collections.abc import Callable
+import resource
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
@@ -14,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.communities import Labels
 from stream_icd.core.errors import (
     BadSettings,
     HistoryDamaged,
@@ -27,8 +24,6 @@ from stream_icd.core.errors import (
     StoreUnreachable,
     StoreUnwritable,
 )
-from stream_icd.core.events import CommunityEvents
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import files
 from stream_icd.history.archive import (
@@ -56,9 +51,8 @@ from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, archived_state
+from tests.history.conftest import make_communities, make_events, make_snapshot
 from tests.streaming.workers.tracked import stream, unbroken
-
-MakeSnapshot = Callable[..., Snapshot]
 
 
 def contents(store: Store) -> dict[str, bytes]:
@@ -71,10 +65,8 @@ def ids(store: Store, selection: Selection = Selection()) -> list[str]:
 
 @pytest.mark.parametrize("kind", [int, str])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_a_snapshot_comes_out_as_the_same_message(
-    store: Store, snapshot: MakeSnapshot, kind: type, weighted: bool
-) -> None:
-    sent = snapshot(0, weighted=weighted, kind=kind)
+def test_a_snapshot_comes_out_as_the_same_message(store: Store, kind: type, weighted: bool) -> None:
+    sent = make_snapshot(0, weighted=weighted, kind=kind)
     message = encode_snapshot(sent)
     assert Archive(store).add("snapshots", message)
     (noted,) = windows(store, Selection())
@@ -82,24 +74,20 @@ def test_a_snapshot_comes_out_as_the_same_message(
     assert read_snapshot(store, noted) == sent
 
 
-def test_communities_and_labels_come_out_as_the_same_messages(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
-    one = communities(snapshot(0))
+def test_communities_and_labels_come_out_as_the_same_messages(disk: Store) -> None:
+    one = make_communities(make_snapshot(0))
     labels = Labels(one.graph, one.snapshot_id, one.window, one.nodes, one.labels, "urn:teacher")
     found, known = encode_communities(one), encode_labels(labels)
-    archive = Archive(store)
+    archive = Archive(disk)
     archive.add("communities", found)
     archive.add("labels", known)
     for kind, message in (("communities", found), ("labels", known)):
-        (noted,) = windows(store, Selection(kind))  # type: ignore[arg-type]
-        assert read_message(store, noted) == message
+        (noted,) = windows(disk, Selection(kind))  # type: ignore[arg-type]
+        assert read_message(disk, noted) == message
 
 
-def test_communities_have_one_schema_whatever_version_wrote_them(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
-    one, other = communities(snapshot(0)), communities(snapshot(1))
+def test_communities_have_one_schema_whatever_version_wrote_them(store: Store) -> None:
+    one, other = make_communities(make_snapshot(0)), make_communities(make_snapshot(1))
     n_nodes, k = one.n_nodes, one.n_communities
     seconds = np.where(np.arange(n_nodes) == 1, 900, -1)
     sure = replace(
@@ -132,34 +120,32 @@ def test_communities_have_one_schema_whatever_version_wrote_them(
 @pytest.mark.parametrize("kind", [int, str])
 @pytest.mark.parametrize("name", [None, "mostly US"])
 def test_events_come_out_as_the_same_message_with_one_schema(
-    store: Store,
-    snapshot: MakeSnapshot,
-    events: Callable[..., CommunityEvents],
-    kind: type,
-    name: str | None,
+    disk: Store, kind: type, name: str | None
 ) -> None:
-    sent = [encode_events(events(snapshot(i, kind=kind), name if i else None)) for i in (0, 1)]
+    sent = [
+        encode_events(make_events(make_snapshot(i, kind=kind), name if i else None)) for i in (0, 1)
+    ]
     for message in sent:
-        assert Archive(store).add("events", message)
-        assert not Archive(store).add("events", message)
-    noted = list(windows(store, Selection("events")))
-    assert [read_message(store, window) for window in noted] == sent
-    tracked = events(snapshot(1, kind=kind), name)
-    first, second = (read_window(store, window) for window in noted)
+        assert Archive(disk).add("events", message)
+        assert not Archive(disk).add("events", message)
+    noted = list(windows(disk, Selection("events")))
+    assert [read_message(disk, window) for window in noted] == sent
+    tracked = make_events(make_snapshot(1, kind=kind), name)
+    first, second = (read_window(disk, window) for window in noted)
     assert first.schema == second.schema
     assert second["event"].to_pylist() == ["born"] * 3
     assert second["name"].to_pylist() == [name, None, None]
     assert second["members"].to_pylist()[0] == tracked.members_of(0).to_pylist()
     assert set(second["model"].to_pylist() + second["revision"].to_pylist()) == {"m@1", "r1"}
-    assert next(compact(store, date(2026, 2, 1))).files_after == 1
-    assert [read_message(store, window) for window in windows(store, Selection("events"))] == sent
+    assert next(compact(disk, date(2026, 2, 1))).files_after == 1
+    assert [read_message(disk, window) for window in windows(disk, Selection("events"))] == sent
 
 
-def test_events_of_every_kind_come_out_as_they_were(store: Store) -> None:
+def test_events_of_every_kind_come_out_as_they_were(disk: Store) -> None:
     tracked = unbroken(stream("g", 12))
     for one in tracked:
-        Archive(store).add("events", encode_events(one))
-    found = [read_message(store, noted) for noted in windows(store, Selection("events"))]
+        Archive(disk).add("events", encode_events(one))
+    found = [read_message(disk, noted) for noted in windows(disk, Selection("events"))]
     assert found == list(map(encode_events, tracked))
     assert {"died", "split", "merged"} <= {e.kind for one in tracked for e in one.events}
 
@@ -169,11 +155,9 @@ def as_record(message: Message, offset: int = 0, value: bytes | None = b"") -> R
     return Record("events", 0, offset, 1000 + offset, message.key, value, message.headers)
 
 
-def test_of_events_those_of_tracked_windows_are_archived(
-    disk: Store, snapshot: MakeSnapshot, events: Callable[..., CommunityEvents]
-) -> None:
+def test_of_events_those_of_tracked_windows_are_archived(disk: Store) -> None:
     """A window that was tracked must not be replaced by a message that says that it was late."""
-    tracked, archiver = events(snapshot(0)), Archiver(Archive(disk), "events")
+    tracked, archiver = make_events(make_snapshot(0)), Archiver(Archive(disk), "events")
     message = encode_events(tracked)
     nothing = {"nodes": tracked.nodes[:0], "communities": tracked.communities[:0], "events": ()}
     late = encode_events(replace(tracked, revision="r2", late=True, **nothing))
@@ -196,56 +180,30 @@ def test_of_events_those_of_tracked_windows_are_archived(
     assert read_message(disk, noted) == message
 
 
-def test_stable_ids_are_archived_and_are_a_column_of_the_rows(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
-    one = replace(
-        communities(snapshot(0)),
-        community_ids=np.array([9, 4, 7]),
-        replaced=np.array([[3, 4], [5, -1]]),
-    )
-    message = encode_communities(one)
-    Archive(store).add("communities", message)
-    (noted,) = windows(store, Selection("communities"))
-    assert read_message(store, noted) == message
-    assert one.ids_of_nodes is not None
-    assert read_window(store, noted)["community_id"].to_pylist() == one.ids_of_nodes.tolist()
-    without = encode_communities(communities(snapshot(1)))
-    Archive(store).add("communities", without)
-    noted = list(windows(store, Selection("communities")))[1]
-    assert read_message(store, noted) == without
-    assert read_window(store, noted)["community_id"].null_count == one.n_nodes
-
-
 def test_how_far_back_a_result_looks_is_a_column_also_of_older_files(
-    store: Store,
-    snapshot: MakeSnapshot,
-    communities: Callable[..., Communities],
-    monkeypatch: pytest.MonkeyPatch,
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
         of_memory = ("horizon", "horizon_for", "predicted_bits")
         kept = {name: kind for name, kind in SUMMARY.items() if name not in of_memory}
         before.setattr(files, "SUMMARY", kept)
-        older = replace(communities(snapshot(0)), horizon=4.5, predicted_bits=-0.25)
-        Archive(store).add("communities", encode_communities(older))
-    Archive(store).add("communities", encode_communities(replace(older, snapshot_id="later")))
-    Archive(store).add("communities", encode_communities(communities(snapshot(1))))
-    noted = list(windows(store, Selection("communities")))
+        older = replace(make_communities(make_snapshot(0)), horizon=4.5, predicted_bits=-0.25)
+        Archive(disk).add("communities", encode_communities(older))
+    Archive(disk).add("communities", encode_communities(replace(older, snapshot_id="later")))
+    Archive(disk).add("communities", encode_communities(make_communities(make_snapshot(1))))
+    noted = list(windows(disk, Selection("communities")))
     assert ["horizon" in window.schema for window in noted] == [True, False, True]
     assert [window.identity.snapshot_id for window in noted] == ["later", "test/0", "test/1"]
-    rows = [read_window(store, window) for window in noted]
+    rows = [read_window(disk, window) for window in noted]
     assert len({row.schema for row in rows}) == 1
     for name, value in (("horizon", 4.5), ("predicted_bits", -0.25)):
         assert [set(row[name].to_pylist()) for row in rows] == [{value}, {value}, {None}]
-    assert read_message(store, noted[1]) == encode_communities(older)
+    assert read_message(disk, noted[1]) == encode_communities(older)
 
 
-def test_a_memory_of_no_nodes_is_archived_like_any_other(
-    store: Store, snapshot: MakeSnapshot
-) -> None:
+def test_a_memory_of_no_nodes_is_archived_like_any_other(disk: Store) -> None:
     """As `topics detect-anew` makes it."""
-    one = snapshot(0)
+    one = make_snapshot(0)
     some = detect_remembering(one, open_model("default").model).memory
     state = MemoryState(
         "group",
@@ -261,27 +219,25 @@ def test_a_memory_of_no_nodes_is_archived_like_any_other(
         archived_state(state),
         archived_state(replace(state, snapshot_id="later", value=encode_memory(some))),
     ]
-    archive = Archive(store)
+    archive = Archive(disk)
     for message in states:
         archive.add("memory", message)
     for _ in range(2):
-        read = [read_message(store, noted) for noted in windows(store, Selection("memory"))]
+        read = [read_message(disk, noted) for noted in windows(disk, Selection("memory"))]
         assert sorted(read, key=states.index) == states
-        list(compact(store, date(2026, 1, 2)))
+        list(compact(disk, date(2026, 1, 2)))
 
 
-def test_headers_of_others_survive_whatever_their_bytes(
-    store: Store, snapshot: MakeSnapshot
-) -> None:
-    plain = encode_snapshot(snapshot(0))
+def test_headers_of_others_survive_whatever_their_bytes(disk: Store) -> None:
+    plain = encode_snapshot(make_snapshot(0))
     odd = Message(plain.key, plain.value, (*plain.headers, ("traceparent", b"\x00\xff\xfe")))
-    Archive(store).add("snapshots", odd)
-    (noted,) = windows(store, Selection())
-    assert read_message(store, noted) == odd
+    Archive(disk).add("snapshots", odd)
+    (noted,) = windows(disk, Selection())
+    assert read_message(disk, noted) == odd
 
 
-def test_a_message_that_comes_again_changes_nothing(store: Store, snapshot: MakeSnapshot) -> None:
-    archive, message = Archive(store), encode_snapshot(snapshot(0))
+def test_a_message_that_comes_again_changes_nothing(store: Store) -> None:
+    archive, message = Archive(store), encode_snapshot(make_snapshot(0))
     assert archive.add("snapshots", message)
     before = contents(store)
     assert not archive.add("snapshots", message)
@@ -290,32 +246,26 @@ def test_a_message_that_comes_again_changes_nothing(store: Store, snapshot: Make
     assert len(before) == 1
 
 
-def test_another_archive_writes_the_same_bytes(
-    store: Store, tmp_path: Path, snapshot: MakeSnapshot
-) -> None:
+def test_another_archive_writes_the_same_bytes(disk: Store, tmp_path: Path) -> None:
     other = open_store((tmp_path / "other").as_uri())
-    for one in (store, other):
-        Archive(one).add("snapshots", encode_snapshot(snapshot(0)))
-    assert contents(store) == contents(other)
+    for one in (disk, other):
+        Archive(one).add("snapshots", encode_snapshot(make_snapshot(0)))
+    assert contents(disk) == contents(other)
 
 
-def test_results_of_two_models_are_both_kept(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
+def test_results_of_two_models_are_both_kept(disk: Store) -> None:
     for model in ("m@1", "m@2"):
-        message = encode_communities(communities(snapshot(0), model))
-        assert Archive(store).add("communities", message)
-    assert [w.identity.model for w in windows(store, Selection("communities"))] == ["m@1", "m@2"]
-    assert len(ids(store, Selection("communities", model="m@2"))) == 1
+        message = encode_communities(make_communities(make_snapshot(0), model))
+        assert Archive(disk).add("communities", message)
+    assert [w.identity.model for w in windows(disk, Selection("communities"))] == ["m@1", "m@2"]
+    assert len(ids(disk, Selection("communities", model="m@2"))) == 1
 
 
-def test_windows_are_selected_by_time_and_graph_and_come_in_order(
-    store: Store, snapshot: MakeSnapshot
-) -> None:
+def test_windows_are_selected_by_time_and_graph_and_come_in_order(store: Store) -> None:
     archive = Archive(store)
     for i in (30, 2, 11, 25):
-        archive.add("snapshots", encode_snapshot(snapshot(i)))
-        archive.add("snapshots", encode_snapshot(snapshot(i, graph="a b/c=d%é")))
+        archive.add("snapshots", encode_snapshot(make_snapshot(i)))
+        archive.add("snapshots", encode_snapshot(make_snapshot(i, graph="a b/c=d%é")))
     two = [f"{graph}/{i}" for i in (2, 11, 25, 30) for graph in ("a b/c=d%é", "test")]
     assert ids(store) == two
     assert ids(store, Selection(graph="a b/c=d%é")) == two[::2]
@@ -326,11 +276,11 @@ def test_windows_are_selected_by_time_and_graph_and_come_in_order(
 
 
 def test_of_one_graph_no_folder_of_another_is_looked_into(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an object store, each look is a request."""
     for graph in ("a/b", "c"):
-        Archive(disk).add("snapshots", encode_snapshot(snapshot(1, graph)))
+        Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1, graph)))
     looked, folders = list[str](), Store.folders
 
     def noted(store: Store, folder: str = "") -> list[str]:
@@ -343,46 +293,36 @@ def test_of_one_graph_no_folder_of_another_is_looked_into(
 
 
 def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
-    store: Store, snapshot: MakeSnapshot, tmp_path: Path
+    disk: Store, tmp_path: Path
 ) -> None:
-    sent = [snapshot(1, graph="taxi", placed=True), snapshot(2)]
+    sent = [make_snapshot(1, graph="taxi", placed=True), make_snapshot(2)]
     for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
-    found = list(windows(store, Selection()))
-    assert [read_snapshot(store, window) for window in found] == sent
-    assert [read_message(store, window) for window in found] == [
+        Archive(disk).add("snapshots", encode_snapshot(one))
+    found = list(windows(disk, Selection()))
+    assert [read_snapshot(disk, window) for window in found] == sent
+    assert [read_message(disk, window) for window in found] == [
         encode_snapshot(one) for one in sent
     ]
     n_rows = sum(one.n_edges + 1 for one in sent)
-    assert export(store, Selection(), tmp_path / "rows.parquet") == n_rows
+    assert export(disk, Selection(), tmp_path / "rows.parquet") == n_rows
 
 
 def test_files_without_columns_for_places_are_read(
-    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "NUMBERS", ("weight",))
-    Archive(store).add("snapshots", encode_snapshot(snapshot(1)))
+    monkeypatch.setattr(files, "_NUMBERS", ("weight",))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1)))
     monkeypatch.undo()
-    (noted,) = windows(store, Selection())
+    (noted,) = windows(disk, Selection())
     assert "x" not in noted.schema
-    assert read_window(store, noted)["x"].null_count == noted.rows
-    assert read_snapshot(store, noted) == snapshot(1)
+    assert read_window(disk, noted)["x"].null_count == noted.rows
+    assert read_snapshot(disk, noted) == make_snapshot(1)
 
 
-def test_pyarrow_reads_it_as_it_is(store: Store, snapshot: MakeSnapshot) -> None:
-    sent = [snapshot(i, graph="a/b", weighted=bool(i % 2)) for i in (1, 2, 30)]
-    for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
-    folder, where = f"{store.root}/snapshots", {"filesystem": store.filesystem}
-    table = ds.dataset(folder, partitioning="hive", **where).to_table()
-    assert table.num_rows == sum(one.n_edges + 1 for one in sent)  # and an isolated node each
-    assert set(table["graph"].to_pylist()) == {"a/b"}
-
-
-def test_duckdb_and_pandas_read_it_as_it_is(disk: Store, snapshot: MakeSnapshot) -> None:
+def test_duckdb_and_pandas_read_it_as_it_is(disk: Store) -> None:
     duckdb = pytest.importorskip("duckdb")
     pandas = pytest.importorskip("pandas")
-    sent = [snapshot(i, graph="a/b", weighted=bool(i % 2)) for i in (1, 2, 30)]
+    sent = [make_snapshot(i, graph="a/b", weighted=bool(i % 2)) for i in (1, 2, 30)]
     for one in sent:
         Archive(disk).add("snapshots", encode_snapshot(one))
     n_rows = sum(one.n_edges + 1 for one in sent)
@@ -397,20 +337,18 @@ def test_duckdb_and_pandas_read_it_as_it_is(disk: Store, snapshot: MakeSnapshot)
     }
 
 
-def test_it_works_on_file_systems_that_have_folders_and_are_no_disk(
-    snapshot: MakeSnapshot,
-) -> None:
+def test_it_works_on_file_systems_that_have_folders_and_are_no_disk() -> None:
     store = Store(fs._MockFileSystem(), "bucket/history", "mock://bucket/history")
     archive = Archive(store)
-    assert [archive.add("snapshots", encode_snapshot(snapshot(i))) for i in (0, 1, 0)] == [
+    assert [archive.add("snapshots", encode_snapshot(make_snapshot(i))) for i in (0, 1, 0)] == [
         True,
         True,
         False,
     ]
     (first, second) = windows(store, Selection())
     assert [read_snapshot(store, window) for window in (first, second)] == [
-        snapshot(0),
-        snapshot(1),
+        make_snapshot(0),
+        make_snapshot(1),
     ]
 
 
@@ -421,19 +359,17 @@ def test_a_uri_that_nobody_knows_is_refused() -> None:
         open_store("s3://")
 
 
-def test_every_graph_that_there_can_be_is_archived(store: Store, snapshot: MakeSnapshot) -> None:
-    longest = snapshot(0, graph="é" * 33 + "gg")
-    Archive(store).add("snapshots", encode_snapshot(longest))
-    (noted,) = windows(store, Selection(graph=longest.graph))
-    assert read_snapshot(store, noted) == longest
+def test_every_graph_that_there_can_be_is_archived(disk: Store) -> None:
+    longest = make_snapshot(0, graph="é" * 33 + "gg")
+    Archive(disk).add("snapshots", encode_snapshot(longest))
+    (noted,) = windows(disk, Selection(graph=longest.graph))
+    assert read_snapshot(disk, noted) == longest
     with pytest.raises(LimitExceeded, match="201 bytes when written as in a URL; the limit is 200"):
-        snapshot(0, graph="g" * 201)
+        make_snapshot(0, graph="g" * 201)
 
 
-def test_a_reader_with_a_wider_limit_archives_what_it_takes(
-    disk: Store, snapshot: MakeSnapshot
-) -> None:
-    sent = encode_snapshot(replace(snapshot(0), id="i" * 2000))
+def test_a_reader_with_a_wider_limit_archives_what_it_takes(disk: Store) -> None:
+    sent = encode_snapshot(replace(make_snapshot(0), id="i" * 2000))
     record = Record("t", 0, 0, 0, sent.key, sent.value, sent.headers)
     wide = MessageReader(limits=Limits(name_bytes=4096))
     assert isinstance(Archiver(Archive(disk), "snapshots", wide).process(record), Processed)
@@ -441,51 +377,44 @@ def test_a_reader_with_a_wider_limit_archives_what_it_takes(
 
 
 def test_a_full_disk_is_said_and_leaves_nothing(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     archive = Archive(disk)
-    archive.add("snapshots", encode_snapshot(snapshot(0)))
+    archive.add("snapshots", encode_snapshot(make_snapshot(0)))
     before = contents(disk)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(StoreUnwritable, match="No space left on device.*start again"):
-            archive.add("snapshots", encode_snapshot(snapshot(1)))
+            archive.add("snapshots", encode_snapshot(make_snapshot(1)))
     assert contents(disk) == before
-    assert archive.add("snapshots", encode_snapshot(snapshot(1)))  # there is room again
+    assert archive.add("snapshots", encode_snapshot(make_snapshot(1)))  # there is room again
 
 
 def test_a_write_that_the_system_cuts_short_leaves_nothing(disk: Store) -> None:
     """The kernel itself stops the write in the middle of the file."""
-    program = (
-        "import resource, sys\n"
-        "from stream_icd.core.errors import StoreUnwritable\n"
-        "from stream_icd.core.store.store import open_store\n"
-        "import pyarrow as pa\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "try:\n"
-        "    open_store(sys.argv[1]).put('a/b.parquet', pa.py_buffer(bytes(100_000)))\n"
-        "except StoreUnwritable as error:\n"
-        "    print(error)\n"
-    )
-    command = [sys.executable, "-c", program, disk.root]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "File too large" in done.stdout
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(StoreUnwritable, match="File too large"):
+            disk.put("a/b.parquet", pa.py_buffer(bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert disk.files() == []
 
 
-def test_a_file_that_is_none_of_ours_is_named(store: Store, snapshot: MakeSnapshot) -> None:
-    Archive(store).add("snapshots", encode_snapshot(snapshot(0)))
-    (path,) = store.files()
-    store.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
+def test_a_file_that_is_none_of_ours_is_named(disk: Store) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
+    (path,) = disk.files()
+    disk.put(f"{path.rpartition('/')[0]}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
     with pytest.raises(HistoryDamaged, match="foreign.parquet"):
-        ids(store)
+        ids(disk)
 
 
-def test_folders_that_are_none_of_ours_are_passed_over(disk: Store, snapshot: MakeSnapshot) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+def test_folders_that_are_none_of_ours_are_passed_over(disk: Store) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
     for folder in ("graph=test/date=20260101", "graph=%74est/date=2026-01-01", "test/2026-01-01"):
         (Path(disk.root) / "snapshots" / folder).mkdir(parents=True)
     assert ids(disk, Selection(revisions="all")) == ["test/0"]
@@ -496,28 +425,28 @@ def test_folders_that_are_none_of_ours_are_passed_over(disk: Store, snapshot: Ma
     [(False, "test", 1), (False, "test", 30), (False, "other", 0), (True, "test", 30)],
 )
 def test_a_file_in_the_place_of_another_is_named(
-    merged: bool, graph: str, window: int, disk: Store, snapshot: MakeSnapshot
+    merged: bool, graph: str, window: int, disk: Store
 ) -> None:
     """Else a window would be missing without a word, and another be there twice."""
     for name, i in product(("test", "other"), (0, 1, 30, 31)):
-        Archive(disk).add("snapshots", encode_snapshot(snapshot(i, graph=name)))
+        Archive(disk).add("snapshots", encode_snapshot(make_snapshot(i, graph=name)))
     if merged:
         list(compact(disk, date(2027, 1, 1)))
     noted = {
         (one.partition.graph, one.window.start): one.path for one in windows(disk, Selection())
     }
-    replaced = noted["test", snapshot(0).window.start]
-    disk.put(replaced, pa.py_buffer(contents(disk)[noted[graph, snapshot(window).window.start]]))
+    replaced = noted["test", make_snapshot(0).window.start]
+    disk.put(
+        replaced, pa.py_buffer(contents(disk)[noted[graph, make_snapshot(window).window.start]])
+    )
     with pytest.raises(HistoryDamaged, match=f"{replaced} holds other windows than its name says"):
         ids(disk)
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_no_changed_bit_changes_what_is_read(
-    merged: bool, disk: Store, snapshot: MakeSnapshot
-) -> None:
+def test_no_changed_bit_changes_what_is_read(merged: bool, disk: Store) -> None:
     for i in (0, 1):
-        Archive(disk).add("snapshots", encode_snapshot(snapshot(i)))
+        Archive(disk).add("snapshots", encode_snapshot(make_snapshot(i)))
     if merged:
         list(compact(disk, date(2027, 1, 1)))
     path = disk.files()[0]
@@ -527,7 +456,7 @@ def test_no_changed_bit_changes_what_is_read(
         return [read_message(disk, noted) for noted in windows(disk, Selection())]
 
     whole, damaged = read(), 0
-    for at in range(4, len(content), 11):
+    for at in range(4, len(content), 23):
         changed = bytearray(content)
         changed[at] ^= 1 << at % 8
         disk.put(path, pa.py_buffer(bytes(changed)))
@@ -535,20 +464,18 @@ def test_no_changed_bit_changes_what_is_read(
             assert read() == whole
         except HistoryDamaged:
             damaged += 1
-    assert damaged > 100
+    assert damaged > 50
 
 
-def test_rows_are_counted(disk: Store, snapshot: MakeSnapshot) -> None:
+def test_rows_are_counted(disk: Store) -> None:
     """A changed bit in the number of rows that Parquet keeps leaves out the last ones."""
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
     (noted,) = windows(disk, Selection())
     with pytest.raises(HistoryDamaged, match=r"cannot be read: it has \d+ rows in place of"):
         read_message(disk, replace(noted, rows=noted.rows + 1))
 
 
-def test_files_without_checksums_are_read(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_without_checksums_are_read(disk: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program may write none."""
     writer = pq.ParquetWriter
 
@@ -556,8 +483,8 @@ def test_files_without_checksums_are_read(
         return writer(*given, **{**named, "write_page_checksum": False})
 
     monkeypatch.setattr(pq, "ParquetWriter", without)
-    monkeypatch.setattr(files, "FOOTER_CRC", b"another")
-    message = encode_snapshot(snapshot(0))
+    monkeypatch.setattr(files, "_FOOTER_CRC", b"another")
+    message = encode_snapshot(make_snapshot(0))
     Archive(disk).add("snapshots", message)
     monkeypatch.undo()
     assert [read_message(disk, noted) for noted in windows(disk, Selection())] == [message]
@@ -565,9 +492,9 @@ def test_files_without_checksums_are_read(
 
 @pytest.mark.parametrize("where", ["read_metadata", "ParquetFile"])
 def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
-    where: str, disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    where: str, disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
     (noted,) = windows(disk, Selection())
 
     def fail(*_: object, **_named: object) -> None:
@@ -590,9 +517,9 @@ def test_a_file_system_that_does_not_answer_is_said() -> None:
 
 @pytest.mark.parametrize("often", [1, 99])
 def test_a_store_that_does_not_answer_makes_no_file_a_damaged_one(
-    often: int, disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    often: int, disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
     (noted,) = windows(disk, Selection())
     opened, left = Store.open, [often]
 
@@ -613,10 +540,10 @@ def test_a_store_that_does_not_answer_makes_no_file_a_damaged_one(
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_no_damaged_one(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An object store gives the end of the new file where the old one ended."""
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
     (noted,) = windows(disk, Selection())
     opened, left = Store.open, [0]
 
@@ -631,11 +558,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_no_damaged_one(
         assert read() == [noted.identity.snapshot_id]
 
 
-def test_an_archive_that_vanishes_is_no_damaged_one(
-    tmp_path: Path, disk: Store, snapshot: MakeSnapshot
-) -> None:
+def test_an_archive_that_vanishes_is_no_damaged_one(tmp_path: Path, disk: Store) -> None:
     for number in range(2):
-        Archive(disk).add("snapshots", encode_snapshot(snapshot(number)))
+        Archive(disk).add("snapshots", encode_snapshot(make_snapshot(number)))
     first, second = windows(disk, Selection())
     disk.delete(first.path)
     with pytest.raises(HistoryDamaged, match="no longer exists"):

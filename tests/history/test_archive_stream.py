@@ -1,4 +1,4 @@
-"""What goes over the topics is in the archive, each once, whatever happens; on both brokers."""
+"""What goes over the topics is in the archive, each once, whatever happens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,14 +16,11 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.child_process import start_child, stop_child
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import StoreUnwritable
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
@@ -33,13 +30,13 @@ from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_communities, make_snapshot
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.object_store import new_folder
 from tests.testbed.streams import beside
 
-MakeSnapshot = Callable[..., Snapshot]
-N_KILLED = 40
-N_LATE = 10  # sent after the kill: work for the second, however much the first had done by then
+N_KILLED = 20
+N_LATE = 5  # sent after the kill: work for the second, however much the first had done by then
 
 
 @pytest.fixture
@@ -83,15 +80,12 @@ def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
     return [read_message(store, noted) for noted in windows(store, selection)]
 
 
+@pytest.mark.brokers("memory")
 def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
-    broker: Broker,
-    topics: tuple[str, str],
-    store: Store,
-    snapshot: MakeSnapshot,
-    communities: Callable[..., Communities],
+    broker: Broker, topics: tuple[str, str], store: Store
 ) -> None:
-    sent = [encode_snapshot(snapshot(i)) for i in range(5)]
-    found = [encode_communities(communities(snapshot(i))) for i in range(5)]
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(5)]
+    found = [encode_communities(make_communities(make_snapshot(i))) for i in range(5)]
     bad = Message(sent[0].key, b"garbage", sent[0].headers)
     publish(broker, topics[0], [*sent[:3], bad, *sent])
     publish(broker, topics[1], [*found, *found])
@@ -110,22 +104,22 @@ def test_each_message_is_kept_once_and_bad_ones_are_dead_lettered(
     assert len(store.files()) == 10
 
 
-@pytest.mark.brokers("memory", "kafka")  # the embedded one keeps the producer's times
+@pytest.mark.brokers("kafka")  # whose own clock decides
 def test_the_correction_that_came_last_counts_whatever_the_clock_of_its_producer(
-    broker: Broker, topics: tuple[str, str], store: Store, snapshot: MakeSnapshot
+    broker: Broker, topics: tuple[str, str], disk: Store
 ) -> None:
-    sent = [encode_snapshot(snapshot(0)), encode_snapshot(snapshot(0, weighted=True))]
+    sent = [encode_snapshot(make_snapshot(0)), encode_snapshot(make_snapshot(0, weighted=True))]
     with Publisher(broker.settings()) as publisher:
         for message, late_ms in zip(sent, (0, 600_000), strict=True):
             at_ms = round(1000 * time.time()) - late_ms
             record = OutgoingRecord(topics[0], message.value, message.key, message.headers)
             publisher.send(replace(record, timestamp_ms=at_ms))
     both = Selection(revisions="all")
-    with archiving(broker, topics, store) as errors:
-        wait_until(lambda: errors or len(archived(store, both)) == 2)
+    with archiving(broker, topics, disk) as errors:
+        wait_until(lambda: errors or len(archived(disk, both)) == 2)
     assert errors == []
-    assert archived(store, both) == sent
-    assert archived(store) == sent[1:]
+    assert archived(disk, both) == sent
+    assert archived(disk) == sent[1:]
 
 
 @pytest.mark.brokers("memory")
@@ -141,47 +135,32 @@ def test_a_second_place_with_the_same_group_is_logged(
     assert "another --group" in caplog.text
 
 
+@pytest.mark.brokers("memory")
 def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
-    embedded: Broker,
-    topic_name: str,
-    disk: Store,
-    snapshot: MakeSnapshot,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, topics: tuple[str, str], disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    topics = topic_name, f"{topic_name}.found"
-    create_topics(embedded.settings())
-    create_topics(embedded.settings(), map(TopicSpec, topics))
-    sent = [encode_snapshot(snapshot(i)) for i in range(3)]
-    publish(embedded, topics[0], sent)
+    sent = [encode_snapshot(make_snapshot(i)) for i in range(3)]
+    publish(broker, topics[0], sent)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with archiving(embedded, topics, disk) as errors:
+        with archiving(broker, topics, disk) as errors:
             wait_until(lambda: errors)
     assert isinstance(errors[0], StoreUnwritable)
     assert disk.files() == []
-    with archiving(embedded, topics, disk):
+    with archiving(broker, topics, disk):
         wait_until(lambda: len(archived(disk)) == 3)
     assert archived(disk) == sent
 
 
-def test_kill_9_of_an_archive(
-    broker: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    disk: Store,
-    snapshot: MakeSnapshot,
-) -> None:
-    """Each broker with another store: neither knows of the other."""
-    store = disk
-    if broker.name == "kafka":
-        store = open_store(new_folder(request.getfixturevalue("s3")))
+@pytest.mark.brokers("kafka")
+def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s3: str) -> None:
+    store = open_store(new_folder(s3))
     graph = topic_name  # a graph of this test's own in the live topics
     create_topics(broker.settings())
-    sent = [encode_snapshot(snapshot(i, graph)) for i in range(N_KILLED)]
+    sent = [encode_snapshot(make_snapshot(i, graph)) for i in range(N_KILLED)]
     publish(broker, SNAPSHOTS, sent[:-N_LATE])
     options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
     address = ("--bootstrap-servers", broker.bootstrap_servers)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history import compact as merging
@@ -19,8 +18,8 @@ from stream_icd.history.compact import compact
 from stream_icd.history.files import ArchivedWindow, is_compacted, read_footer
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_snapshot
 
-MakeSnapshot = Callable[..., Snapshot]
 TOMORROW = date(2026, 1, 2)
 
 
@@ -29,10 +28,10 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def day(snapshot: MakeSnapshot) -> list[Message]:
+def day() -> list[Message]:
     """The snapshots of one day, some of them weighted, some with ids of another type."""
-    of_ints = [snapshot(i, weighted=i % 2 == 0) for i in range(6)]
-    return [encode_snapshot(one) for one in [*of_ints, snapshot(6, kind=str)]]
+    of_ints = [make_snapshot(i, weighted=i % 2 == 0) for i in range(6)]
+    return [encode_snapshot(one) for one in [*of_ints, make_snapshot(6, kind=str)]]
 
 
 def archived(store: Store) -> list[Message]:
@@ -62,73 +61,73 @@ def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: lis
     assert list(compact(store, TOMORROW)) == []
 
 
-def test_a_corrected_window_is_counted_once(store: Store, snapshot: MakeSnapshot) -> None:
-    fill(store, [encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True)])
-    fill(store, [encode_snapshot(snapshot(1))])
-    (done,) = compact(store, TOMORROW)
+def test_a_corrected_window_is_counted_once(disk: Store) -> None:
+    fill(disk, [encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)])
+    fill(disk, [encode_snapshot(make_snapshot(1))])
+    (done,) = compact(disk, TOMORROW)
     assert (done.windows, done.files_before) == (2, 3)
 
 
-def test_a_day_that_is_not_over_is_left_alone(store: Store, day: list[Message]) -> None:
-    fill(store, day)
-    assert list(compact(store, date(2026, 1, 1))) == []
-    assert len(store.files()) == len(day)
+def test_a_day_that_is_not_over_is_left_alone(disk: Store, day: list[Message]) -> None:
+    fill(disk, day)
+    assert list(compact(disk, date(2026, 1, 1))) == []
+    assert len(disk.files()) == len(day)
 
 
-def test_a_dry_run_says_it_and_does_nothing(store: Store, day: list[Message]) -> None:
-    fill(store, day)
-    (done,) = compact(store, TOMORROW, dry_run=True)
+def test_a_dry_run_says_it_and_does_nothing(disk: Store, day: list[Message]) -> None:
+    fill(disk, day)
+    (done,) = compact(disk, TOMORROW, dry_run=True)
     assert (done.files_before, done.files_after) == (7, 2)
-    assert len(store.files()) == len(day)
+    assert len(disk.files()) == len(day)
 
 
-@pytest.mark.parametrize(("limit", "of"), [("MOST_ROWS", "rows"), ("MOST_BYTES", "n_bytes")])
+@pytest.mark.parametrize(("limit", "of"), [("_MOST_ROWS", "rows"), ("_MOST_BYTES", "n_bytes")])
 def test_files_do_not_grow_without_end(
-    store: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
+    disk: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(store, day)
-    of_two = 2 * max(getattr(noted, of) for noted in windows(store, Selection()))
+    fill(disk, day)
+    of_two = 2 * max(getattr(noted, of) for noted in windows(disk, Selection()))
     monkeypatch.setattr(f"stream_icd.history.compact.{limit}", of_two)
-    (done,) = compact(store, TOMORROW)
+    (done,) = compact(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
-    assert archived(store) == day
+    assert archived(disk) == day
 
 
-def test_what_is_merged_is_not_archived_again(store: Store, day: list[Message]) -> None:
-    fill(store, day)
-    list(compact(store, TOMORROW))
-    before = store.files()
-    assert not Archive(store).add("snapshots", day[3])
-    assert store.files() == before
+def test_what_is_merged_is_not_archived_again(disk: Store, day: list[Message]) -> None:
+    fill(disk, day)
+    list(compact(disk, TOMORROW))
+    before = disk.files()
+    assert not Archive(disk).add("snapshots", day[3])
+    assert disk.files() == before
 
 
 def test_what_an_archive_knows_of_merged_files_is_forgotten(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, now = Archive(disk), [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     for hour in (0, 30, 60, 31):
-        archive.add("snapshots", encode_snapshot(snapshot(hour)))
+        archive.add("snapshots", encode_snapshot(make_snapshot(hour)))
         now[0] += 40
     assert [day.day.day for day in archive._merged] == [3, 2]
 
 
-def test_a_late_window_is_merged_in(store: Store, day: list[Message]) -> None:
-    fill(store, day[:4])
-    list(compact(store, TOMORROW))
-    fill(store, day[4:])
-    (done,) = compact(store, TOMORROW)
+def test_a_late_window_is_merged_in(disk: Store, day: list[Message]) -> None:
+    fill(disk, day[:4])
+    list(compact(disk, TOMORROW))
+    fill(disk, day[4:])
+    (done,) = compact(disk, TOMORROW)
     assert (done.files_before, done.files_after) == (4, 2)
-    assert archived(store) == day
+    assert archived(disk) == day
 
 
 # After a call, all is as it is before the next one. In an object store, a call costs much more.
 @pytest.mark.parametrize(
     ("store", "n_calls", "when"),
     [
-        *(("disk", n, "before") for n in range(1, 10)),
-        *((kind, 9, "after") for kind in ("disk", "s3")),
-        *(("s3", n, "before") for n in (2, 3, 4)),  # around the first file that is deleted
+        *(("disk", n, "before") for n in (1, 2, 3, 4, 9)),
+        ("disk", 9, "after"),
+        ("s3", 3, "before"),  # the first file is deleted
     ],
     indirect=["store"],
 )
@@ -174,17 +173,17 @@ def test_what_a_killed_writer_left_is_removed_when_its_day_is_over(
     assert len(store.files()) == 2
 
 
-def test_a_reader_that_is_overtaken_by_a_merge_goes_on(store: Store, day: list[Message]) -> None:
-    fill(store, day)
-    noted = list(windows(store, Selection()))
-    list(compact(store, TOMORROW))
-    assert [read_message(store, window) for window in noted] == day
+def test_a_reader_that_is_overtaken_by_a_merge_goes_on(disk: Store, day: list[Message]) -> None:
+    fill(disk, day)
+    noted = list(windows(disk, Selection()))
+    list(compact(disk, TOMORROW))
+    assert [read_message(disk, window) for window in noted] == day
 
 
 def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    messages, merged = [encode_snapshot(snapshot(i)) for i in range(20)], list[str]()
+    messages, merged = [encode_snapshot(make_snapshot(i)) for i in range(20)], list[str]()
     fill(disk, messages)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "delete", lambda _, path: merged.append(path))
@@ -201,40 +200,44 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
 
 
 def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
-    store: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
+    disk: Store, day: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(store, day[:3])
-    list(compact(store, TOMORROW))
-    fill(store, day[3:])
+    fill(disk, day[:3])
+    list(compact(disk, TOMORROW))
+    fill(disk, day[3:])
     overtaken_by = list[int]()
 
     def overtaken(of: Store, path: str) -> list[ArchivedWindow]:
         if is_compacted(path):
             monkeypatch.undo()
-            overtaken_by.extend(done.windows for done in compact(store, TOMORROW))
+            overtaken_by.extend(done.windows for done in compact(disk, TOMORROW))
         return read_footer(of, path)
 
     monkeypatch.setattr("stream_icd.history.archive.read_footer", overtaken)
-    assert not Archive(store).add("snapshots", day[0])
+    assert not Archive(disk).add("snapshots", day[0])
     assert overtaken_by == [7]
 
 
 def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
-    store: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (encode_snapshot(snapshot(0, weighted=weighted)) for weighted in (False, True))
-    for time, message in enumerate((first, second, encode_snapshot(snapshot(1, weighted=True)))):
-        Archive(store).add("snapshots", message, (time, time))
+    first, second = (
+        encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)
+    )
+    for time, message in enumerate(
+        (first, second, encode_snapshot(make_snapshot(1, weighted=True)))
+    ):
+        Archive(disk).add("snapshots", message, (time, time))
     merge = merging._merge
 
     def meanwhile(*arguments: Any) -> None:
         merge(*arguments)
-        Archive(store).add("snapshots", first, (9, 9))
+        Archive(disk).add("snapshots", first, (9, 9))
 
     monkeypatch.setattr(merging, "_merge", meanwhile)
-    list(compact(store, TOMORROW))
-    assert archived(store)[0] == first
+    list(compact(disk, TOMORROW))
+    assert archived(disk)[0] == first
     monkeypatch.undo()
-    list(compact(store, TOMORROW))
-    assert archived(store)[0] == first
-    assert len(store.files()) == 1
+    list(compact(disk, TOMORROW))
+    assert archived(disk)[0] == first
+    assert len(disk.files()) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.export import export
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_snapshot
 
 READERS = {
     "parquet": pq.read_table,
@@ -28,14 +27,12 @@ READERS = {
 
 
 @pytest.mark.parametrize("suffix", READERS)
-def test_each_format_holds_every_row(
-    store: Store, tmp_path: Path, snapshot: Callable[..., Snapshot], suffix: str
-) -> None:
-    sent = [snapshot(i) for i in (5, 1)]
+def test_each_format_holds_every_row(disk: Store, tmp_path: Path, suffix: str) -> None:
+    sent = [make_snapshot(i) for i in (5, 1)]
     for one in sent:
-        Archive(store).add("snapshots", encode_snapshot(one))
+        Archive(disk).add("snapshots", encode_snapshot(one))
     out = tmp_path / f"rows.{suffix}"
-    n_rows = export(store, Selection(), out)
+    n_rows = export(disk, Selection(), out)
     table = READERS[suffix](out)
     assert table.num_rows == n_rows == sum(one.n_edges + 1 for one in sent)
     assert list(dict.fromkeys(table["snapshot_id"].to_pylist())) == ["test/1", "test/5"]
@@ -43,16 +40,14 @@ def test_each_format_holds_every_row(
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_ids_of_two_types_do_not_go_into_one_file(
-    store: Store, tmp_path: Path, snapshot: Callable[..., Snapshot]
-) -> None:
-    Archive(store).add("snapshots", encode_snapshot(snapshot(0)))
-    Archive(store).add("snapshots", encode_snapshot(snapshot(1, graph="words", kind=str)))
+def test_ids_of_two_types_do_not_go_into_one_file(disk: Store, tmp_path: Path) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(0)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1, graph="words", kind=str)))
     out = tmp_path / "rows.parquet"
     with pytest.raises(BadSettings, match="words.*--graph"):
-        export(store, Selection(), out)
+        export(disk, Selection(), out)
     assert not out.exists()
-    export(store, Selection(graph="words"), out)
+    export(disk, Selection(graph="words"), out)
     assert pq.read_table(out)["src"].type == pa.string()
 
 
@@ -67,20 +62,20 @@ def narrow(message: Message) -> Message:
 
 @pytest.mark.parametrize("narrow_one", [0, 1])
 def test_integers_of_all_widths_go_into_one_file(
-    store: Store, tmp_path: Path, snapshot: Callable[..., Snapshot], narrow_one: int
+    disk: Store, tmp_path: Path, narrow_one: int
 ) -> None:
-    messages = [encode_snapshot(snapshot(i)) for i in range(2)]
+    messages = [encode_snapshot(make_snapshot(i)) for i in range(2)]
     for at, message in enumerate(messages):
-        Archive(store).add("snapshots", narrow(message) if at == narrow_one else message)
-    noted = list(windows(store, Selection()))
+        Archive(disk).add("snapshots", narrow(message) if at == narrow_one else message)
+    noted = list(windows(disk, Selection()))
     assert "int32" in noted[narrow_one].schema
-    assert [read_message(store, window) for window in noted] == messages
-    export(store, Selection(), tmp_path / "rows.parquet")
+    assert [read_message(disk, window) for window in noted] == messages
+    export(disk, Selection(), tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet")["src"].type == pa.int64()
 
 
-def test_nothing_to_export_is_said(store: Store, tmp_path: Path) -> None:
+def test_nothing_to_export_is_said(disk: Store, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="stream-icd consume archive"):
-        export(store, Selection(), tmp_path / "rows.csv")
+        export(disk, Selection(), tmp_path / "rows.csv")
     with pytest.raises(BadSettings, match="rows.xls"):
-        export(store, Selection(), tmp_path / "rows.xls")
+        export(disk, Selection(), tmp_path / "rows.xls")

@@ -17,10 +17,10 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection
-from stream_icd.history.graph_files import export_graph
+from stream_icd.history.export import export_graph
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import START
+from tests.history.conftest import START, make_communities
 
 GEXF = {"g": "http://gexf.net/1.3"}
 AT = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(5)]
@@ -46,7 +46,7 @@ def found(snapshot: Snapshot, ids: list[int], make: Any) -> Communities:
 
 
 @pytest.fixture
-def archive(store: Store, communities: Any) -> Store:
+def archive(disk: Store) -> Store:
     """Three hours: b leaves community 4, the edge a-b pauses for an hour, and d comes last."""
     hours = [
         window(0, [("a", "b"), ("b", "c")], [1, 2]),
@@ -55,9 +55,9 @@ def archive(store: Store, communities: Any) -> Store:
     ]
     of_hours = [[4, 4, 4], [4, 4, 4], [7, 4, 7, 7]]
     for hour, ids in zip(hours, of_hours, strict=True):
-        Archive(store).add("snapshots", encode_snapshot(hour))
-        Archive(store).add("communities", encode_communities(found(hour, ids, communities)))
-    return store
+        Archive(disk).add("snapshots", encode_snapshot(hour))
+        Archive(disk).add("communities", encode_communities(found(hour, ids, make_communities)))
+    return disk
 
 
 def spells(element: Any) -> list[tuple[str, str]]:
@@ -103,20 +103,20 @@ def test_graphml_has_the_newest_window(archive: Store, tmp_path: Path) -> None:
     assert export_graph(archive, before, tmp_path / "before.graphml") == 3
 
 
-def test_a_graph_without_results_has_no_communities(store: Store, tmp_path: Path) -> None:
-    Archive(store).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
+def test_a_graph_without_results_has_no_communities(disk: Store, tmp_path: Path) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
     out = tmp_path / "g.graphml"
-    export_graph(store, ALL, out)
+    export_graph(disk, ALL, out)
     assert dict(networkx.read_graphml(out).nodes["a"]) == {}
 
 
-def test_what_is_wrong_is_said(archive: Store, communities: Any, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said(archive: Store, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="holds one graph: name it with --graph"):
         export_graph(archive, Selection(), tmp_path / "g.gexf")
     with pytest.raises(BadSettings, match="holds no snapshots of graph other"):
         export_graph(archive, Selection(graph="other"), tmp_path / "g.gexf")
     hour = window(0, [("a", "b"), ("b", "c")], [1, 2])
-    other = replace(found(hour, [4, 4, 4], communities), model="other@2")
+    other = replace(found(hour, [4, 4, 4], make_communities), model="other@2")
     Archive(archive).add("communities", encode_communities(other))
     with pytest.raises(BadSettings, match=r"m@1.*other@2.*--model"):
         export_graph(archive, ALL, tmp_path / "g.gexf")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.csv
@@ -12,15 +11,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stream_icd.commands.cli.main import app
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.core.events import CommunityEvents
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import make_communities, make_events, make_snapshot
 
 
 def history(*arguments: str) -> Result:
@@ -31,17 +28,13 @@ def history(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def filled(
-    store: Store,
-    snapshot: Callable[..., Snapshot],
-    communities: Callable[..., Communities],
-) -> Store:
+def filled(disk: Store) -> Store:
     """Three snapshots of two days, and the communities of the first."""
-    archive = Archive(store)
+    archive = Archive(disk)
     for i in (1, 2, 30):
-        archive.add("snapshots", encode_snapshot(snapshot(i)))
-    archive.add("communities", encode_communities(communities(snapshot(1))))
-    return store
+        archive.add("snapshots", encode_snapshot(make_snapshot(i)))
+    archive.add("communities", encode_communities(make_communities(make_snapshot(1))))
+    return disk
 
 
 READERS = {
@@ -74,9 +67,9 @@ def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", READERS)
 def test_an_archive_whose_first_write_was_cut_short_is_an_empty_one(
-    command: str, disk: Store, snapshot: Callable[..., Snapshot]
+    command: str, disk: Store
 ) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(snapshot(1)))
+    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1)))
     (file,) = Path(disk.root).rglob("*.parquet")
     file.rename(file.with_name("_0123.part"))
     with pytest.raises(SourceNotFound, match="holds no archived snapshots; to archive them"):
@@ -150,12 +143,9 @@ def test_export_writes_what_was_asked_for(filled: Store, tmp_path: Path) -> None
 
 
 def test_events_are_listed_shown_and_exported_like_the_others(
-    filled: Store,
-    snapshot: Callable[..., Snapshot],
-    events: Callable[..., CommunityEvents],
-    tmp_path: Path,
+    filled: Store, tmp_path: Path
 ) -> None:
-    Archive(filled).add("events", encode_events(events(snapshot(1), "mostly US")))
+    Archive(filled).add("events", encode_events(make_events(make_snapshot(1), "mostly US")))
     lines = history("list", filled.uri, "--kind", "events").stdout.splitlines()
     assert lines[-1].split()[:3] == ["events", "test", "m@1"]
     (window,) = history("list", filled.uri, "--kind", "events", "--windows").stdout.splitlines()
@@ -168,7 +158,7 @@ def test_events_are_listed_shown_and_exported_like_the_others(
     table = pyarrow.csv.read_csv(out)
     assert table["event"].to_pylist() == ["born"] * 3
     assert table["name"].to_pylist() == ["mostly US", "", ""]
-    members = events(snapshot(1)).members_of(0).to_pylist()
+    members = make_events(make_snapshot(1)).members_of(0).to_pylist()
     assert table["members"].to_pylist()[0].split() == [str(node) for node in members]
     with pytest.raises(BadSettings, match="no events of model m@2; it holds those of m@1"):
         history("export", filled.uri, "--kind", "events", "--model", "m@2", "--out", str(out))
@@ -189,10 +179,8 @@ def test_a_day_of_another_zone_is_over_when_it_is_over_in_utc(filled: Store) -> 
         assert f"{days} days would be merged" in said
 
 
-def test_a_file_that_is_being_written_stays(
-    snapshot: Callable[..., Snapshot], tmp_path: Path
-) -> None:
-    Archive(open_store(str(tmp_path))).add("snapshots", encode_snapshot(snapshot(1)))
+def test_a_file_that_is_being_written_stays(tmp_path: Path) -> None:
+    Archive(open_store(str(tmp_path))).add("snapshots", encode_snapshot(make_snapshot(1)))
     (file,) = tmp_path.rglob("*.parquet")
     unfinished = file.with_name("_0123.part")
     unfinished.write_bytes(b"half of it")

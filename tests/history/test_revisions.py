@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
@@ -13,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_icd.commands.cli.main import app
-from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.communities import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history import files
@@ -27,8 +26,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-
-MakeSnapshot = Callable[..., Snapshot]
+from tests.history.conftest import make_communities, make_snapshot
 
 
 def corrected(snapshot: Snapshot) -> Snapshot:
@@ -53,72 +51,66 @@ def contents(store: Store, **selection: object) -> list[str]:
     return [read_snapshot(store, noted).content for noted in found]
 
 
-def test_a_correction_is_kept_beside_what_it_corrects(store: Store, snapshot: MakeSnapshot) -> None:
-    one, two = snapshot(0), corrected(snapshot(0))
+def test_a_correction_is_kept_beside_what_it_corrects(disk: Store) -> None:
+    one, two = make_snapshot(0), corrected(make_snapshot(0))
     sent = [encode_snapshot(each) for each in (one, two, one, two)]  # a producer was restarted
-    assert archive(store, "snapshots", sent) == ["archived"] * 2 + ["archived before"] * 2
-    assert contents(store) == [two.content]
-    assert contents(store, revisions="all") == [one.content, two.content]
+    assert archive(disk, "snapshots", sent) == ["archived"] * 2 + ["archived before"] * 2
+    assert contents(disk) == [two.content]
+    assert contents(disk, revisions="all") == [one.content, two.content]
 
 
-def test_a_correction_that_is_taken_back_is_the_newest_again(
-    store: Store, snapshot: MakeSnapshot
-) -> None:
-    one, two = snapshot(0), corrected(snapshot(0))
-    archive(store, "snapshots", [encode_snapshot(each) for each in (one, two, one)])
-    assert contents(store) == [one.content]
-    assert contents(store, revisions="all") == [two.content, one.content]
+def test_a_correction_that_is_taken_back_is_the_newest_again(disk: Store) -> None:
+    one, two = make_snapshot(0), corrected(make_snapshot(0))
+    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, one)])
+    assert contents(disk) == [one.content]
+    assert contents(disk, revisions="all") == [two.content, one.content]
 
 
 @pytest.mark.parametrize("again", [0, 1])
-def test_merging_keeps_revisions_and_which_is_the_newest(
-    store: Store, snapshot: MakeSnapshot, again: int
-) -> None:
-    both = [snapshot(0), corrected(snapshot(0))]
-    sent = [encode_snapshot(each) for each in (*both, snapshot(1))]
+def test_merging_keeps_revisions_and_which_is_the_newest(store: Store, again: int) -> None:
+    both = [make_snapshot(0), corrected(make_snapshot(0))]
+    sent = [encode_snapshot(each) for each in (*both, make_snapshot(1))]
     archive(store, "snapshots", sent)
     list(compact(store, date(2030, 1, 1)))
-    assert contents(store, revisions="all") == [one.content for one in (*both, snapshot(1))]
+    assert contents(store, revisions="all") == [one.content for one in (*both, make_snapshot(1))]
     archive(store, "snapshots", [*sent, sent[again]])
     list(compact(store, date(2030, 1, 1)))
     assert len(store.files()) == 1
-    assert contents(store) == [both[again].content, snapshot(1).content]
+    assert contents(store) == [both[again].content, make_snapshot(1).content]
 
 
-def test_a_snapshot_without_a_hash_gets_one(store: Store, snapshot: MakeSnapshot) -> None:
+def test_a_snapshot_without_a_hash_gets_one(disk: Store) -> None:
     """A producer in another language need not hash."""
-    sent = [encode_snapshot(each) for each in (snapshot(0), corrected(snapshot(0)))]
+    sent = [encode_snapshot(each) for each in (make_snapshot(0), corrected(make_snapshot(0)))]
     without = [
         Message(
             message.key, message.value, tuple(h for h in message.headers if h[0] != "icd_content")
         )
         for message in sent
     ]
-    archive(store, "snapshots", without)
-    (noted,) = windows(store, Selection())
-    assert read_snapshot(store, noted) == corrected(snapshot(0))
+    archive(disk, "snapshots", without)
+    (noted,) = windows(disk, Selection())
+    assert read_snapshot(disk, noted) == corrected(make_snapshot(0))
     assert dict(noted.headers) == dict(sent[1].headers)
 
 
-def test_results_and_labels_have_revisions_too(
-    store: Store, snapshot: MakeSnapshot, communities: Callable[..., Communities]
-) -> None:
-    one = communities(snapshot(0))
+def test_results_and_labels_have_revisions_too(disk: Store) -> None:
+    one = make_communities(make_snapshot(0))
     found = [replace(one, revision=revision, seed=3) for revision in ("", "a", "b")]
-    archive(store, "communities", [encode_communities(each) for each in found])
+    archive(disk, "communities", [encode_communities(each) for each in found])
     named = one.graph, one.snapshot_id, one.window, one.nodes
     known = [Labels(*named, labels) for labels in (one.labels, np.zeros_like(one.labels))]
-    archive(store, "labels", [encode_labels(each) for each in known])
-    newest = {kind: list(windows(store, Selection(kind))) for kind in ("communities", "labels")}
+    archive(disk, "labels", [encode_labels(each) for each in known])
+    newest = {kind: list(windows(disk, Selection(kind))) for kind in ("communities", "labels")}
     assert [noted.identity.revision for noted in newest["communities"]] == ["b"]
     assert len(newest["labels"]) == 1
     both = Selection("labels", revisions="all")
-    assert list(windows(store, both))[1].identity == newest["labels"][0].identity
+    assert list(windows(disk, both))[1].identity == newest["labels"][0].identity
 
 
-def test_people_see_that_there_are_revisions(disk: Store, snapshot: MakeSnapshot, tmp_path) -> None:
-    one, two = snapshot(0), corrected(snapshot(0))
-    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, snapshot(1))])
+def test_people_see_that_there_are_revisions(disk: Store, tmp_path) -> None:
+    one, two = make_snapshot(0), corrected(make_snapshot(0))
+    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, make_snapshot(1))])
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, ["history", *arguments])
@@ -132,7 +124,7 @@ def test_people_see_that_there_are_revisions(disk: Store, snapshot: MakeSnapshot
     assert [(line[-2], line[-1]) for line in lines] == [
         (one.content[:12], "superseded"),
         (two.content[:12], "newest"),
-        (snapshot(1).content[:12], "newest"),
+        (make_snapshot(1).content[:12], "newest"),
     ]
     shown = run("show", disk.root, one.id).replace("}\n{", "},{")
     assert [each["newest"] for each in json.loads(f"[{shown}]")] == [False, True]
@@ -142,10 +134,10 @@ def test_people_see_that_there_are_revisions(disk: Store, snapshot: MakeSnapshot
 
 
 def test_files_of_the_first_layout_are_read_and_are_the_oldest(
-    disk: Store, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+    disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They have no revision and no time in their footers."""
-    one = snapshot(0)
+    one = make_snapshot(0)
     plain = encode_snapshot(one)
     without = tuple(header for header in plain.headers if header[0] != "icd_content")
     old = Message(plain.key, plain.value, without)

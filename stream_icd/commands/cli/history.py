@@ -117,8 +117,7 @@ class _Export(PastOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.export import export
-        from stream_icd.history.graph_files import GRAPH_WRITERS, export_graph
+        from stream_icd.history.export import GRAPH_WRITERS, export, export_graph
 
         if self.out.suffix in GRAPH_WRITERS:
             chosen = replace(self.selection("snapshots"), model=self.model)

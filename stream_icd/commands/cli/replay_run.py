@@ -27,7 +27,7 @@ from stream_icd.history.archive import Selection, nothing_selected, windows
 from stream_icd.history.replay.archived_memory import archived_memory
 from stream_icd.history.replay.compare import ReplayComparison, compare
 from stream_icd.history.replay.redetect import (
-    Graph,
+    GraphJobs,
     Job,
     Outcome,
     Redetection,
@@ -164,7 +164,7 @@ def _engine_of(
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
         smoothing = Smoothing(redetection.model, redetection.settings)
-        of_graphs: Engine[Graph, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
+        of_graphs: Engine[GraphJobs, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
             of_graphs = in_processes(smoothing, model_name, options.processes)
         return SmoothedGraphs(of_graphs)

@@ -33,7 +33,7 @@ _Beginnings = Sequence[ArchivedWindow]
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivedMemory:
+class _ReplayStart:
     """The memory that a replay starts with, for each era of each graph."""
 
     store: Store
@@ -51,7 +51,7 @@ class ArchivedMemory:
         return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
 
 
-def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> ArchivedMemory:
+def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> _ReplayStart:
     """Return what precedes the selection, for each era of each graph.
 
     Usually the archive holds the memory after the last window before the selection, preferably of
@@ -74,7 +74,7 @@ def archived_memory(store: Store, selection: Selection, redetection: Redetection
                 memories[chain_name(graph, era)] = memory
             earlier += after
     earlier.sort(key=lambda window: window.order)
-    return ArchivedMemory(store, beginnings, memories, earlier)
+    return _ReplayStart(store, beginnings, memories, earlier)
 
 
 def _beginnings(store: Store, graph: str | None) -> dict[str, _Beginnings]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.node_ids import places
-from stream_icd.history.replay.replay import Name
+from stream_icd.history.replay.replay import SnapshotName
 from stream_icd.methods.quality.agreement import accuracy, nmi
 
-Version = tuple[str, str, str]
+_Version = tuple[str, str, str]
 """Graph, model version, and `before` or `replayed`."""
 
 
@@ -25,7 +25,7 @@ Version = tuple[str, str, str]
 class VersionQuality:
     """Means over the windows of one graph in one version; NaN where no window says the number."""
 
-    version: Version
+    version: _Version
     windows: int
     communities: float
     modularity: float
@@ -39,8 +39,8 @@ class VersionQuality:
 class Agreement:
     """Agreement of two versions on their common windows."""
 
-    before: Version
-    replayed: Version
+    before: _Version
+    replayed: _Version
     windows: int
     same: int  # number of windows with the same nodes, and the same labels: not by other names
     nmi: float  # mean; 0 for a window in which no node is common
@@ -71,14 +71,14 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> R
 
 def _by_version(
     results: Iterable[Communities], when: str
-) -> dict[Version, dict[Name, Communities]]:
-    versions: dict[Version, dict[Name, Communities]] = defaultdict(dict)
+) -> dict[_Version, dict[SnapshotName, Communities]]:
+    versions: dict[_Version, dict[SnapshotName, Communities]] = defaultdict(dict)
     for result in results:
         versions[result.graph, result.model, when][result.graph, result.snapshot_id] = result
     return versions
 
 
-def _quality(version: Version, results: dict[Name, Communities]) -> VersionQuality:
+def _quality(version: _Version, results: dict[SnapshotName, Communities]) -> VersionQuality:
     in_order = sorted(results.values(), key=lambda result: result.window.end)
     return VersionQuality(
         version=version,
@@ -98,7 +98,10 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _agreement(
-    a: Version, b: Version, old: dict[Name, Communities], new: dict[Name, Communities]
+    a: _Version,
+    b: _Version,
+    old: dict[SnapshotName, Communities],
+    new: dict[SnapshotName, Communities],
 ) -> Agreement:
     common = sorted(old.keys() & new.keys())
     values = {name: _nmi(old[name], new[name]) for name in common}

@@ -21,7 +21,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER
 from stream_icd.kafka.waiting import Stop
 from stream_icd.streaming.execution.work import IN_HAND, First, Relay, in_order, run_job
 
-LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class RayActors:
         )
 
     def _get(self, ray: Any, reference: Any) -> Any:
-        while not ray.wait([reference], timeout=LOOK_EVERY_S)[0]:
+        while not ray.wait([reference], timeout=_LOOK_EVERY_S)[0]:
             if self.stop.is_set():
                 raise _Stopped
         return ray.get(reference)

@@ -149,10 +149,10 @@ def chain_name(graph: str, era: int = 0) -> str:
     return f"{graph}\0{era}" if era else graph
 
 
-PASSES = 2
+_PASSES = 2
 """To smooth, each window is detected twice: forward in time, and backward."""
 
-Graph = tuple[Job, ...]
+GraphJobs = tuple[Job, ...]
 """All windows of an era of a graph, in order."""
 
 
@@ -160,7 +160,7 @@ Graph = tuple[Job, ...]
 class Smoothing(Detection):
     """The work on a graph: it returns the outcome of each window."""
 
-    def __call__(self, graph: Graph, relay: Relay | None = None) -> tuple[Outcome, ...]:
+    def __call__(self, graph: GraphJobs, relay: Relay | None = None) -> tuple[Outcome, ...]:
         encoded = None if relay is None else relay.memory
         memory = None if encoded is None else decode_memory(encoded)
         snapshots: dict[int, Snapshot] = {}
@@ -206,17 +206,17 @@ class Smoothing(Detection):
             _check_k(communities, small_graphs)
             yield encode_communities(communities)
 
-    def chain(self, graph: Graph) -> str:
+    def chain(self, graph: GraphJobs) -> str:
         """Return the era, whose first window needs the memory before it."""
         return chain_name(graph[0].graph, graph[0].era)
 
-    def name(self, graph: Graph) -> str:
+    def name(self, graph: GraphJobs) -> str:
         return printable(f"graph {graph[0].graph}, {len(graph)} windows")
 
-    def allowance(self, graph: Graph) -> Allowance:
+    def allowance(self, graph: GraphJobs) -> Allowance:
         """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
-        seconds = PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
+        seconds = _PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)
 
 
@@ -224,7 +224,7 @@ class Smoothing(Detection):
 class SmoothedGraphs:
     """An engine that detects all windows of a graph together, and yields graph by graph."""
 
-    engine: Engine[Graph, tuple[Outcome, ...] | Refused]
+    engine: Engine[GraphJobs, tuple[Outcome, ...] | Refused]
 
     def __call__(
         self, jobs: Iterable[Job], first: First = First(), /

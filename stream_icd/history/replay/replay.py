@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
+from typing import NamedTuple
 
 import structlog
 
@@ -30,13 +31,13 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
-Name = tuple[str, str]
+SnapshotName = tuple[str, str]
 """Graph and snapshot id."""
 
-Kept = tuple[str, str, str]
+_Kept = tuple[str, str, str]
 """Graph, snapshot id and revision of a result."""
 
-Keep = Callable[[Message], object]
+_Keep = Callable[[Message], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class HistoryResults:
     def name(self) -> str:
         return self.store.place
 
-    def kept(self, version: str) -> set[Kept]:
+    def kept(self, version: str) -> set[_Kept]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
         return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
 
-    def read(self, of: Container[Name]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
@@ -63,7 +64,7 @@ class HistoryResults:
                 yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager
-    def writing(self) -> Iterator[Keep]:
+    def writing(self) -> Iterator[_Keep]:
         """Give a function that stores a result; all are durable at the end of the block."""
         archive = Archive(self.store)
 
@@ -87,9 +88,9 @@ class TopicResults:
     def name(self) -> str:
         return f"topic {self.topic}"
 
-    def kept(self, version: str) -> set[Kept]:
+    def kept(self, version: str) -> set[_Kept]:
         """Return the existing results, from record headers; none if the topic does not exist."""
-        kept: set[Kept] = set()
+        kept: set[_Kept] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
@@ -100,7 +101,7 @@ class TopicResults:
             return set()
         return kept
 
-    def read(self, of: Container[Name]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
         found = subscribe(
             start="beginning",
@@ -112,7 +113,7 @@ class TopicResults:
         return (result for result in found if (result.graph, result.snapshot_id) in of)
 
     @contextmanager
-    def writing(self) -> Iterator[Keep]:
+    def writing(self) -> Iterator[_Keep]:
         """Write one record per result; all are acknowledged at the end of the block."""
         create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
         claim_check = ClaimCheck(self.settings)
@@ -145,10 +146,11 @@ def check_results_topic(topic: str, *, into_live: bool) -> None:
 class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
-    kept: set[Kept]  # the results that already exist
+    kept: set[_Kept]  # the results that already exist
     redetection: Redetection
-    newest: dict[Name, str] = field(default_factory=dict)  # revision of each snapshot's result
-    earlier: dict[Name, str] = field(default_factory=dict)  # of those detected for their memory
+    # The revision of each snapshot's result, and of those that are detected for their memory.
+    newest: dict[SnapshotName, str] = field(default_factory=dict)
+    earlier: dict[SnapshotName, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
     already: int = 0  # how many results already exist, and are skipped
     first: datetime | None = None  # earliest window end of the snapshots to detect
@@ -165,7 +167,7 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[Name](), self.graphs.copy()
+        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
@@ -208,8 +210,7 @@ def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class _Replayed(NamedTuple):
     """How many results were stored, and how many snapshots were refused."""
 
     snapshots: int
@@ -226,7 +227,7 @@ def replay(
     stop: Event,
     on_outcome: Callable[[Job], None] = lambda _: None,
     first: First = First(),
-) -> Replayed:
+) -> _Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 
     If it ends early, stored results remain; the next replay detects the rest. Calls `on_outcome`
@@ -257,4 +258,4 @@ def replay(
                 keep(outcome)
                 n_snapshots += 1
             on_outcome(job)
-    return Replayed(n_snapshots, n_refused)
+    return _Replayed(n_snapshots, n_refused)

@@ -40,7 +40,7 @@ class Paired:
     challenger: Measured
 
 
-class Interval(NamedTuple):
+class _Interval(NamedTuple):
     """A mean and its confidence interval."""
 
     low: float
@@ -48,13 +48,13 @@ class Interval(NamedTuple):
     high: float
 
 
-def paired_bootstrap(
+def _paired_bootstrap(
     differences: ArrayLike,
     confidence: float,
     seed: int = 0,
     resamples: int = 10_000,
     average: Callable[..., Any] = np.mean,
-) -> Interval:
+) -> _Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
 
     It is also below `high` with this confidence (each end is one-sided). The ends are quantiles of
@@ -69,13 +69,13 @@ def paired_bootstrap(
     drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
     means = average(values[drawn], axis=1)
     low, high = np.quantile(means, [1 - confidence, confidence])
-    return Interval(float(low), float(average(values)), float(high))
+    return _Interval(float(low), float(average(values)), float(high))
 
 
-LEAST = 4
+_LEAST = 4
 """Fewest windows for a decision, except at the end of a shorter watch."""
 
-LEAST_BITS = 0.002
+_LEAST_BITS = 0.002
 """Smallest margin, in bits per edge, for streams whose hidden edges are hardly predictable."""
 
 _FAR_BETTER = 10
@@ -111,7 +111,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class _Verdict:
     """The decision of the gate, why in one sentence, and all measures."""
 
     promote: bool
@@ -126,23 +126,23 @@ class _Compared:
     n_windows: int
     champion: float
     challenger: float
-    gain: Interval
+    gain: _Interval
 
     def figure(self, name: str, unit: float) -> Figure:
         values = self.champion, self.challenger, self.gain.low, self.gain.high
         return Figure(name, *(unit * value for value in values))
 
 
-def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
+def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
     """Decide between champion and challenger.
 
     The challenger is promoted if the lower confidence bound of its gain on hidden edges exceeds
     the margin; or if that is not below minus half the margin, and that of its gain in NMI exceeds
     `nmi_gain`. No guard (NMI, churn, time, prediction with memory) may be broken. Fewer than
-    `LEAST` windows prove nothing.
+    `_LEAST` windows prove nothing.
     """
-    if len(paired) < LEAST:
-        return Verdict(False, f"{len(paired)} windows could be read; need {LEAST}", ())
+    if len(paired) < _LEAST:
+        return _Verdict(False, f"{len(paired)} windows could be read; need {_LEAST}", ())
     compared_by = ((name, _compared(paired, name, rules, seed)) for name in _MEASURES)
     found = {name: means for name, means in compared_by if means is not None}
     figures = tuple(means.figure(*_MEASURES[name]) for name, means in found.items())
@@ -154,21 +154,21 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> Verdict:
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
     if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
-        return Verdict(False, f"{broken} ({compared})", figures)
+        return _Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
-        return Verdict(True, f"better: {compared}", figures)
+        return _Verdict(True, f"better: {compared}", figures)
     if nmi is not None and nmi.gain.low > rules.nmi_gain:
         agrees = f"NMI {100 * nmi.gain.mean:+.1f} points on {nmi.n_windows} labelled windows"
         if hidden.low > -margin / 2:
-            return Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
-        return Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
-    return Verdict(False, f"not clearly better: {compared}", figures)
+            return _Verdict(True, f"better by labels: {agrees}, no worse by {compared}", figures)
+        return _Verdict(False, f"{agrees}, but perhaps worse by {compared}", figures)
+    return _Verdict(False, f"not clearly better: {compared}", figures)
 
 
 def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     """The margin in bits per edge."""
     champion = float(np.mean([both.champion.hidden_edges for both in paired]))
-    return max(LEAST_BITS, rules.margin * champion)
+    return max(_LEAST_BITS, rules.margin * champion)
 
 
 _MEASURES: dict[str, tuple[str, float]] = {
@@ -189,7 +189,7 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
     average = np.median if name == "seconds" else np.mean  # a first one may compile code
     champion, challenger = map(float, average(values, axis=0))
     differences = [b - a for a, b in values]
-    gain = paired_bootstrap(differences, rules.confidence, seed, average=average)
+    gain = _paired_bootstrap(differences, rules.confidence, seed, average=average)
     return _Compared(len(values), champion, challenger, gain)
 
 
@@ -210,28 +210,28 @@ def _broken_guards(
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class _Watched:
     """The state of a new champion: `watching`, `confirmed`, or `worse` (roll back)."""
 
     state: Literal["watching", "confirmed", "worse"]
     reason: str
 
 
-def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -> Watched:
+def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -> _Watched:
     """Judge a new champion by the first of so many `windows` after it was promoted.
 
     It is worse if its score on hidden edges is below that of the previous model: with confidence
     from the fourth window on, and by more than the margin after all windows. In `paired`, the
     previous model is the champion, and the new one the challenger.
     """
-    if len(paired) < min(LEAST, windows):
-        return Watched("watching", f"{len(paired)} of {windows} windows since the swap")
+    if len(paired) < min(_LEAST, windows):
+        return _Watched("watching", f"{len(paired)} of {windows} windows since the swap")
     gains = [both.challenger.hidden_edges - both.champion.hidden_edges for both in paired]
-    gain = paired_bootstrap(gains, rules.confidence, seed)
+    gain = _paired_bootstrap(gains, rules.confidence, seed)
     compared = (
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
         f"{len(paired)} of {windows} windows since the swap"
     )
     if gain.high < 0 or (len(paired) >= windows and gain.mean < -_margin_bits(paired, rules)):
-        return Watched("worse", compared)
-    return Watched("confirmed" if len(paired) >= windows else "watching", compared)
+        return _Watched("worse", compared)
+    return _Watched("confirmed" if len(paired) >= windows else "watching", compared)

@@ -15,14 +15,13 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.retraining.windows import Known, Lesson
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.card import encoder_section
-from stream_icd.learning.training.icd.fit_edges import Taught
-from stream_icd.learning.training.icd.hindsight import in_hindsight
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     quarter,
     with_edges,
     with_weights,
 )
+from stream_icd.learning.training.icd.taught import Taught, in_hindsight
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe, recipe_digest
 from stream_icd.methods.model import Model
@@ -41,7 +40,7 @@ class LearnedFrom:
     known: Known
 
 
-class Learned(NamedTuple):
+class _Learned(NamedTuple):
     """A model, and how it was learned."""
 
     model: Model
@@ -68,7 +67,7 @@ def learn(
     *,
     parent: Model | None = None,
     limit: LearningTime = LearningTime(),
-) -> Learned:
+) -> _Learned:
     """Learn bp's parameters, and the encoder if the recipe has one that learns.
 
     Deterministic for windows, recipe and parent, unless the time is up. Labels are used if more
@@ -114,7 +113,7 @@ def learn(
         for lesson, one in zip(lessons, taught, strict=True)
         if (by := _by(lesson, one, used, by_labels=by_labels)) is not None
     )
-    return Learned(model, windows, proof)
+    return _Learned(model, windows, proof)
 
 
 def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:

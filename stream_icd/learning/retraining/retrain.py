@@ -59,10 +59,10 @@ from stream_icd.registry.versions import existing_folder, import_folder, publish
 
 BY = "retrain"
 
-BATCH = 32
+_BATCH = 32
 """Windows that are scored at once; what is known of them is kept before the next ones."""
 
-OnStep = Callable[[str], None]
+_OnStep = Callable[[str], None]
 """Called when a step begins: `score` or `watch` windows, `learn`, `prove`, `publish`, `promote`,
 `roll back`, `remember`."""
 
@@ -102,7 +102,7 @@ def retrain(
     now: datetime,
     *,
     asked: bool = False,
-    on_step: OnStep = lambda _step: None,
+    on_step: _OnStep = lambda _step: None,
     run: RunJob = run_job,
 ) -> Decision:
     """Make one round, and return its decision.
@@ -122,12 +122,12 @@ def retrain(
     state = read_state(registry, settings.name)
     round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
     if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
-        return round_.said("not now", "the windows of earlier rounds are gone")
+        return round_.decision("not now", "the windows of earlier rounds are gone")
     round_.take_up()
     try:
         return round_.learned(asked=asked) if round_.state.watched is None else round_.watched()
     except (OverBudget, Overloaded) as error:
-        return round_.said("failed", str(error))
+        return round_.decision("failed", str(error))
 
 
 def _first_champion(
@@ -149,7 +149,7 @@ class _Round:
     aliases: Aliases  # that the round began with
     now: datetime
     state: RetrainerState
-    on_step: OnStep
+    on_step: _OnStep
     run: RunJob
 
     def take_up(self) -> None:
@@ -192,21 +192,21 @@ class _Round:
         windows, n_windows = self.past.after(self.state.watched), self.settings.watch
         compared = self.state.compared
         if compared is not None and compared.windows == len(windows):
-            return self.said("not now", compared.reason)
+            return self.decision("not now", compared.reason)
         self.on_step("watch")
         place = self._place(self.aliases.champion)
         paired = self._compared(windows, n_windows, self.aliases.previous, place)
-        found = watch(paired, n_windows, self.settings.rules, self.settings.seed)
-        if found.state == "worse":
-            return self._rolled_back(found.reason)
-        if found.state == "watching":
-            reason = f"watching the new champion: {found.reason}"
+        verdict = watch(paired, n_windows, self.settings.rules, self.settings.seed)
+        if verdict.state == "worse":
+            return self._rolled_back(verdict.reason)
+        if verdict.state == "watching":
+            reason = f"watching the new champion: {verdict.reason}"
             self._remember(compared=ComparedWindows(len(windows), reason))
-            return self.said("not now", reason)
+            return self.decision("not now", reason)
         if (now := champion(self.registry)).id != self.aliases.id:
-            return self.said("not now", f"{now.champion} became the champion meanwhile")
+            return self.decision("not now", f"{now.champion} became the champion meanwhile")
         self._remember(watched=None)
-        return self.said("confirmed", found.reason)
+        return self.decision("confirmed", verdict.reason)
 
     def learned(self, *, asked: bool) -> Decision:
         """Learn and prove a challenger, if a trigger asks for it and there are enough windows.
@@ -217,23 +217,23 @@ class _Round:
         due = self._due(asked=asked)
         if not due.due:
             self._remember()
-            return self.said("not now", due.reason)
+            return self.decision("not now", due.reason)
         now, waiting = self.past.marks(), self.state.begun
         begun = waiting or BegunTraining(now, due.reason, due.since, self.state.attempted)
         self.past = self.past.until(begun.marks)
         chosen = self._chosen(begun)
         if isinstance(chosen, str):
             self._remember(begun=None)
-            return self.said("not now", f"{begun.reason}, but there are {chosen}")
+            return self.decision("not now", f"{begun.reason}, but there are {chosen}")
         trains = self.settings.encoder.trains_encoder
         self._remember(begun=begun if trains else None)
         try:
             decided, used_up = self._proved(chosen, begun.reason)
         except (NoGoodRows, OverBudget, Overloaded) as error:
-            decided = self.said("failed", f"{begun.reason}: {error}")
+            decided = self.decision("failed", f"{begun.reason}: {error}")
             used_up = isinstance(error, OverBudget)
         except ChampionChanged as error:
-            return self.said("kept", f"{begun.reason}: {error}")
+            return self.decision("kept", f"{begun.reason}: {error}")
         goes_on = trains and used_up and decided.outcome != "promoted"
         if not goes_on:
             self._forget_checkpoints()
@@ -293,9 +293,9 @@ class _Round:
         labels = self.past.labels
         done = {name for name, scored in known.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if window.name not in done]
-        for start in range(0, len(missing), BATCH):
+        for start in range(0, len(missing), _BATCH):
             self.on_step("score")
-            batch = missing[start : start + BATCH]
+            batch = missing[start : start + _BATCH]
             known |= {scored.name: scored for scored in self._scored_batch(batch)}
             scored = (known[window.name] for window in windows if window.name in known)
             self._remember(scored=tuple(scored))
@@ -323,25 +323,33 @@ class _Round:
             f"to {data.end.isoformat()}"
         )
         recipe = settings.encoder.changed(name=settings.name, seed=settings.seed, data=origin)
-        where = self._checkpoints().uri, self._place(parent)
-        job = partial(learn_job, settings, lessons, recipe, *where)
+        checkpoints, champion_place = self._checkpoints().uri, self._place(parent)
+        job = partial(learn_job, settings, lessons, recipe, checkpoints, champion_place)
         made: Made = self.run(job, settings.budget)
         model, stopped = made.model, made.stopped
         if model.version == parent:
-            said = f"{why}: the same model was learned again"
-            return self.said("kept", said, model.version), stopped
+            reason = f"{why}: the same model was learned again"
+            return self.decision("kept", reason, model.version), stopped
         self.on_step("prove")
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
             paired = self._compared(chosen.prove, len(chosen.prove), parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
-        proved, passed, reason = data_range(chosen.prove), verdict.promote, verdict.reason
-        span = proved.start, proved.end, proved.windows
-        gate = Gate(parent, model.version, *span, passed, reason, verdict.figures)
-        reason = f"{why}: {reason}"
-        if not passed:
-            return self.said("kept", reason, model.version, gate), stopped
+        proved = data_range(chosen.prove)
+        gate = Gate(
+            champion=parent,
+            challenger=model.version,
+            start=proved.start,
+            end=proved.end,
+            windows=proved.windows,
+            passed=verdict.promote,
+            reason=verdict.reason,
+            figures=verdict.figures,
+        )
+        reason = f"{why}: {verdict.reason}"
+        if not verdict.promote:
+            return self.decision("kept", reason, model.version, gate), stopped
         data = replace(data, labelled=sum(window.by == "labels" for window in made.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
@@ -350,7 +358,7 @@ class _Round:
         self.on_step("promote")
         promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
-        promoted = self.said("promoted", reason, model.version, gate, champion=model.version)
+        promoted = self.decision("promoted", reason, model.version, gate, champion=model.version)
         return promoted, stopped
 
     def _rolled_back(self, reason: str) -> Decision:
@@ -358,11 +366,11 @@ class _Round:
         try:
             back = roll_back(self.registry, reason, self.now, by=BY, seen=self.aliases)
         except ChampionChanged as error:
-            return self.said("kept", str(error))
+            return self.decision("kept", str(error))
         self.on_step("remember")
         self._notice(back)
         self._remember()
-        return self.said("rolled back", reason, self.aliases.champion, champion=back.champion)
+        return self.decision("rolled back", reason, self.aliases.champion, champion=back.champion)
 
     def _compared(
         self, windows: Sequence[ArchivedWindow], most: int, champion: str, challenger: str
@@ -398,7 +406,7 @@ class _Round:
         self.state = replace(self.state, **changes)
         write_state(self.registry, self.settings.name, self.state)
 
-    def said(
+    def decision(
         self,
         outcome: _RoundOutcome,
         reason: str,

@@ -15,18 +15,18 @@ from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import MethodChoice
 from stream_icd.streaming.execution.budget import Allowance
 
-BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
+_BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
 
-MOST_LOOKED_AT = 10_000
+_MOST_LOOKED_AT = 10_000
 """Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
 
 
-MOST_NAME = 200
+_MOST_NAME = 200
 """Bytes of a name, as in a URL: files of the registry have names of at most 255."""
 
 
-LEARNED = Recipe(name="retrained", encoder=EDGES)
+_LEARNED = Recipe(name="retrained", encoder=EDGES)
 """Learns the encoder `edges`, unless another recipe is given."""
 
 
@@ -47,10 +47,10 @@ class Retraining:
     drift: bool = True  # of scores
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
-    budget: Allowance = BUDGET
+    budget: Allowance = _BUDGET
     most_windows: int = MOST_WINDOWS  # to look at, the newest ones
     watch: int = 8  # windows after a swap that must confirm the new champion
-    encoder: Recipe = LEARNED  # says which encoder is learned, and how
+    encoder: Recipe = _LEARNED  # says which encoder is learned, and how
     method: MethodChoice = "auto"  # of the detectors that use the models
     memory: Literal["auto", "off"] = "auto"  # of these detectors
     seed: int = 0
@@ -58,10 +58,10 @@ class Retraining:
 
     def __post_init__(self) -> None:
         is_plain = self.name.replace("-", "").replace("_", "").isalnum()
-        if not is_plain or len(quote(self.name)) > MOST_NAME:  # that of a folder in a registry
+        if not is_plain or len(quote(self.name)) > _MOST_NAME:  # that of a folder in a registry
             raise BadSettings(
                 f"name {shortened(self.name)!r}: use letters, digits, - and _, in a URL at most "
-                f"{MOST_NAME} characters"
+                f"{_MOST_NAME} characters"
             )
         is_rare = self.every_windows is None or self.every_windows >= 1
         is_long = self.every is None or self.every > timedelta(0)
@@ -71,9 +71,9 @@ class Retraining:
                 "least 1 and a period above 0"
             )
         least = self.sizes.prove + self.sizes.least
-        if not least <= self.most_windows <= MOST_LOOKED_AT:
+        if not least <= self.most_windows <= _MOST_LOOKED_AT:
             raise BadSettings(
-                f"most_windows {self.most_windows} must be from {least} to {MOST_LOOKED_AT}"
+                f"most_windows {self.most_windows} must be from {least} to {_MOST_LOOKED_AT}"
             )
         if not 1 <= self.watch <= self.most_windows:
             raise BadSettings(f"watch {self.watch} must be from 1 to {self.most_windows}")

@@ -19,7 +19,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.retraining.windows import Marks
 from stream_icd.registry.json_file import read_json, to_json
 
-FORMAT = 3
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class RetrainerState:
 def read_state(registry: Store, name: str) -> RetrainerState:
     """The state; that of a new retrainer if there is none, or, with a warning, if it is damaged."""
     try:
-        return read_json(registry, _path(name), RetrainerState, FORMAT)
+        return read_json(registry, _path(name), RetrainerState, _FORMAT)
     except FileNotFoundError:
         return RetrainerState()
     except RegistryDamaged as error:
@@ -106,7 +106,7 @@ def read_state(registry: Store, name: str) -> RetrainerState:
 
 def write_state(registry: Store, name: str, state: RetrainerState) -> None:
     """Replace the state."""
-    registry.put(_path(name), to_json(state, FORMAT))
+    registry.put(_path(name), to_json(state, _FORMAT))
 
 
 def _path(name: str) -> str:

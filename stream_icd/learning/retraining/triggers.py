@@ -61,10 +61,10 @@ def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due
 _REFERENCE = 8
 """Number of windows at the beginning that define mean and spread."""
 
-TOLERANCE = 0.5
+_TOLERANCE = 0.5
 """Standard deviations by which a value may differ from the mean without counting."""
 
-THRESHOLD = 12.0
+_THRESHOLD = 12.0
 """Sum of differences, in standard deviations, that is a change."""
 
 _LEAST_SPREAD = 0.01
@@ -111,9 +111,9 @@ def _change_at(standardised: np.ndarray) -> int | None:
     mean = rise = fall = lowest = highest = 0.0
     for at, value in enumerate(standardised):
         mean += (float(value) - mean) / (at + 1)
-        rise += float(value) - mean - TOLERANCE
-        fall += float(value) - mean + TOLERANCE
+        rise += float(value) - mean - _TOLERANCE
+        fall += float(value) - mean + _TOLERANCE
         lowest, highest = min(lowest, rise), max(highest, fall)
-        if at + 1 >= _REFERENCE and max(rise - lowest, highest - fall) > THRESHOLD:
+        if at + 1 >= _REFERENCE and max(rise - lowest, highest - fall) > _THRESHOLD:
             return at
     return None

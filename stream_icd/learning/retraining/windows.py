@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_icd.core.arrays import NOBODY
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.lineage import DataRange
@@ -164,15 +165,13 @@ Known = Literal["none", "some nodes", "all nodes", "contradicted"]
 """`contradicted` labels save no bits in describing a graph that has communities, such as one
 community for all nodes."""
 
-UNKNOWN = -1
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
     """A window to learn from, or to compare models on."""
 
     snapshot: Snapshot
-    labels: NDArray[np.int32] | None = None  # (n_nodes,), or UNKNOWN; None: none can be used
+    labels: NDArray[np.int32] | None = None  # (n_nodes,), or NOBODY; None: none can be used
     known: Known = "none"
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:
@@ -202,7 +201,7 @@ def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
     found = at >= 0
     if not found.any():
         return Lesson(snapshot)
-    known = np.full(snapshot.n_nodes, UNKNOWN, np.int32)
+    known = np.full(snapshot.n_nodes, NOBODY, np.int32)
     of_found = labels.labels[at[found]]
     known[found] = np.unique(of_found, return_inverse=True)[1]
     if not found.all():

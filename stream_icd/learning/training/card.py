@@ -21,7 +21,7 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     Raises:
         BadSettings: the folder holds a model already.
     """
-    files = {ABOUT_FILE: about(trained).to_toml(), CARD_FILE: card(trained).encode()}
+    files = {ABOUT_FILE: _about(trained).to_toml(), CARD_FILE: card(trained).encode()}
     if trained.history:
         picture = BytesIO()
         draw_training(trained.history, picture, trained.model.recipe.name)
@@ -29,7 +29,7 @@ def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
     save_model(trained.model, folder, files)
 
 
-def about(trained: TrainedModel) -> About:
+def _about(trained: TrainedModel) -> About:
     """The model's short description."""
     return About(_purpose(trained), _learned_on(trained), _figures(trained))
 
@@ -78,7 +78,7 @@ def _purpose(trained: TrainedModel) -> str:
     )
 
 
-LEARNED = {
+_LEARNED = {
     "labels": "with known communities",
     "the next window": "without known communities, with memory, by predicting new edges of the "
     "next windows",
@@ -90,7 +90,7 @@ LEARNED = {
 
 def _learned_on(trained: TrainedModel) -> str:
     n = trained.fit.n_graphs
-    how = LEARNED[trained.fit.criterion] if trained.fit.curve else LEARNED["labels"]
+    how = _LEARNED[trained.fit.criterion] if trained.fit.curve else _LEARNED["labels"]
     trains = ""
     if trained.history:
         first, *_ = split(trained.graphs, trained.model.recipe)

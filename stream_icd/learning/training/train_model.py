@@ -13,7 +13,6 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
 from stream_icd.learning.training.icd.epochs import Epoch, History
-from stream_icd.learning.training.icd.fit_edges import taught_by
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     control,
@@ -21,6 +20,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
     with_edges,
     with_weights,
 )
+from stream_icd.learning.training.icd.taught import taught_by
 from stream_icd.learning.training.yardstick import (
     DEFAULT,
     Measure,
@@ -39,7 +39,7 @@ from stream_icd.streaming.detection.detect import detect
 if TYPE_CHECKING:
     from stream_icd.learning.training.icd.train_encoder import Training
 
-UNTRAINED, _NO_ENCODER = "the untrained encoder", "no encoder"
+_UNTRAINED, _NO_ENCODER = "the untrained encoder", "no encoder"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,17 +192,17 @@ def _controls(
     if model.recipe.learns_edges:
         yield f"bp, {how}", "bp", model, replace(model, trained=None), _NO_ENCODER
     untrained = control(model)
-    yield "icd", "icd", model, untrained, UNTRAINED
+    yield "icd", "icd", model, untrained, _UNTRAINED
     if last is not None:
-        yield "icd, last epoch", "icd", last, untrained, UNTRAINED
+        yield "icd, last epoch", "icd", last, untrained, _UNTRAINED
 
 
-Graph = TypeVar("Graph")
+_Graph = TypeVar("_Graph")
 
 
 def split_in_order(
-    graphs: Sequence[Graph], shares: tuple[float, float, float]
-) -> tuple[Sequence[Graph], Sequence[Graph], Sequence[Graph]]:
+    graphs: Sequence[_Graph], shares: tuple[float, float, float]
+) -> tuple[Sequence[_Graph], Sequence[_Graph], Sequence[_Graph]]:
     """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
 
     In order, so that what is later in time never trains what is judged on earlier graphs.

@@ -21,7 +21,7 @@ from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.learning.training.bp.consecutive import (
     PreparedWindow,
-    nats_saved_by_labels,
+    nats_saved_by,
     prepare,
 )
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
@@ -42,7 +42,7 @@ WARM_UP = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class _Judged:
     """How good the communities of one graph are; K is not given.
 
     Bits are saved, in a stream, by the communities of the window before, on the edges that it lacks
@@ -63,7 +63,7 @@ def judge(
     clock: Callable[[], float] = time.perf_counter,
     method: MethodChoice = "auto",
     remember: bool = True,
-) -> Iterator[tuple[Judged, ...]]:
+) -> Iterator[tuple[_Judged, ...]]:
     """Yield how good each candidate is on each graph.
 
     Windows of a stream come in time order. They are found with the candidate's memory of the
@@ -94,19 +94,19 @@ class _Follower:
     memories: dict[str, Memory] = field(default_factory=dict)
     last: dict[str, tuple[pa.Array, Labels]] = field(default_factory=dict)
 
-    def alone(self, graph: LabelledGraph) -> Judged:
+    def alone(self, graph: LabelledGraph) -> _Judged:
         """Judge the communities of a graph of no stream."""
         found, seconds = self._found_alone(graph)
         bits = -description_length(comparable(graph.adjacency), found)
         return _judged(graph, found, seconds, bits)
 
-    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> Judged:
+    def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> _Judged:
         """Judge the communities of the next window of its graph."""
         name, known = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
             known = memory.nodes, memory.known.likeliest
-        nats, weight = (0.0, 0.0) if known is None else nats_saved_by_labels(*known, window)
+        nats, weight = (0.0, 0.0) if known is None else nats_saved_by(*known, window)
         if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)
         else:
@@ -147,7 +147,7 @@ Measure = Literal["AMI, %", "NMI, %", "modularity, %", "bits saved per edge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class _Score:
     """Mean score over graphs, and the standard error of that mean, in the measure's unit.
 
     The error of a single graph is NaN: it is not known.
@@ -177,9 +177,9 @@ class ModelComparison:
     measure: Measure
     control_name: str
     n_graphs: int
-    trained: Score
-    control: Score
-    gain: Score
+    trained: _Score
+    control: _Score
+    gain: _Score
 
     @property
     def is_gain(self) -> bool:
@@ -196,9 +196,9 @@ def comparison(
     return ModelComparison(name, measure, control_name, len(of_model), *parts)
 
 
-def _score(values: Floats) -> Score:
+def _score(values: Floats) -> _Score:
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return Score(float(np.mean(values)), float(error))
+    return _Score(float(np.mean(values)), float(error))
 
 
 def compared_with_default(
@@ -216,7 +216,7 @@ def compared_with_default(
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = model, open_model(DEFAULT).model
-    judged = list[tuple[Judged, Judged]]()
+    judged = list[tuple[_Judged, _Judged]]()
     for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
         if number >= len(before):
             judged.append((ours, default))
@@ -225,7 +225,7 @@ def compared_with_default(
 
 
 def against_default(
-    judged: Sequence[tuple[Judged, Judged]], method: Method = "bp", *, memory: bool
+    judged: Sequence[tuple[_Judged, _Judged]], method: Method = "bp", *, memory: bool
 ) -> list[ModelComparison]:
     """Compare a model, of this method, with the shipped `default`; the first comparison decides.
 
@@ -261,8 +261,8 @@ def verdict(compared: Sequence[ModelComparison]) -> str:
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
 
 
-def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> Judged:
+def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
     if graph.labels is None:
-        return Judged(bits, labels, seconds)
+        return _Judged(bits, labels, seconds)
     both = of_known(graph.labels, labels)
-    return Judged(bits, labels, seconds, ami(*both), nmi(*both))
+    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))

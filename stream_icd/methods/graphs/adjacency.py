@@ -16,11 +16,11 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import common_type, id_array, values_of, widened
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 
-Nodes = NDArray[np.intp]
+_Nodes = NDArray[np.intp]
 
-WEIGHT = "weight"
+_WEIGHT = "weight"
 
-MOST_COUNTED = 50_000_000
+_MOST_COUNTED = 50_000_000
 """Most nodes that a bare `edge_index` may have: memory is needed for all up to its largest id."""
 
 NO_WINDOW = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC))
@@ -37,7 +37,7 @@ DIRECTED = (
 )
 """Why a directed NetworkX graph is refused."""
 
-ONE_BY_ONE = "one graph a call, as in [icd.predict(graph) for graph in graphs]"
+_ONE_BY_ONE = "one graph a call, as in [icd.predict(graph) for graph in graphs]"
 
 
 def as_adjacency(graph: Any) -> csr_array:
@@ -136,12 +136,12 @@ def is_graph_of(library: str, graph: Any) -> bool:
     return library in sys.modules and isinstance(graph, sys.modules[library].Graph)
 
 
-def linked_nodes(adjacency: csr_array) -> Nodes:
+def linked_nodes(adjacency: csr_array) -> _Nodes:
     """Positions of the nodes with at least one edge, ascending: those that can be embedded."""
     return np.flatnonzero(np.diff(adjacency.indptr))
 
 
-def among(adjacency: csr_array, nodes: Nodes) -> csr_array:
+def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
     """The subgraph of `nodes`, ascending: all nodes with edges (`linked_nodes`), or more.
 
     Every entry's column is one of them, so columns are renumbered without a search.
@@ -163,7 +163,7 @@ def is_table_of_pairs(graph: Any) -> bool:
     """
     if isinstance(graph, list):
         return bool(graph) and all(map(_is_pair, graph))
-    names = column_names(graph)
+    names = _column_names(graph)
     if names is None or len(names) not in (2, 3):
         return False
     counted = [str(place) for place in range(len(names))]  # by pandas, for want of names
@@ -184,7 +184,7 @@ def _dimensions(value: Any) -> int:
     """
     if isinstance(value, str | bytes | dict):
         return 0
-    if issparse(value) or column_names(value) is not None:
+    if issparse(value) or _column_names(value) is not None:
         return 2
     if hasattr(value, "__array__"):
         return np.ndim(value)
@@ -196,13 +196,13 @@ def _dimensions(value: Any) -> int:
 
 def _is_named_matrix(graph: Any) -> bool:
     """Whether the rows of a table, which only pandas names, have the names of its columns."""
-    names = column_names(graph)
+    names = _column_names(graph)
     if not names or len(graph) != len(names):
         return False
     return list(getattr(graph, "index", ())) == list(graph.columns)
 
 
-def column_names(graph: Any) -> list[str] | None:
+def _column_names(graph: Any) -> list[str] | None:
     """Return the names of a table's columns; None if it is not a table."""
     if isinstance(graph, pa.Table | pa.RecordBatch):
         return list(graph.schema.names)
@@ -244,14 +244,14 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
         raise BadInput(
             f"the ids of the pairs are not all integers of 64 bits or all strings: {error}"
         ) from error
-    names = column_names(graph) or []
-    ends = [place for place, name in enumerate(names) if name != WEIGHT]
+    names = _column_names(graph) or []
+    ends = [place for place, name in enumerate(names) if name != _WEIGHT]
     if len(ends) != 2:
         raise BadInput(
             f"a table of pairs has two columns of ids and, where edges have weights, `weight`, not "
             f"{names}; give a dense matrix as an array"
         )
-    weights = _values(table.column(names.index(WEIGHT))) if len(names) == 3 else None
+    weights = _values(table.column(names.index(_WEIGHT))) if len(names) == 3 else None
     src, dst = (_values(table.column(end)) for end in ends)
     return *_of_one_type(src, dst), weights
 
@@ -272,7 +272,7 @@ def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
 _ACCEPTED = (
     "a scipy sparse or a dense square matrix, an edge_index (2, n_pairs), (edge_index, num_nodes), "
     "a table or a list of pairs, a NetworkX or an igraph graph, a PyG Data, or an object with "
-    f"adjacency(); {ONE_BY_ONE}"
+    f"adjacency(); {_ONE_BY_ONE}"
 )
 
 
@@ -292,10 +292,10 @@ def _as_matrix(graph: Any) -> coo_array:
         return _from_edge_index(_as_array(graph[0]), graph[1], None)
     if isinstance(graph, list | tuple) and any(_dimensions(member) > 1 for member in graph):
         raise BadInput(
-            f"a {type(graph).__name__} of graphs is not a graph: give {ONE_BY_ONE}; only `fit` "
+            f"a {type(graph).__name__} of graphs is not a graph: give {_ONE_BY_ONE}; only `fit` "
             "takes several"
         )
-    names = column_names(graph)
+    names = _column_names(graph)
     if names is not None and len(names) != len(graph):
         raise BadInput(
             f"a table of columns {names[:5]} is not a graph: give two columns of ids and, where "
@@ -371,7 +371,7 @@ def _from_array(graph: Any) -> coo_array:
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{given} is not a supported graph; give {_ACCEPTED}")
     whole = array.dtype.kind in "iu"
-    plain = column_names(graph) is None  # else rows and columns have names: it is a matrix
+    plain = _column_names(graph) is None  # else rows and columns have names: it is a matrix
     if array.shape == (2, 2) and whole and plain and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
             f"{given} may be two pairs or the adjacency of two nodes: give (edge_index, "
@@ -381,10 +381,10 @@ def _from_array(graph: Any) -> coo_array:
         return coo_array(array.astype(np.float64))
     if array.shape[0] == 2 and whole:
         n_nodes = int(array.max()) + 1 if array.size else 0
-        if n_nodes > MOST_COUNTED:
+        if n_nodes > _MOST_COUNTED:
             raise BadInput(
                 f"{given} names node {n_nodes - 1}, so it has {n_nodes} nodes, above the limit of "
-                f"{MOST_COUNTED}: give ids as a table or a list of pairs, or (edge_index, "
+                f"{_MOST_COUNTED}: give ids as a table or a list of pairs, or (edge_index, "
                 "num_nodes) if there are so many nodes"
             )
         return _from_edge_index(array, n_nodes, None)
@@ -394,7 +394,7 @@ def _from_array(graph: Any) -> coo_array:
 
 def _is_matrix_of_pandas(graph: Any) -> bool:
     """Whether all columns of a table are numbers, maybe of types of pandas that NumPy lacks."""
-    return column_names(graph) is not None and all(
+    return _column_names(graph) is not None and all(
         getattr(kind, "kind", None) in tuple("biuf") for kind in getattr(graph, "dtypes", [None])
     )
 
@@ -422,7 +422,7 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
 
 def _check(matrix: coo_array) -> None:
     if len(matrix.shape) != 2:
-        raise BadInput(f"an adjacency matrix has two axes; got shape {matrix.shape}: {ONE_BY_ONE}")
+        raise BadInput(f"an adjacency matrix has two axes; got shape {matrix.shape}: {_ONE_BY_ONE}")
     if matrix.shape[0] != matrix.shape[1]:
         raise BadInput(f"an adjacency matrix is square; got shape {matrix.shape}")
     if matrix.dtype.kind not in "biuf":

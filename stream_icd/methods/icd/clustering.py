@@ -22,15 +22,15 @@ the sum of squares is 1.6 % above that of the true ones, as from all rows; with 
 _TRIALS = 20
 """Candidate points per seed; the best one is used. scikit-learn draws 2 + ln K."""
 
-MAX_ITERATIONS, _FEWEST_ITERATIONS, WORK = 100, 8, 10**11
+_MAX_ITERATIONS, _FEWEST_ITERATIONS, _WORK = 100, 8, 10**11
 """Limits of Lloyd's iterations: at most MAX_ITERATIONS, and fewer if n K d times their number
 exceeds WORK, but at least FEWEST_ITERATIONS. 5,000 nodes in 250 communities get all 100."""
 
-FLAT, FEWEST = 2 * 10**7, 64
+_FLAT, _FEWEST = 2 * 10**7, 64
 """If n K is at most FLAT, one K-means clusters all rows. Otherwise K-means runs on parts of the
 rows, with at most FLAT / n clusters at a time, or FEWEST if that is more."""
 
-SAMPLE = 64
+_SAMPLE = 64
 """Sampled rows per part, from which the centres of the parts are computed."""
 
 _PART_TRIALS, _FEW_ROWS = 4, 8
@@ -55,7 +55,7 @@ def cluster(
     "scikit-learn" is the method of the authors' scripts: `KMeans(n_init=10)` in float64. "fast"
     is ours, tens of times faster at equal quality: greedy k-means++ seeds and first iterations in
     the leading principal components, then Lloyd's iterations on the whole embedding. Its time is
-    bounded (see `FLAT` and `WORK`), so it is much less accurate for large graphs or a large K.
+    bounded (see `_FLAT` and `_WORK`), so it is much less accurate for large graphs or a large K.
 
     The same seed gives the same result, for "fast" on any number of threads.
 
@@ -92,7 +92,7 @@ def seeded(
     """
     rows = np.flatnonzero(start >= 0)
     centres = _centres(embedding[rows], start[rows], k)
-    most = 1 if len(embedding) * k > FLAT else MAX_ITERATIONS
+    most = 1 if len(embedding) * k > _FLAT else _MAX_ITERATIONS
     return _lloyd(embedding, centres, threads, pinned=pinned, most=most)
 
 
@@ -100,7 +100,7 @@ def _again(embedding: Floats32, k: int, before: Labels, threads: int) -> Labels 
     """K-means from the centres of earlier clusters; None if they are not K, or too many."""
     rows = np.flatnonzero(before >= 0)
     names, labels = np.unique(before[rows], return_inverse=True)
-    if len(names) != k or len(embedding) * k > FLAT:
+    if len(names) != k or len(embedding) * k > _FLAT:
         return None
     return _lloyd(embedding, _centres(embedding[rows], labels.astype(np.int32), k), threads)
 
@@ -124,12 +124,12 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
     n = len(embedding)
     with single_threaded_blas():
-        leading = principal_components(embedding, _SEED_DIMENSIONS, threads)
-        if n * k > FLAT:
-            return _in_parts(leading, k, max(FLAT // n, FEWEST), WORK // n, rng, threads)
+        leading = _principal_components(embedding, _SEED_DIMENSIONS, threads)
+        if n * k > _FLAT:
+            return _in_parts(leading, k, max(_FLAT // n, _FEWEST), _WORK // n, rng, threads)
         n_sampled = _SEED_ROWS * k
         sample = leading if n <= n_sampled else leading[rng.choice(n, n_sampled, replace=False)]
-        seeds = greedy_seeds(sample, k, rng)
+        seeds = _greedy_seeds(sample, k, rng)
     rough = _lloyd(leading, seeds, threads)
     if leading is embedding:
         return rough
@@ -169,12 +169,12 @@ def _part_seeds(points: Floats32, k: int, rng: np.random.Generator) -> Floats32:
     if len(points) < _FEW_ROWS * k:
         return points[rng.choice(len(points), k, replace=False)]
     with single_threaded_blas():
-        return greedy_seeds(points, k, rng, _PART_TRIALS)
+        return _greedy_seeds(points, k, rng, _PART_TRIALS)
 
 
 def _parts(points: Floats32, n_parts: int, rng: np.random.Generator, threads: int) -> Labels:
     """The part of each row: the nearest of `n_parts` centres, computed from a sample."""
-    n_sampled = min(len(points), SAMPLE * n_parts)
+    n_sampled = min(len(points), _SAMPLE * n_parts)
     sample = points[rng.choice(len(points), n_sampled, replace=False)]
     seeds = _part_seeds(sample, n_parts, rng)
     centres = _centres(sample, _lloyd(sample, seeds, threads), n_parts)
@@ -190,7 +190,7 @@ def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     return shares
 
 
-def principal_components(points: Floats32, n_components: int, threads: int = 1) -> Floats32:
+def _principal_components(points: Floats32, n_components: int, threads: int = 1) -> Floats32:
     """The leading principal components of the points, `(n, n_components)`; unchanged if fewer."""
     if points.shape[1] <= n_components:
         return points
@@ -199,7 +199,7 @@ def principal_components(points: Floats32, n_components: int, threads: int = 1) 
     return product(centred, np.ascontiguousarray(axes), threads)
 
 
-def greedy_seeds(
+def _greedy_seeds(
     points: Floats32, k: int, rng: np.random.Generator, trials: int = _TRIALS
 ) -> Floats32:
     """K centres `(k, d)` by greedy k-means++ (Arthur and Vassilvitskii, SODA 2007).
@@ -245,8 +245,8 @@ def _lloyd(
     points: Floats32,
     centres: Floats32,
     threads: int,
-    most_work: int = WORK,
-    most: int = MAX_ITERATIONS,
+    most_work: int = _WORK,
+    most: int = _MAX_ITERATIONS,
     pinned: Labels | None = None,
 ) -> Labels:
     """Lloyd's iterations until no label changes, or the work limit is reached.

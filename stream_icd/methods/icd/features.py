@@ -39,7 +39,7 @@ def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
     return reduced_features(adjacency, recipe.variant, size, exponent)
 
 
-MAX_PASSES, FEWEST_PASSES, WORK = 64, 16, 10**7
+_MAX_PASSES, _FEWEST_PASSES, _WORK = 64, 16, 10**7
 """Limits of the matching passes; afterwards the rest is merged by degree. At most MAX_PASSES, and
 fewer if the passes would visit more than WORK edges in total, but at least FEWEST_PASSES. On a
 star, each pass merges only one pair. A pass halves a path or a grid, so 16 are enough for those."""
@@ -92,7 +92,7 @@ def supernodes(i: Ids, j: Ids, weights: Floats, n: int, size: int) -> Ids:
     """
     supernode, count, passes = np.arange(n), n, 0
     n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
-    most = min(MAX_PASSES, max(WORK // max(len(i), 1), FEWEST_PASSES))
+    most = min(_MAX_PASSES, max(_WORK // max(len(i), 1), _FEWEST_PASSES))
     while count > size and len(i) and passes < most:
         order = np.argsort(weights, kind="stable")[::-1]
         mapping, count = _match(i[order], j[order], count, size)

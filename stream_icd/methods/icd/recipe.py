@@ -22,10 +22,10 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.methods.icd.encoder.initialisation import Initialisation
 from stream_icd.methods.icd.structure import Variant
 
-Width = Annotated[int, Field(ge=1, le=2**16)]
-Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as TOML has them
+_Width = Annotated[int, Field(ge=1, le=2**16)]
+_Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as TOML has them
 _Positive = Annotated[int, Field(ge=1, lt=2**63)]
-Widths = Annotated[tuple[Width, ...], Field(min_length=2, max_length=16)]
+_Widths = Annotated[tuple[_Width, ...], Field(min_length=2, max_length=16)]
 Clustering = Literal["fast", "scikit-learn"]
 EncoderKind = Literal["gcn", "gat", "gin", "hops", "edges"]
 
@@ -77,7 +77,7 @@ class EncoderSettings(_Settings):
     """
 
     kind: EncoderKind = "gcn"
-    widths: Widths
+    widths: _Widths
     initialisation: Initialisation = "orthogonal"
     normalise_rows: bool = True
     smoothing: Annotated[int, Field(ge=0, le=100)] = 0
@@ -139,7 +139,7 @@ class OptimiserSettings(_Settings):
 class ScheduleSettings(_Settings):
     """The length of the training (paper, algorithm 2)."""
 
-    epochs: Whole = 100  # rounds of training, each with a validation
+    epochs: _Whole = 100  # rounds of training, each with a validation
     samples: _Positive = 1000  # p, graphs drawn with replacement in an epoch, one per step
     repeats: _Positive = 1  # m, updates of D and G for each graph drawn
     idle_first_epoch: bool = False  # update nothing in the first epoch, as the scripts do
@@ -158,12 +158,12 @@ class Recipe(_Settings):
     name: Annotated[str, Field(min_length=1)]  # what the model is for, such as "GN-0.3"
     variant: Variant = "ICD-M"  # which X the features and the losses use
     encoder: EncoderSettings = UNTRAINED
-    discriminator_widths: Widths | None = None  # from the embedding's width down to 1
+    discriminator_widths: _Widths | None = None  # from the embedding's width down to 1
     losses: LossSettings = LossSettings()
     optimiser: OptimiserSettings = OptimiserSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
-    seed: Whole = 0  # of every random choice
+    seed: _Whole = 0  # of every random choice
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
     data: str = ""  # where the graphs come from
     every_kind: bool = False  # for graphs of every kind: each searches for its own resolution

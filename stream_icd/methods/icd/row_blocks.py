@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 Floats32 = NDArray[np.float32]
 
-BLOCK = 1024
+_BLOCK = 1024
 """Rows per block. The number is fixed because BLAS may round differently for other shapes."""
 
 
@@ -34,7 +34,7 @@ def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
 
 def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
     """Call `work` once per block of rows on `threads` threads; BLAS uses one thread per call."""
-    blocks = [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
+    blocks = [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
     with single_threaded_blas():
         if threads == 1 or len(blocks) == 1:
             for block in blocks:

@@ -14,7 +14,7 @@ Floats = NDArray[np.floating[Any]]
 Variant = Literal["ICD-M", "ICD-C"]
 """Which X: the modularity matrix (ICD-M) or the normalised-cut one (ICD-C)."""
 
-ROWS = 4096
+_ROWS = 4096
 """Rows of an outer product to add at a time."""
 
 
@@ -48,8 +48,8 @@ class SparsePlusRankOne:
         if self.outer is not None:
             u, v = self.outer
             row = v @ right
-            for start in range(0, len(u), ROWS):  # all rows at once would double the memory
-                rows = slice(start, start + ROWS)
+            for start in range(0, len(u), _ROWS):  # all rows at once would double the memory
+                rows = slice(start, start + _ROWS)
                 product[rows] += np.multiply.outer(u[rows], row)
         return product
 

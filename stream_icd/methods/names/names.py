@@ -37,7 +37,7 @@ _PRIOR_NODES = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ValueCounts:
+class _ValueCounts:
     """How many members of each community have each value of one attribute: pairs that occur."""
 
     community: NDArray[np.int64]  # (n_pairs,) number of the community of each pair, ascending
@@ -47,7 +47,7 @@ class ValueCounts:
     totals: NDArray[np.int64]  # (V,) nodes that have each value
 
 
-def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> ValueCounts:
+def _counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> _ValueCounts:
     """Count the values of an attribute in each of `k` communities; labels: `(n,)` in 0..k-1."""
     has = attribute.codes >= 0
     of, codes = labels[has].astype(np.int64), attribute.codes[has].astype(np.int64)
@@ -60,10 +60,10 @@ def counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> ValueCo
         pairs, members = np.unique(of * n_values + codes, return_counts=True)
     community, value = np.divmod(pairs, max(n_values, 1))
     known, totals = np.bincount(of, minlength=k), np.bincount(codes, minlength=n_values)
-    return ValueCounts(community, value, members, known, totals)
+    return _ValueCounts(community, value, members, known, totals)
 
 
-def log_odds(table: ValueCounts) -> NDArray[np.float64]:
+def _log_odds(table: _ValueCounts) -> NDArray[np.float64]:
     """Return z of each pair, `(n_pairs,)`: log-odds in the community against all others.
 
     With y nodes of n in the community and y' of n' in the others, and a Dirichlet prior in
@@ -90,7 +90,7 @@ def log_odds(table: ValueCounts) -> NDArray[np.float64]:
     return z
 
 
-def chance(table: ValueCounts) -> NDArray[np.float64]:
+def _chance(table: _ValueCounts) -> NDArray[np.float64]:
     """Return the probability of as many members with the value, or more, by chance, `(n_pairs,)`.
 
     The tail of the binomial distribution, for n members drawn from the whole graph: an upper bound
@@ -104,10 +104,10 @@ def chance(table: ValueCounts) -> NDArray[np.float64]:
     return p
 
 
-def significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray[np.bool_]]:
+def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray[np.bool_]]:
     """Return which counts are too large for chance, with a false discovery rate of 5%.
 
-    p: the probabilities of `chance`, one array for each attribute; they are corrected together,
+    p: the probabilities of `_chance`, one array for each attribute; they are corrected together,
     since all of them are tried.
     n_tests: number of all comparisons, also of those that are in none of the arrays because the
     community has no such member (Benjamini and Hochberg, JRSS B 1995).
@@ -139,7 +139,7 @@ class Name:
 
     def __str__(self) -> str:
         """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
-        names = ", ".join(printable(shortened(value, 40)) for value, _ in self.values)
+        names = self.briefly()
         n_named = sum(n for _, n in self.values)
         if 2 * n_named <= self.known:
             return f"partly {names}"
@@ -159,7 +159,7 @@ class Part:
     Attributes:
         value: None stands for the members of which it is not known.
         members, total: how many members, and how many nodes of the window, have it.
-        z: log-odds against the other communities, in standard errors (`log_odds`).
+        z: log-odds against the other communities, in standard errors.
         names: whether it is over-represented beyond chance.
     """
 
@@ -171,11 +171,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ComparedAttribute:
-    """The values of one attribute, compared between communities; pairs are those of `counts`."""
+class _ComparedAttribute:
+    """The values of one attribute, compared between communities; pairs are those of `_counts`."""
 
     attribute: Attribute
-    counts: ValueCounts
+    counts: _ValueCounts
     z: NDArray[np.float64]  # (n_pairs,) log-odds
     chosen: NDArray[np.bool_]  # (n_pairs,) over-represented beyond chance
 
@@ -203,7 +203,7 @@ class NamedWindow:
 
     ids: NDArray[np.int64]
     labels: NDArray[np.int64]
-    compared: tuple[ComparedAttribute, ...]
+    compared: tuple[_ComparedAttribute, ...]
 
     def names(self) -> dict[int, Name]:
         """Return the names of the communities that have one, by id.
@@ -247,10 +247,9 @@ def named(
 ) -> NamedWindow:
     """Compare the communities of a window in the attributes of their nodes.
 
-    A value is over-represented in a community if more members have it than by chance (`chance`),
-    corrected for all values, attributes and communities (`significant`). How clearly it is so is
-    told by its log-odds against all other communities (`log_odds`). A community without such a
-    value has no name.
+    A value is over-represented in a community if more members have it than by chance, corrected for
+    all values, attributes and communities. How clearly it is so is told by its log-odds against all
+    other communities. A community without such a value has no name.
 
     Args:
         nodes: `(n,)` ids, such as `ICD.nodes_`.
@@ -273,15 +272,15 @@ def named(
         raise BadInput(f"communities are integers, not {given.dtype} of shape {given.shape}")
     ids, labels = np.unique(given, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
-    tables = [counts(labels, len(ids), node) for node in of_nodes]
-    z = [log_odds(table) for table in tables]
+    tables = [_counts(labels, len(ids), node) for node in of_nodes]
+    z = [_log_odds(table) for table in tables]
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
-    chosen = significant([chance(table) for table in tables], n_tests)
-    compared = tuple(map(ComparedAttribute, of_nodes, tables, z, chosen))
+    chosen = _significant([_chance(table) for table in tables], n_tests)
+    compared = tuple(map(_ComparedAttribute, of_nodes, tables, z, chosen))
     return NamedWindow(ids.astype(np.int64), labels, compared)
 
 
-def _name(compared: ComparedAttribute, pairs: list[int], community: int, size: int) -> Name:
+def _name(compared: _ComparedAttribute, pairs: list[int], community: int, size: int) -> Name:
     """Return the name by the most frequent of these values, as many as cover half of the known."""
     attribute, table = compared.attribute, compared.counts
     known, covered = int(table.known[community]), 0
@@ -295,7 +294,7 @@ def _name(compared: ComparedAttribute, pairs: list[int], community: int, size: i
     return Name(attribute.name, tuple(values), known, size)
 
 
-def _parts(compared: ComparedAttribute, community: int, size: int, most: int) -> Iterator[Part]:
+def _parts(compared: _ComparedAttribute, community: int, size: int, most: int) -> Iterator[Part]:
     attribute, table = compared.attribute, compared.counts
     for pair in compared.of(community)[:most]:
         value = int(table.value[pair])

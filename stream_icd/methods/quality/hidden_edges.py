@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.symmetric import symmetric
 from stream_icd.methods.quality.partition import community_weights
 
-SPLITS = 2
+_SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
 
 _HALVINGS = 40
@@ -92,7 +92,7 @@ def mean_hidden_edge_score(
 ) -> float | None:
     """The mean score of what `find` makes of the visible edges; None if it finds nothing once."""
     scores = []
-    for hidden in islice(hide_edges(adjacency, seed), SPLITS):
+    for hidden in islice(hide_edges(adjacency, seed), _SPLITS):
         communities = find(hidden.visible)
         if communities is None:
             return None

@@ -28,7 +28,7 @@ from stream_icd.methods.synthetic.lfr import (
 )
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph, ordered_edges
 
-Identities = Ids
+_Identities = Ids
 """A community keeps its identity for life; its label in a snapshot (0..K-1) may change."""
 
 
@@ -36,7 +36,7 @@ Identities = Ids
 class Drift:
     """Changes between the previous snapshot and this one; events come before moves."""
 
-    identities: Identities  # (K,) ascending; label c of this snapshot's communities is the c-th
+    identities: _Identities  # (K,) ascending; label c of this snapshot's communities is the c-th
     moved: Ids  # ascending; nodes that changed community one by one, not by an event
     merges: tuple[tuple[int, int], ...] = ()  # (absorbed, survivor); the survivor was the larger
     splits: tuple[tuple[int, int], ...] = ()  # (parent, child); the child took half of the nodes
@@ -92,7 +92,7 @@ def _drift(
         if step:
             events = {
                 name: event(rng, homes, settings, fresh)
-                for name, event in EVENTS.items()
+                for name, event in _EVENTS.items()
                 if rng.random() < event_rate
             }
             stubs = _fit(split_degrees(rng, degrees, settings.mixing), homes)
@@ -103,14 +103,14 @@ def _drift(
         yield PlantedGraph(len(homes), edges, communities), Drift(identities, moved, **events)
 
 
-def _fit(degrees: SplitDegrees, homes: Identities) -> SplitDegrees:
+def _fit(degrees: SplitDegrees, homes: _Identities) -> SplitDegrees:
     """Limit internal degrees to what each node's community allows; make the rest external."""
     _, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
     internal = np.minimum(degrees.internal, sizes[labels] - 1)
     return SplitDegrees(internal, degrees.external + degrees.internal - internal)
 
 
-def _move(rng: np.random.Generator, homes: Identities, internal: Degrees, n_movers: int) -> Ids:
+def _move(rng: np.random.Generator, homes: _Identities, internal: Degrees, n_movers: int) -> Ids:
     """Let random nodes swap places in `homes` where each fits; return the nodes that changed."""
     movers = np.sort(rng.choice(len(homes), n_movers, replace=False))
     identities, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
@@ -122,7 +122,7 @@ def _move(rng: np.random.Generator, homes: Identities, internal: Degrees, n_move
 
 
 def _merge(
-    rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, _: Iterator[int]
 ) -> tuple[tuple[int, int], ...]:
     """Merge two communities into one with the identity of the larger: (absorbed, survivor)."""
     identities, sizes = np.unique(homes, return_counts=True)
@@ -138,7 +138,7 @@ def _merge(
 
 
 def _split(
-    rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, fresh: Iterator[int]
 ) -> tuple[tuple[int, int], ...]:
     """Split a random half, the smaller if odd, off a community: (parent, child)."""
     identities, sizes = np.unique(homes, return_counts=True)
@@ -152,7 +152,7 @@ def _split(
 
 
 def _birth(
-    rng: np.random.Generator, homes: Identities, settings: LfrSettings, fresh: Iterator[int]
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, fresh: Iterator[int]
 ) -> tuple[int, ...]:
     """Form a community, twice the smallest size, of random nodes: (newborn,)."""
     size = min(2 * settings.min_community, settings.max_community)
@@ -165,7 +165,7 @@ def _birth(
 
 
 def _death(
-    rng: np.random.Generator, homes: Identities, settings: LfrSettings, _: Iterator[int]
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, _: Iterator[int]
 ) -> tuple[int, ...]:
     """Distribute a community's nodes over the others, by the room in each: (dead,)."""
     identities, sizes = np.unique(homes, return_counts=True)
@@ -180,7 +180,7 @@ def _death(
     return (int(identities[dead]),)
 
 
-def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> Ids:
+def _spare_nodes(rng: np.random.Generator, homes: _Identities, smallest: int) -> Ids:
     """Return random nodes that can all leave without a community falling below `smallest`."""
     nodes = rng.permutation(len(homes))
     nodes = nodes[np.argsort(homes[nodes], kind="stable")]
@@ -189,7 +189,7 @@ def _spare_nodes(rng: np.random.Generator, homes: Identities, smallest: int) -> 
     return nodes[rank < np.repeat(sizes - smallest, sizes)]
 
 
-EVENTS = {"merges": _merge, "splits": _split, "births": _birth, "deaths": _death}
+_EVENTS = {"merges": _merge, "splits": _split, "births": _birth, "deaths": _death}
 """Each changes `homes` in place: `(n_nodes,)`, the identity of each node's community.
 
 It keeps the size of every community within the bounds of the settings, and at least two

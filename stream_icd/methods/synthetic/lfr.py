@@ -27,7 +27,7 @@ from stream_icd.methods.synthetic.planted_graph import (
 
 Degrees = Ids
 
-DEGREE_EXPONENT, _COMMUNITY_EXPONENT = 2.0, 1.0
+_DEGREE_EXPONENT, _COMMUNITY_EXPONENT = 2.0, 1.0
 """τ₁ and τ₂ of the power laws of degrees and of community sizes."""
 
 _MAX_DRAWS = 100
@@ -104,7 +104,7 @@ def _degree_probabilities(settings: LfrSettings) -> Floats:
     Only this m and this part give exactly the requested mean.
     """
     degrees = np.arange(1, settings.max_degree + 1)
-    weights = np.power(degrees, -DEGREE_EXPONENT, dtype=np.float64)
+    weights = np.power(degrees, -_DEGREE_EXPONENT, dtype=np.float64)
     counts = np.cumsum(weights[::-1])[::-1]  # counts[i]: all weight at degrees[i] and above
     sums = np.cumsum((weights * degrees)[::-1])[::-1]
     means = sums / counts  # ascending
@@ -112,7 +112,7 @@ def _degree_probabilities(settings: LfrSettings) -> Floats:
     if not means[0] <= target < settings.max_degree:
         raise BadSettings(
             f"mean_degree must be at least {means[0] + 0.005:.2f}, and below max_degree "
-            f"({settings.max_degree}), for exponent {DEGREE_EXPONENT:g}, not {target}"
+            f"({settings.max_degree}), for exponent {_DEGREE_EXPONENT:g}, not {target}"
         )
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
@@ -127,7 +127,7 @@ def draw_communities(
     """Draw communities (n_nodes,), each node in one larger than its internal degree."""
     for _ in range(_MAX_DRAWS):
         sizes = _community_sizes(rng, settings)
-        if has_room(internal_degrees, sizes, sizes):
+        if _has_room(internal_degrees, sizes, sizes):
             return assign_communities(rng, internal_degrees, sizes, sizes)
     raise BadSettings(
         f"{settings.n_nodes} nodes leave no room for the internal degrees up to "
@@ -155,7 +155,7 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
     return sizes
 
 
-def has_room(internal_degrees: Degrees, sizes: Ids, places: Ids) -> bool:
+def _has_room(internal_degrees: Degrees, sizes: Ids, places: Ids) -> bool:
     """Whether `assign_communities` can succeed: at every degree, room for all above it (Hall)."""
     wanted = np.bincount(internal_degrees, minlength=sizes.max())
     offered = np.bincount(sizes - 1, places, minlength=len(wanted))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Edges = Ids
 
-MOST_NODES = 50_000_000
+_MOST_NODES = 50_000_000
 """Of a generated graph; a snapshot has at most as many rows (`Limits.rows`)."""
 
 
@@ -41,9 +41,9 @@ class PlantedGraph:
 
 
 def check_size(n_nodes: int) -> None:
-    """Raise `BadSettings` for more nodes than `MOST_NODES`."""
-    if n_nodes > MOST_NODES:
-        raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {MOST_NODES:,}")
+    """Raise `BadSettings` for more nodes than `_MOST_NODES`."""
+    if n_nodes > _MOST_NODES:
+        raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {_MOST_NODES:,}")
 
 
 def ordered_edges(pairs: Ids, n_nodes: int) -> Edges:

@@ -23,7 +23,7 @@ from stream_icd.methods.tracking.rules import MOVED, NUMBERS, Rule, Subject
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 from stream_icd.wire.alerts import Alert
 
-MOST_LISTED = 1000
+_MOST_LISTED = 1000
 """Parents or children of one alert; sentences name three of them."""
 
 Names = Callable[[CommunityEvents], Mapping[int, str]]
@@ -73,8 +73,8 @@ class Alerting:
             size=event.size,
             size_before=event.size_before,
             bits=event.bits,
-            parents=event.parents[:MOST_LISTED],
-            children=event.children[:MOST_LISTED],
+            parents=event.parents[:_MOST_LISTED],
+            children=event.children[:_MOST_LISTED],
             rules=fired,
             text=text if event.bits is None else f"{text} ({event.bits:,.0f} bits)",
         )

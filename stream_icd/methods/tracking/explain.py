@@ -17,7 +17,7 @@ from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.tracking.confirmation import ids_in
 
-MIDNIGHT = clock_time()
+_MIDNIGHT = clock_time()
 MOST_CHOICES = 5
 MOST_EDGES = 20
 MOST_COMPANIONS = 10
@@ -28,7 +28,7 @@ _FAINTEST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class CommunityChoice:
+class _CommunityChoice:
     """A community in which the node might be."""
 
     community: int
@@ -37,7 +37,7 @@ class CommunityChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class _Edge:
     """An edge of the node, and by how many bits it speaks for the community of the other node."""
 
     to: str
@@ -68,8 +68,8 @@ class Explanation:
     now: int | None
     before: int | None
     left: datetime | None
-    choices: tuple[CommunityChoice, ...]
-    edges: tuple[Edge, ...]
+    choices: tuple[_CommunityChoice, ...]
+    edges: tuple[_Edge, ...]
     companions: tuple[str, ...]
     n_companions: int
     reach: datetime
@@ -126,7 +126,7 @@ def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
 
 def told(time: datetime) -> str:
     """Return a time of UTC to the minute, or as precisely as it is; the date alone at midnight."""
-    if time.time() == MIDNIGHT:
+    if time.time() == _MIDNIGHT:
         return time.date().isoformat()
     whole = not (time.second or time.microsecond)
     return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
@@ -227,7 +227,7 @@ def checked_newest(
 
 def _choices_and_edges(
     me: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[tuple[CommunityChoice, ...], tuple[Edge, ...]]:
+) -> tuple[tuple[_CommunityChoice, ...], tuple[_Edge, ...]]:
     """Return both for the node at this position; none if it is below 0."""
     ids, labels = np.unique(newest.communities, return_inverse=True)
     volume, within = np.zeros(len(ids)), 0.0
@@ -247,7 +247,7 @@ def _choices_and_edges(
     shares = np.exp2(bits - bits.max())
     shares /= shares.sum()
     best = np.lexsort((-to, -shares))[:MOST_CHOICES].tolist()
-    choices = tuple(CommunityChoice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
+    choices = tuple(_CommunityChoice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
     gains = mine * rates[labels]
     order = np.argsort(-gains, kind="stable")[: int((mine > 0).sum())]
     own = labels[order] == labels[me]
@@ -255,7 +255,7 @@ def _choices_and_edges(
     strongest = [*order[own][: MOST_EDGES - len(against)], *against]
     names = newest.nodes.take(strongest).to_pylist()
     edges = tuple(
-        Edge(str(name), int(ids[labels[at]]), float(mine[at]), float(gains[at]))
+        _Edge(str(name), int(ids[labels[at]]), float(mine[at]), float(gains[at]))
         for name, at in zip(names, strongest, strict=True)
     )
     return choices, edges

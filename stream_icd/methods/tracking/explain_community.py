@@ -29,7 +29,7 @@ from stream_icd.methods.tracking.explain import (
     told,
 )
 
-NAMED = 5
+_NAMED = 5
 """So many members are named in words."""
 
 
@@ -51,7 +51,7 @@ class ExplainedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class _Link:
     """An edge that speaks for the community, inside it, or against it, to the nearest one."""
 
     one: str
@@ -61,7 +61,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class _Apart:
     """How well the edges tell the community from the nearest one: that of the least `bits`.
 
     `bits` is how many bits more the edges need if the two are one community: the strength of a
@@ -106,8 +106,8 @@ class CommunityExplanation:
     last_seen: datetime | None
     before: tuple[MembersPlace, ...] | None
     after: tuple[MembersPlace, ...] | None
-    apart: Apart | None
-    links: tuple[Link, ...]
+    apart: _Apart | None
+    links: tuple[_Link, ...]
     reach: datetime
     horizon: float
     horizon_for: int | None
@@ -156,7 +156,7 @@ class CommunityExplanation:
             parts.append(f"{rest:,} elsewhere")
         return ", ".join(parts)
 
-    def _about(self, apart: Apart, nearest: str) -> Iterator[str]:
+    def _about(self, apart: _Apart, nearest: str) -> Iterator[str]:
         inside = apart.inside + apart.inside_nearest
         yield f"Nearest to it is {nearest}."
         yield (
@@ -172,7 +172,7 @@ class CommunityExplanation:
                 "do not hold them apart, but earlier windows may."
             )
         if self.members:
-            some = [printable(shortened(member.node, 30)) for member in self.members[:NAMED]]
+            some = [printable(shortened(member.node, 30)) for member in self.members[:_NAMED]]
             yield f"Most edges inside have: {', '.join(some)}."
 
 
@@ -204,8 +204,8 @@ def explain_community(
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
     earlier = [window for window in seen if window is not newest]
     members, then = newest.members_of(community), seen[0].members_of(community)
-    apart: Apart | None = None
-    links: tuple[Link, ...] = ()
+    apart: _Apart | None = None
+    links: tuple[_Link, ...] = ()
     most: tuple[ExplainedMember, ...] = ()
     if len(members):
         apart, links, most = _held(community, newest, snapshots, horizon)
@@ -242,7 +242,7 @@ def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[MembersPla
 
 def _held(
     community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[Apart | None, tuple[Link, ...], tuple[ExplainedMember, ...]]:
+) -> tuple[_Apart | None, tuple[_Link, ...], tuple[ExplainedMember, ...]]:
     ids, labels = np.unique(newest.communities, return_inverse=True)
     me = int(np.searchsorted(ids, community))
     k, n = len(ids), len(labels)
@@ -270,7 +270,7 @@ def _held(
     nearest = near[np.argmin(lost)]
     joint = np.append(volume, volume[me] + volume[nearest])
     *rates, united = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
-    apart = Apart(
+    apart = _Apart(
         nearest=int(ids[nearest]),
         bits=float(lost.min()),
         inside=float(within[me] * (rates[me] - united)),
@@ -295,7 +295,7 @@ def _sums(of: Ids, weights: Floats, n: int) -> Floats:
 
 def _links(
     ends: Ids, weights: Floats, gains: Floats, degrees: Floats, newest: CommunityEvents
-) -> tuple[Link, ...]:
+) -> tuple[_Link, ...]:
     """Return the edges that say most, for or against, with those of several windows as one.
 
     Of those that say as much, edges of members with many edges come first.
@@ -313,7 +313,7 @@ def _links(
         chosen += [edge for edge in order.tolist() if sign * bits[edge] > 0]
     names = [newest.nodes.take(end[first[chosen]]).to_pylist() for end in (low, high)]
     rows = zip(*names, weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
-    return tuple(Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
+    return tuple(_Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
 
 
 def _members_by(

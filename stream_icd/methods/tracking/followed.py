@@ -20,14 +20,14 @@ MOST_WAITING = 1000
 """So many windows of all graphs wait for later ones at most; and so many graphs are known."""
 
 
-class Lasted(NamedTuple):
+class _Lasted(NamedTuple):
     """For how long an event has held since its window, and whether it held no longer then."""
 
     time: timedelta
     undone: bool
 
 
-NOTHING_KNOWN = Lasted(timedelta(), False)
+NOTHING_KNOWN = _Lasted(timedelta(), False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class FollowedEvents(CommunityEvents):
 
     before: CommunityEvents | None = None
     names: Mapping[int, str] = field(default_factory=dict)
-    lasted: Mapping[CommunityEvent, Lasted] = field(default_factory=dict)
+    lasted: Mapping[CommunityEvent, _Lasted] = field(default_factory=dict)
 
 
 def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[FollowedEvents]:
@@ -79,10 +79,10 @@ def _followed(window: PackedWindow, graphs: Mapping[str, deque[PackedWindow]]) -
         known.popleft()
     at = int(known[0] is not window)
     before = known[0].whole() if at else None
-    return around(before, window.whole(), lasted(list(known), at))
+    return around(before, window.whole(), _lasted(list(known), at))
 
 
-def lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, Lasted]:
+def _lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _Lasted]:
     """Return for how long each event of a window is known to have held in the later ones."""
     window, former = windows[at].whole(), windows[at - 1].without_events() if at else None
     held = (0,) * len(window.events)
@@ -96,7 +96,7 @@ def lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, Las
         if windows_held:
             count, undone = held_for(windows_held)
             end = windows[at + count].about.window.end
-            times[event] = Lasted(end - window.window.end, undone)
+            times[event] = _Lasted(end - window.window.end, undone)
     return times
 
 
@@ -144,13 +144,13 @@ def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[Foll
             chosen = lasting_events(whole, lasting)
             time = window.window.end - chosen.window.end
             before = whole[0] if len(whole) == lasting + 2 else None
-            yield around(before, chosen, dict.fromkeys(chosen.events, Lasted(time, False)))
+            yield around(before, chosen, dict.fromkeys(chosen.events, _Lasted(time, False)))
 
 
 def around(
     before: CommunityEvents | None,
     window: CommunityEvents,
-    lasted: Mapping[CommunityEvent, Lasted] | None = None,
+    lasted: Mapping[CommunityEvent, _Lasted] | None = None,
 ) -> FollowedEvents:
     """Return a window with what is known around it."""
     names = {} if before is None else names_in_events(before)

@@ -50,7 +50,9 @@ def events_between(
     heirs = _children_of(history, known, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
-    absorbed = merged_lately(history.looked_back).keys() | set(chain.from_iterable(merged.values()))
+    absorbed = _merged_lately(history.looked_back).keys() | set(
+        chain.from_iterable(merged.values())
+    )
     return (
         *_of_living(known, merged, split, settings.change),
         *_of_ended(history[0], known, absorbed, split),
@@ -169,7 +171,7 @@ def _parents_of(history: TrackedHistory, ids: Ids, settings: TrackSettings) -> _
     and the first until the last window. What was reported before is not reported again.
     """
     last, recent = history[0], history.looked_back
-    absorbed = merged_lately(recent).keys()
+    absorbed = _merged_lately(recent).keys()
     parents: dict[int, set[int]] = defaultdict(set)
     for old, new in _went_in(last, ids, settings):
         if old == new or old not in absorbed:
@@ -206,7 +208,7 @@ def _children_of(
         doubtful = {(old, new) for old, new in pairs if new in fresh}
         if not doubtful:
             break
-        front = _united(history[steps], merged_lately(recent[-steps:]))
+        front = _united(history[steps], _merged_lately(recent[-steps:]))
         existed = set(front.ids.tolist())
         strangers = set(known.ids[front.between.new_sizes == 0].tolist())
         doubtful -= _came_out(front, known.ids, settings)
@@ -217,7 +219,7 @@ def _children_of(
     return {old: tuple(news) for old, news in children.items()}
 
 
-def merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
+def _merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
     """Return which communities have merged and have not come back since, and into which."""
     into: dict[int, int] = {}
     for event in chain.from_iterable(window.events for window in recent):

@@ -28,15 +28,15 @@ from stream_icd.core.printable import did_you_mean
 
 MOVED, _CONTINUED = "moved", "continued"
 NUMBERS = ("bits", "size", "size_before", "overlap", "away", "parents", "children")
-TEXTS = ("graph", "name")
-IDS = ("community", "node")
-FIELDS = (*NUMBERS, *TEXTS, *IDS)
-CONDITIONS = (*KINDS, MOVED, *FIELDS)
+_TEXTS = ("graph", "name")
+_IDS = ("community", "node")
+_FIELDS = (*NUMBERS, *_TEXTS, *_IDS)
+_CONDITIONS = (*KINDS, MOVED, *_FIELDS)
 
-MOST_WORDS = 200
+_MOST_WORDS = 200
 """Of a rule, so that nested brackets never exhaust the stack."""
 
-COMPARED: dict[str, Callable[[float, float], bool]] = {
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -66,7 +66,7 @@ class Subject:
     among: Callable[[frozenset[str]], bool]
 
 
-Test = Callable[[Subject], bool]
+_Test = Callable[[Subject], bool]
 _ReadNodes = Callable[[str], frozenset[str]]
 
 
@@ -80,7 +80,7 @@ class Rule:
     """
 
     text: str
-    fires: Test
+    fires: _Test
     moves: bool = False
     continues: bool = False
 
@@ -127,8 +127,8 @@ def _words(text: str) -> list[_Word]:
         said = quoted[1:-1] if quoted else sign or word
         at = token.end()
         found.append(_Word(said, at - len(quoted or said), at, bool(quoted)))
-    if len(found) > MOST_WORDS:
-        _refuse(text, found[MOST_WORDS], f"a rule has at most {MOST_WORDS} words")
+    if len(found) > _MOST_WORDS:
+        _refuse(text, found[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
     return found
 
 
@@ -157,19 +157,19 @@ class _Parser:
             self._fail(self.moved, "say which nodes, such as: node in watch.csv and moved")
         return Rule(self.text, fires, moves=self.moved is not None, continues=self.continues)
 
-    def _either(self) -> Test:
+    def _either(self) -> _Test:
         tests = [self._both()]
         while self._take_if("or"):
             tests.append(self._both())
         return tests[0] if len(tests) == 1 else lambda subject: any(t(subject) for t in tests)
 
-    def _both(self) -> Test:
+    def _both(self) -> _Test:
         tests = [self._one()]
         while self._take_if("and"):
             tests.append(self._one())
         return tests[0] if len(tests) == 1 else lambda subject: all(t(subject) for t in tests)
 
-    def _one(self) -> Test:
+    def _one(self) -> _Test:
         if self._take_if("not"):
             test = self._one()
             return lambda subject: not test(subject)
@@ -179,7 +179,7 @@ class _Parser:
             return test if closing.is_(")") else self._fail(closing, "expected ) here")
         return self._condition()
 
-    def _condition(self) -> Test:
+    def _condition(self) -> _Test:
         word = self._take("a condition, such as merged or bits >= 20")
         if word.is_(*KINDS, MOVED):
             if word.text == MOVED:
@@ -192,14 +192,14 @@ class _Parser:
             return self._negated_if(self._equals(), self._community())
         if word.is_("node"):
             return self._node()
-        if word.is_(*TEXTS):
+        if word.is_(*_TEXTS):
             return self._named(word.text)
-        hint = did_you_mean(word.text, CONDITIONS)
+        hint = did_you_mean(word.text, _CONDITIONS)
         return self._fail(word, f"{word.text!r} is no kind of event and no field{hint}")
 
-    def _number(self, name: str) -> Test:
-        sign = self._sign(f"compare {name} with", *COMPARED)
-        compared, limit = COMPARED[sign.text], self._finite(f"{name} is compared with a number")
+    def _number(self, name: str) -> _Test:
+        sign = self._sign(f"compare {name} with", *_COMPARED)
+        compared, limit = _COMPARED[sign.text], self._finite(f"{name} is compared with a number")
 
         def test(subject: Subject) -> bool:
             value = subject.numbers.get(name)
@@ -207,14 +207,14 @@ class _Parser:
 
         return test
 
-    def _community(self) -> Test:
+    def _community(self) -> _Test:
         word = self._take("the id of a community")
         if not (word.text.isascii() and word.text.isdigit()):
             self._fail(word, f"{word.text!r} is no id of a community: give a whole number")
         sought = int(word.text)
         return lambda subject: sought in subject.communities
 
-    def _node(self) -> Test:
+    def _node(self) -> _Test:
         self.asks_for_nodes = True
         if self._take_if("in"):
             word = self._take("a file of nodes, such as watch.csv")
@@ -224,7 +224,7 @@ class _Parser:
         nodes = frozenset((self._take("the id of a node").text,))
         return self._negated_if(sign, lambda subject: subject.among(nodes))
 
-    def _named(self, name: str) -> Test:
+    def _named(self, name: str) -> _Test:
         sign = self._sign(f"compare {name} with", "=", "!=", "contains")
         sought = self._take("a text").text
 
@@ -240,7 +240,7 @@ class _Parser:
     def _equals(self) -> _Word:
         return self._sign("compare a community with", "=", "!=")
 
-    def _negated_if(self, sign: _Word, test: Test) -> Test:
+    def _negated_if(self, sign: _Word, test: _Test) -> _Test:
         return (lambda subject: not test(subject)) if sign.is_("!=") else test
 
     def _finite(self, rule: str) -> float:

@@ -22,8 +22,8 @@ _UNITS = (
     ("minute", timedelta(minutes=1)),
 )
 
-Called = Callable[[int], str]
-Sizes = Mapping[int, int]
+_Called = Callable[[int], str]
+_Sizes = Mapping[int, int]
 
 
 def without_consequences(events: Iterable[CommunityEvent]) -> list[CommunityEvent]:
@@ -42,7 +42,7 @@ def without_consequences(events: Iterable[CommunityEvent]) -> list[CommunityEven
     ]
 
 
-def sentence(event: CommunityEvent, called: Called, before: Sizes, now: Sizes) -> str:
+def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes) -> str:
     """Return what happened, in words.
 
     Args:
@@ -64,16 +64,16 @@ def sentence(event: CommunityEvent, called: Called, before: Sizes, now: Sizes) -
             return f"{parts} became {me}"
         case "born":
             out_of = f", out of {parts}" if others else ""
-            return f"{me} is new, with {nodes(event.size)}{out_of}"
+            return f"{me} is new, with {_nodes(event.size)}{out_of}"
         case "returned":
-            return f"{me} is back, with {nodes(event.size)}"
+            return f"{me} is back, with {_nodes(event.size)}"
         case "died":
-            return f"{me} ended; it had {nodes(event.size_before)}"
+            return f"{me} ended; it had {_nodes(event.size_before)}"
         case "grown" | "shrunk":
             how = "grew" if event.kind == "grown" else "shrank"
-            return f"{me} {how} from {event.size_before:,} to {nodes(event.size)}"
+            return f"{me} {how} from {event.size_before:,} to {_nodes(event.size)}"
         case _:
-            return f"{me} continues, with {nodes(event.size)}"
+            return f"{me} continues, with {_nodes(event.size)}"
 
 
 def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
@@ -84,15 +84,15 @@ def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
         bits = f"{event.bits:,.0f}"
         parts.append(f"{bits} bit{'' if bits in ('1', '-1') else 's'}")
     if undone and event.kind in ("born", "returned"):
-        parts.append(f"there for {span(lasted)}" if lasted else "gone in the next window")
+        parts.append(f"there for {_span(lasted)}" if lasted else "gone in the next window")
     elif undone:
-        parts.append(f"undone after {span(lasted)}" if lasted else "undone in the next window")
+        parts.append(f"undone after {_span(lasted)}" if lasted else "undone in the next window")
     elif lasted:
-        parts.append(f"still {_STILL.get(event.kind, 'so')} {span(lasted)} later")
+        parts.append(f"still {_STILL.get(event.kind, 'so')} {_span(lasted)} later")
     return "; ".join(parts)
 
 
-def span(time: timedelta) -> str:
+def _span(time: timedelta) -> str:
     """Return a duration in its largest unit, rounded.
 
     >>> span(timedelta(days=31)), span(timedelta(hours=1)), span(timedelta(minutes=100))
@@ -105,16 +105,16 @@ def span(time: timedelta) -> str:
     return f"{time.total_seconds():.3g} seconds"
 
 
-def nodes(n: int) -> str:
+def _nodes(n: int) -> str:
     """Return a number of nodes, in words."""
     return "1 node" if n == 1 else f"{n:,} nodes"
 
 
-def _listed(communities: Sequence[int], called: Called, sizes: Sizes) -> str:
+def _listed(communities: Sequence[int], called: _Called, sizes: _Sizes) -> str:
     named = []
     for community in communities[:_MOST_NAMED]:
         size = sizes.get(community)
-        named.append(called(community) + ("" if size is None else f" ({nodes(size)})"))
+        named.append(called(community) + ("" if size is None else f" ({_nodes(size)})"))
     if rest := len(communities) - len(named):
         named.append(f"{rest:,} more")
     return " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))

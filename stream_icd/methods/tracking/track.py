@@ -21,7 +21,7 @@ from stream_icd.methods.tracking.settings import TrackSettings
 
 DEFAULTS = TrackSettings()
 
-Tracked = TypeVar("Tracked", CommunityEvents, PackedWindow)
+_Tracked = TypeVar("_Tracked", CommunityEvents, PackedWindow)
 
 
 def track(
@@ -121,8 +121,8 @@ def _first_id(revised: CommunityEvents) -> int:
 
 
 def remember(
-    recent: Sequence[Tracked], tracked: Tracked, settings: TrackSettings = DEFAULTS
-) -> tuple[Tracked, ...]:
+    recent: Sequence[_Tracked], tracked: _Tracked, settings: TrackSettings = DEFAULTS
+) -> tuple[_Tracked, ...]:
     """Return `recent` for the next window: add `tracked`, unless late, and drop old windows.
 
     It keeps one window more than `settings.absence`, in case the last one is revised.
@@ -135,8 +135,8 @@ def remember(
 
 
 def _without_revised(
-    recent: Sequence[Tracked], result: Communities | CommunityEvents | PackedWindow
-) -> Sequence[Tracked]:
+    recent: Sequence[_Tracked], result: Communities | CommunityEvents | PackedWindow
+) -> Sequence[_Tracked]:
     """Return `recent` without its last window if `result` is another revision of that window."""
     if recent and recent[-1].identity()[:3] == result.identity()[:3]:
         return recent if recent[-1].revision == result.revision else recent[:-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,12 +34,6 @@ def make_snapshot(i: int, graph: str = "past") -> Snapshot:
     return snapshot_from_pairs(
         src, dst, graph=graph, id=f"{graph}/{i}", window=Window(begin, begin + timedelta(hours=1))
     )
-
-
-@pytest.fixture
-def snapshot() -> Callable[..., Snapshot]:
-    """`snapshot(i)`: the i-th of an hourly stream."""
-    return make_snapshot
 
 
 @pytest.fixture(scope="session")

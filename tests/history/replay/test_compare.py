@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.core.communities import STAGES, Communities
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.history.replay.compare import Assignment, churn, compare
+from tests.history.replay.conftest import make_snapshot
 
 Make = Callable[..., Communities]
 
 
 @pytest.fixture
-def found(snapshot: Callable[..., Snapshot]) -> Make:
+def found() -> Make:
     """`found(i, labels)`: a result for the i-th snapshot, labels repeated over its nodes."""
 
     def make(
         i: int, labels: Sequence[int], model: str = "old@1", quality: float = 0.5
     ) -> Communities:
-        one = snapshot(i)
+        one = make_snapshot(i)
         return Communities(
             graph=one.graph,
             snapshot_id=one.id,

@@ -40,6 +40,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.replay.conftest import make_snapshot
 from tests.testbed.fingerprint import fingerprint
 
 pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
@@ -103,10 +104,7 @@ def damaged() -> Snapshot:
 
 @pytest.mark.parametrize("name", ["serial", "pool", "ray"])
 def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
-    make_engine: Make,
-    archive: Store,
-    redetection: Redetection,
-    snapshot: Callable[..., Snapshot],
+    make_engine: Make, archive: Store, redetection: Redetection
 ) -> None:
     todo = jobs(archive)
     engine = make_engine(redetection)
@@ -116,7 +114,7 @@ def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
         next(outcomes)
     assert [job for job, _ in done] == todo
     found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == streamed(redetection, [snapshot(i) for i in range(len(todo))])
+    assert found == streamed(redetection, [make_snapshot(i) for i in range(len(todo))])
     assert len(set(found)) == len(todo)
 
 
@@ -174,15 +172,33 @@ class Deadly(Redetection):
         return super().__call__(job)
 
 
-@pytest.mark.parametrize(("name", "who"), [("pool", "worker processes"), ("ray", "actors")])
 def test_a_snapshot_that_kills_every_worker_is_named(
-    make_engine: Make, who: str, archive: Store, redetection: Redetection
+    archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     deadly = Deadly(redetection.model, redetection.settings)
-    outcomes = make_engine(deadly)(jobs(archive), First())
+    outcomes = in_processes(deadly, str(model_folder), 2)(jobs(archive), First())
     assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
-    with pytest.raises(Overloaded, match=f"snapshot past/2: 3 {who} .* fewer than "):
+    with pytest.raises(Overloaded, match="snapshot past/2: 3 worker processes .* fewer than "):
         next(outcomes)
+
+
+def test_actors_hand_on_the_memory_of_a_graph(
+    archive: Store, redetection: Redetection, cluster: str
+) -> None:
+    remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
+    found, expected, alone = (
+        [
+            fingerprint(outcome)
+            for _, outcome in engine(jobs(archive))
+            if isinstance(outcome, Message)
+        ]
+        for engine in (
+            RayActors(remembering, workers=1, address=cluster),
+            InProcess(remembering),
+            InProcess(redetection),
+        )
+    )
+    assert found == expected != alone
 
 
 class DeadlyTwice(Redetection):
@@ -243,18 +259,39 @@ def test_actors_that_wait_for_cores_are_said(monkeypatch: pytest.MonkeyPatch) ->
     assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
 
 
-def test_a_replay_that_is_stopped_waits_for_no_core(
-    archive: Store, redetection: Redetection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors = dict.fromkeys(("RayActorError", "OutOfMemoryError", "RayTaskError"), TypeError)
+class Died(Exception):
+    """As Ray reports an actor that died."""
+
+
+@pytest.fixture
+def fake_ray(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """A Ray whose actors never have an outcome."""
+    errors = {"RayActorError": Died, "OutOfMemoryError": Died, "RayTaskError": TypeError}
     ray = MagicMock(exceptions=MagicMock(**errors))
     ray.wait.return_value = [], ["outcome"]
     detect = ray.remote().options().remote().detect
     detect.options().remote.return_value = "outcome", "memory"
     monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+@pytest.mark.usefixtures("fake_ray")
+def test_a_replay_that_is_stopped_waits_for_no_core(
+    archive: Store, redetection: Redetection
+) -> None:
     stop = threading.Event()
     stop.set()
     assert list(RayActors(redetection, 1, stop=stop)(jobs(archive))) == []
+
+
+def test_a_snapshot_that_kills_every_actor_is_named(
+    archive: Store, redetection: Redetection, fake_ray: MagicMock
+) -> None:
+    fake_ray.wait.return_value = ["outcome"], []
+    fake_ray.get.side_effect = Died
+    with pytest.raises(Overloaded, match="snapshot past/0: 3 actors died .* fewer than 1 workers"):
+        list(RayActors(redetection, 1)(jobs(archive)))
+    assert fake_ray.get.call_count == 3
 
 
 def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:

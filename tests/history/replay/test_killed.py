@@ -12,6 +12,7 @@ from stream_icd.history.archive import Selection, read_message, windows
 from stream_icd.history.replay.redetect import Redetection, archived_job
 from stream_icd.streaming.execution.work import InProcess
 from stream_icd.wire.message import Message
+from tests.run_here import run_here
 from tests.testbed.brokers import wait_until
 from tests.testbed.children import alive, children, worker_processes
 from tests.testbed.fingerprint import fingerprint
@@ -25,15 +26,8 @@ def test_kill_9_of_a_replay(
 ) -> None:
     out = open_store(str(tmp_path / "out"))
     options = ["--model", str(model_folder), "--seed", "7", "--out", out.uri]
-    command = [
-        sys.executable,
-        "-m",
-        "stream_icd.commands.cli",
-        "replay",
-        "history",
-        archive.uri,
-        *options,
-    ]
+    arguments = ["replay", "history", archive.uri, *options]
+    command = [sys.executable, "-m", "stream_icd.commands.cli", *arguments]
     slowly = ["--workers", "1", "--speed", "600x"]  # a window every 6 seconds
     with subprocess.Popen([*command, *slowly], stderr=subprocess.DEVNULL, cwd=ROOT) as process:
         wait_until(lambda: len(results(out)) >= 2)
@@ -45,14 +39,8 @@ def test_kill_9_of_a_replay(
     before = {path: out.open(path).read() for path in results(out)}
     assert 2 <= len(before) < N_SNAPSHOTS
 
-    again = subprocess.run(
-        [*command, "--engine", "serial"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        cwd=ROOT,
-    )
+    again = run_here(*arguments, "--engine", "serial")
+    assert again.returncode == 0, again.stderr
     assert f"{len(before)} results are there already" in again.stderr
     assert all(out.open(path).read() == content for path, content in before.items())
     assert len(results(out)) == N_SNAPSHOTS

@@ -20,7 +20,6 @@ from stream_icd.core.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.replay.redetect import Redetection
@@ -29,7 +28,7 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.replay.conftest import N_SNAPSHOTS, filled
+from tests.history.replay.conftest import N_SNAPSHOTS, filled, make_snapshot
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.object_store import new_folder
@@ -57,9 +56,9 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(
 
 
 def test_earlier_snapshots_are_those_that_are_detected_first(
-    archive: Store, snapshot: Callable[..., Snapshot], tmp_path: Path
+    archive: Store, tmp_path: Path
 ) -> None:
-    Archive(archive).add("snapshots", encode_snapshot(snapshot(0, "over")))
+    Archive(archive).add("snapshots", encode_snapshot(make_snapshot(0, "over")))
     options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--from", "2026-01-01T04"]
     assert "4 earlier snapshots" in run("replay", "history", archive.uri, *options).stderr
     assert "earlier snapshots" not in run("replay", "history", archive.uri, *options).stderr
@@ -179,6 +178,7 @@ def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> 
         run("replay", "history", archive.uri, "--out", archive.uri, "--model", "as@00000000")
 
 
+@pytest.mark.brokers("memory")
 def test_a_topic_is_not_made_by_a_dry_run(
     broker: Broker, make_topic: Callable[..., str], model_folder: Path
 ) -> None:
@@ -193,11 +193,12 @@ def test_a_topic_is_not_made_by_a_dry_run(
         pass
 
 
+@pytest.mark.brokers("memory")
 def test_archived_snapshots_are_sent_again_byte_for_byte(
-    broker: Broker, topic_name: str, tmp_path: Path, snapshot: Callable[..., Snapshot]
+    broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     store, graph = open_store(str(tmp_path / "history")), topic_name
-    sent = [encode_snapshot(snapshot(i, graph)) for i in range(4)]
+    sent = [encode_snapshot(make_snapshot(i, graph)) for i in range(4)]
     for message in sent:
         Archive(store).add("snapshots", message)
     command = ("produce", "replay", store.uri, "-b", broker.bootstrap_servers)

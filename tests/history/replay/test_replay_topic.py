@@ -22,10 +22,8 @@ from stream_icd.commands.cli.replay_run import (
 from stream_icd.commands.programs.options import ReplayOptions
 from stream_icd.commands.programs.process import INTERRUPTED
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.history.replay.redetect import Redetection
 from stream_icd.history.replay.replay import (
-    Replayed,
     TopicResults,
     check_results_topic,
     make_plan,
@@ -47,6 +45,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.replay.conftest import make_snapshot
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls
@@ -58,12 +57,12 @@ MakeTopic = Callable[..., str]
 
 
 @pytest.fixture
-def past(broker: Broker, make_topic: MakeTopic, snapshot: Callable[..., Snapshot]) -> str:
+def past(broker: Broker, make_topic: MakeTopic) -> str:
     """A topic of five snapshots, written a minute apart, one of them twice; and a bad record."""
     topic = make_topic(retention_ms=-1)  # what is so old would be removed at once
     with Publisher(broker.settings()) as publisher:
         for minute, i in enumerate((0, 1, 2, 2, 3, 4)):
-            message = encode_snapshot(snapshot(i))
+            message = encode_snapshot(make_snapshot(i))
             at_ms = round((WRITTEN + timedelta(minutes=minute)).timestamp() * 1000)
             publisher.send(
                 OutgoingRecord(
@@ -82,7 +81,7 @@ def run(
     out: TopicResults,
     graph: str | None = None,
     stop: threading.Event = threading.Event(),
-) -> Replayed:
+) -> Any:
     plan = make_plan(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
     with closing(PastOfTopic(broker.settings(), part, graph).jobs(None)) as todo:
         engine = InProcess(redetection)
@@ -128,7 +127,7 @@ def test_what_is_replayed_is_what_was_streamed(
     live, again = make_topic(), f"{past}.again"
     streamed(broker, past, live, redetection)
     done = run(broker, redetection, TopicRange(past), TopicResults(broker.settings(), again))
-    assert done == Replayed(snapshots=5, refused=0)
+    assert done == (5, 0)
     results = published(broker, again)
     assert [one for one, _ in results] == [f"past/{i}" for i in range(5)]
     assert set(results) == set(published(broker, live))
@@ -151,16 +150,12 @@ def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: R
 
 
 def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
-    kafka: Broker,
-    topic_name: str,
-    snapshot: Callable[..., Snapshot],
-    model_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, topic_name: str, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = kafka.settings(shutdown_timeout_s=0.5, max_poll_interval_s=20.0)
     names = topic_name, f"{topic_name}.again"
     create_topics(settings, list(map(TopicSpec, names)))
-    message = encode_snapshot(snapshot(0))
+    message = encode_snapshot(make_snapshot(0))
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(names[0], message.value, message.key, message.headers))
     stop, planned, over = threading.Event(), threading.Event(), threading.Event()
@@ -194,12 +189,9 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
 
 
 def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
-    broker: Broker,
-    past: str,
-    redetection: Redetection,
-    snapshot: Callable[..., Snapshot],
+    broker: Broker, past: str, redetection: Redetection
 ) -> None:
-    corrected = replace(snapshot(1), edges=snapshot(1).edges[:, 5:])
+    corrected = replace(make_snapshot(1), edges=make_snapshot(1).edges[:, 5:])
     message = encode_snapshot(corrected)
     plain = tuple(header for header in message.headers if header[0] != "icd_content")
     with Publisher(broker.settings()) as publisher:  # of a producer that does not hash
@@ -208,7 +200,7 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
     for k, expected in ((None, 5), (None, 0), (4, 5), (4, 0), (None, 0)):
         settings = replace(redetection.settings, n_communities=k)
         done = run(broker, replace(redetection, settings=settings), TopicRange(past), out)
-        assert done == Replayed(snapshots=expected, refused=0)
+        assert done == (expected, 0)
     everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
     found = list(subscribe(topic=out.topic, revisions="all", **everything))  # type: ignore[arg-type]
     assert {

@@ -85,17 +85,6 @@ def test_the_same_windows_and_seed_give_the_same_choice() -> None:
     assert len({tuple(one.learn) for one in chosen if isinstance(one, ChosenWindows)}) > 1
 
 
-def test_each_older_window_is_drawn_equally_often() -> None:
-    drawn, windows = [0] * 20, _windows(34)
-    for seed in range(600):
-        chosen = choose_windows(windows, Sizes(older=5), seed, unseen=windows)
-        assert isinstance(chosen, ChosenWindows)
-        for at in _places(chosen.learn[:5], windows):
-            drawn[at] += 1
-    assert min(drawn) > 100
-    assert max(drawn) < 200  # 150 expected
-
-
 def test_a_longer_stream_keeps_most_of_the_sample() -> None:
     kept = 0
     for seed in range(50):

@@ -37,6 +37,7 @@ def test_every_period() -> None:
         False, "the last attempt was at 2026-02-28 19:00:00 UTC, to repeat after 1 day, 0:00:00"
     )
     assert every_period(DAY, NOW - timedelta(hours=5), NOW + timedelta(minutes=1)) == early
+    assert not every_period(DAY, NOW + DAY, NOW).due  # by a clock that went backwards
 
 
 @pytest.mark.parametrize("wrong", [{"every_windows": 0}, {"every": timedelta(0)}, {"every": -DAY}])
@@ -45,24 +46,14 @@ def test_an_interval_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
         Retraining("archive", **wrong)
 
 
-def test_a_clock_that_goes_backwards_makes_nothing_due() -> None:
-    assert not every_period(DAY, NOW + DAY, NOW).due
-
-
 @given(st.lists(st.booleans(), max_size=5))
 def test_one_trigger_is_enough_and_says_why(answers: list[bool]) -> None:
     together = any_due([Due(due, f"trigger {number}") for number, due in enumerate(answers)])
     assert together.due == any(answers)
     for number, due in enumerate(answers):
         assert (f"trigger {number}" in together.reason) == (due or not any(answers))
-
-
-def test_without_triggers_nothing_is_due() -> None:
     assert any_due([]) == Due(False, "no trigger is set")
-
-
-def test_the_latest_change_counts() -> None:
-    assert any_due([Due(True, "a", since=9), Due(True, "b", since=4)]).since == 4
+    assert any_due([Due(True, "a", since=9), Due(True, "b", since=4)]).since == 4  # the latest
 
 
 def _stream(seed: int, *levels: tuple[int, float]) -> list[float]:

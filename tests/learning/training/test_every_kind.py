@@ -8,11 +8,10 @@ from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.learning.training.card import write_model
 from stream_icd.learning.training.train_model import train_model
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.registry.find import open_model
 
-MIXTURE = "lfr:mixing=0.1,nodes=600,graphs=3 + gn:p_in=0.6,nodes=600,communities=50,graphs=2"
+MIXTURE = "lfr:mixing=0.1,nodes=300,graphs=3 + gn:p_in=0.6,nodes=300,communities=50,graphs=2"
 
 
 def test_a_mixture_takes_its_kinds_in_turns() -> None:
@@ -21,15 +20,6 @@ def test_a_mixture_takes_its_kinds_in_turns() -> None:
     assert len(graphs) == 5
     assert (known[1], known[3]) == (50, 50)
     assert 50 not in (known[0], known[2], known[4])
-
-
-def test_without_labels_a_mixture_is_best_left_to_the_search_of_each_graph(tmp_path: Path) -> None:
-    graphs = [LabelledGraph(graph.adjacency) for graph in training_graphs(MIXTURE)]
-    trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)))
-    assert trained.fit.learned_from == "default"
-    assert trained.fit.parameters == open_model("default").model.bp
-    write_model(trained, tmp_path / "mine")
-    assert "Nothing: no choice predicts" in (tmp_path / "mine" / "card.md").read_text()
 
 
 def test_the_model_of_a_mixture_can_be_read_and_its_card_says_so(tmp_path: Path) -> None:

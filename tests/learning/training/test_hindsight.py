@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.core.snapshot import Window
-from stream_icd.learning.training.icd.fit_edges import taught_by
-from stream_icd.learning.training.icd.hindsight import in_hindsight
+from stream_icd.learning.training.icd.taught import in_hindsight, taught_by
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.quality.agreement import ami
 from stream_icd.methods.synthetic.drift import generate_drifting_lfr

@@ -31,11 +31,8 @@ def lfr(n_nodes: int, mixing: float) -> Draw:
 
 
 KINDS: dict[str, Draw] = {
-    "20 communities of 20": planted(20, 20, 0.6, 0.02),
-    "50 communities of 10": planted(50, 10, 0.6, 0.01),
     "4 communities of 32, few edges": planted(4, 32, 0.3, 0.1),
     "LFR, 400 nodes": lfr(400, 0.3),
-    "LFR, mixing .5": lfr(400, 0.5),
 }
 
 
@@ -67,7 +64,7 @@ def real(name: str) -> tuple[csr_array, NDArray[np.str_]]:
     return csr_array(upper + upper.T), np.array([labels[node] for node in place])
 
 
-@pytest.mark.parametrize("name", ["football", "polbooks", "karate", "railway", "eurosis"])
+@pytest.mark.parametrize("name", ["football", "polbooks", "karate"])
 def test_labels_do_not_lower_what_is_found_in_a_real_graph(name: str) -> None:
     graph, labels = real(name)
     with_labels, without, default = (

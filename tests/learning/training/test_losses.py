@@ -35,9 +35,10 @@ def dense_losses(
     return (rebuilt - torch.from_numpy(x).float()).square().sum(), -torch.trace(h.T @ rebuilt @ h)
 
 
-@pytest.mark.parametrize("variant", ["ICD-M", "ICD-C"])
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("block", [1024, 128])
+@pytest.mark.parametrize(
+    ("variant", "scaled", "block"),
+    [("ICD-M", False, 128), ("ICD-M", True, 1024), ("ICD-C", True, 128)],
+)
 def test_reconstruction_and_regularisation_equal_the_dense_formulae(
     graph: LabelledGraph,
     embedding: torch.Tensor,
@@ -46,7 +47,7 @@ def test_reconstruction_and_regularisation_equal_the_dense_formulae(
     block: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(training_graph, "BLOCK_ROWS", block)
+    monkeypatch.setattr(training_graph, "_BLOCK_ROWS", block)
     found = Reconstruction(graph.adjacency, graph.labels, variant, scaled).losses(embedding)
     expected = dense_losses(graph, embedding, variant, scaled)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)

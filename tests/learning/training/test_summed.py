@@ -10,9 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.snapshot import Window
-from stream_icd.learning.training.icd import summed as module
-from stream_icd.learning.training.icd.fit_edges import Taught
-from stream_icd.learning.training.icd.summed import summed
+from stream_icd.learning.training.icd import taught as module
+from stream_icd.learning.training.icd.taught import Taught, summed
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.memory.detect import detect_window
@@ -52,7 +51,7 @@ def test_a_single_window_and_graphs_of_no_stream_have_no_sums() -> None:
 def test_the_newest_sums_come_first_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = [taught(at, [10 * at, 10 * at + 1], [0, 0]) for at in range(4)]
     assert [one.nnz for one, _ in summed(windows)] == [8, 6, 4]
-    monkeypatch.setattr(module, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(module, "_MOST_ENTRIES", 0)
     assert [one.nnz for one, _ in summed(windows)] == [8]  # the windows have 8 together
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.core.store.store import open_store
-from stream_icd.learning.training.card import about, card, write_model
+from stream_icd.learning.training.card import card, write_model
 from stream_icd.learning.training.icd.train_encoder import CHECKPOINT_FILE
 from stream_icd.learning.training.train_model import TrainedModel, train_model
 from stream_icd.methods.bp.parameters import BpParameters
@@ -34,39 +32,45 @@ SMALL = Recipe(
     losses={"rows": 100},
     data="gn:nodes=200,communities=8,p_in=0.4,graphs=10,seed=3",
 )
-MIXED = "lfr:nodes=1000,mixing=0.55,graphs=4,seed=3"
+MIXED = "lfr:nodes=500,mixing=0.5,graphs=4,seed=3"
 DEFAULT = Recipe(name="plain", split=(0.0, 0.8, 0.2)).changed(data=SMALL.data)
 
 
 @pytest.fixture(scope="module")
-def trained() -> TrainedModel:
-    return train_model(training_graphs(SMALL.data), SMALL, threads=1)
+def steps() -> dict[str, list[tuple[int, int]]]:
+    """What was reported of each stage while `trained` was made."""
+    return {}
 
 
-def train_without_torch(folder: Path, *arguments: str) -> str:
-    """What `stream-icd train` prints, in a process of its own."""
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from stream_icd.commands.cli.main import main; main()"
-    )
-    one_core = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}  # other tests have the others
-    done = subprocess.run(
-        [sys.executable, "-c", code, "train", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **one_core},
-        capture_output=True,
-        text=True,
-        timeout=270,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def trained(steps: dict[str, list[tuple[int, int]]]) -> TrainedModel:
+    def report(stage: str, *step: int) -> None:
+        steps.setdefault(stage, []).append(step)  # type: ignore[arg-type]
+
+    return train_model(training_graphs(SMALL.data), SMALL, threads=1, on_step=report)
+
+
+def test_progress_rises_to_the_end_of_each_stage(
+    trained: TrainedModel, steps: dict[str, list[tuple[int, int]]]
+) -> None:
+    assert trained.history
+    assert list(steps) == ["train the encoder", "learn from labels", "test"]
+    for of_stage in steps.values():
+        done, totals = zip(*of_stage, strict=True)
+        assert list(done) == sorted(set(done))
+        assert set(totals) == {done[-1]}
 
 
 def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    printed = train_without_torch(tmp_path, "--data", MIXED, "--out", "mine")
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as without:
+        for name in ("torch", "stream_icd.learning.training.icd.train_encoder"):
+            without.setitem(sys.modules, name, None)
+        done = run_here("train", "--data", MIXED, "--out", "mine")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     assert "**For**: graphs like lfr:" in printed
     assert "It is **learned**. It learned from 3 graphs." in printed
     assert "| bp, K given | NMI, % |" in printed
@@ -74,23 +78,10 @@ def test_by_default_it_learns_the_encoder_without_torch_and_again_the_same(
     assert opened.model.recipe.learns_edges
     assert opened.model.trained is not None
     assert (tmp_path / "mine" / "model.safetensors").stat().st_size <= 30_000
-    monkeypatch.chdir(tmp_path)
     assert run_here("train", "mine/recipe.toml", "--out", "again").returncode == 0
     for name in ("recipe.toml", "card.md", "about.toml", "model.safetensors"):
         first, second = (tmp_path / side / name for side in ("mine", "again"))
         assert first.read_bytes() == second.read_bytes()
-
-
-def test_without_an_encoder_it_learns_what_bp_uses(tmp_path: Path) -> None:
-    printed = train_without_torch(
-        tmp_path, "--data", SMALL.data, "--out", "mine", "--encoder", "none"
-    )
-    assert "| bp | AMI, % |" in printed
-    assert "The encoder (hops, widths 4096-512) is untrained." in printed
-    assert not (tmp_path / "mine" / "model.safetensors").exists()  # its seed makes the weights
-    opened = open_model(str(tmp_path / "mine"))
-    assert opened.model.bp != BpParameters()
-    assert opened.model.recipe.encoder_stays
 
 
 def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there(
@@ -102,8 +93,14 @@ def test_a_model_is_trained_into_an_object_store_and_again_from_its_recipe_there
     assert f"use it: stream-icd consume detect --model {shlex.quote(first)}" in done.stdout, (
         done.stderr
     )
+    assert "| bp | AMI, % |" in done.stdout
+    assert "The encoder (hops, widths 4096-512) is untrained." in done.stdout
+    model = open_model(first).model
+    assert model.bp != BpParameters()
+    assert model.recipe.encoder_stays
     assert run_here("train", first.replace("?", "/recipe.toml?"), "--out", again).returncode == 0
     written, made_again = open_store(first), open_store(again)
+    # The recipe's seed makes the weights, so no file holds them.
     assert written.files() == ["about.toml", "card.md", "recipe.toml"] == made_again.files()
     assert open_model(first).version == open_model(again).version
     assert open_model(first).model.recipe.name == written.name
@@ -130,15 +127,6 @@ def test_without_labels_the_card_says_so_and_shows_both_criteria() -> None:
     assert text.count("(taken)") == 0
 
 
-def test_the_card_starts_with_what_it_means_for_the_user(trained: TrainedModel) -> None:
-    first, *_ = card(trained).split("## ")
-    for words in ("**For**", "**Learned from**", "**How good**", "**Use it**", "**Do not use it**"):
-        assert words in first
-    assert "200 nodes" in first
-    assert "8 communities" in first
-    assert str(trained.test[0].trained) in first
-
-
 def test_a_model_that_adds_nothing_is_said_to() -> None:
     """On cliques there is nothing to gain: the defaults find them."""
     cliques = LabelledGraph(
@@ -147,10 +135,6 @@ def test_a_model_that_adds_nothing_is_said_to() -> None:
     trained = train_model([cliques] * 3, DEFAULT)
     assert trained.test[0].gain.mean <= 0.01
     assert "One graph does not tell whether it is better than the model `default`" in card(trained)
-    trained = train_model([cliques] * 4, DEFAULT.changed(split=(0.0, 0.5, 0.5)))
-    assert ("not better than the model `default`" in card(trained)) == (
-        trained.test[0].gain.mean <= trained.test[0].gain.error
-    )
 
 
 def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
@@ -159,21 +143,6 @@ def test_two_graphs_are_both_learned_from_and_none_tests() -> None:
     assert "not tested" in card(trained)
     with pytest.raises(BadSettings, match="no graphs to learn from"):
         train_model([], DEFAULT)
-
-
-def test_progress_rises_to_the_end_of_each_stage() -> None:
-    reported: dict[str, list[tuple[int, int]]] = {}
-    train_model(
-        training_graphs(SMALL.data),
-        SMALL,
-        threads=1,
-        on_step=lambda stage, *step: reported.setdefault(stage, []).append(step),
-    )
-    assert list(reported) == ["train the encoder", "learn from labels", "test"]
-    for steps in reported.values():
-        done, totals = zip(*steps, strict=True)
-        assert list(done) == sorted(set(done))
-        assert set(totals) == {done[-1]}
 
 
 def test_a_written_model_detects_as_the_trained_one_did(
@@ -187,7 +156,7 @@ def test_a_written_model_detects_as_the_trained_one_did(
         found = detect(graph.adjacency, opened.model, 8, method=method).communities
         assert np.array_equal(found, expected)
     assert opened.version.startswith("small@")
-    assert read_about(open_store(str(tmp_path / "small"))) == about(trained)
+    assert f"**For**: {read_about(open_store(str(tmp_path / 'small'))).purpose}." in card(trained)
     assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -202,8 +171,14 @@ def test_a_model_that_could_not_be_written_whole_can_be_written_again(
     assert read_card(open_store(str(tmp_path))) == card(trained)
 
 
-def test_the_card_says_what_training_added(trained: TrainedModel) -> None:
+def test_the_card_says_what_the_model_is_for_and_what_training_added(trained: TrainedModel) -> None:
     text = card(trained)
+    first, *_ = text.split("## ")
+    for words in ("**For**", "**Learned from**", "**How good**", "**Use it**", "**Do not use it**"):
+        assert words in first
+    assert "200 nodes" in first
+    assert "8 communities" in first
+    assert str(trained.test[0].trained) in first
     names = [(row.name, row.measure) for row in trained.test]
     assert names == [
         ("bp", "AMI, %"),

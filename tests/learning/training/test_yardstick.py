@@ -92,7 +92,7 @@ def test_streams_do_not_share_a_memory() -> None:
 
 
 def test_the_card_answers_with_memory_against_default_on_windows_not_learned_from() -> None:
-    graphs = windows(10, n=400)
+    graphs = windows(10, n=300)
     trained = train_model(graphs, Recipe(name="mine", split=(0.0, 0.8, 0.2)), threads=1)
     first = trained.test[0]
     assert (first.name, first.measure) == ("bp with memory", "AMI, %")
@@ -126,7 +126,7 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their square root was taken twice, so learning saw weights that detection never sees."""
-    given = [weighted(window) for window in windows(3, labels=False, n=300)]
+    given = [weighted(window) for window in windows(3, labels=False, n=200)]
     seen, find = [], fit_stream.detect_window  # type: ignore[attr-defined]
 
     def noted(adjacency: csr_array, *arguments: object, **options: object) -> object:

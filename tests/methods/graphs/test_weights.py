@@ -63,7 +63,7 @@ def found(adjacency: csr_array, method: Method, parameters: str, k: int | None =
 
 
 @BOTH_METHODS
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     factor=st.floats(1e-6, 1e6) | st.integers(-20, 20).map(lambda power: 2.0**power),
     seed=st.integers(0, 99),
@@ -77,7 +77,7 @@ def test_the_unit_of_the_weights_changes_nothing(
     assert found(weighted(weights * factor), method, parameters, k) == expected
 
 
-@pytest.mark.parametrize("power", [-300, -20, 1, 20, 300])
+@pytest.mark.parametrize("power", [-300, 1, 300])
 def test_a_power_of_two_changes_no_bit(power: int) -> None:
     adjacency = weighted(drawn_weights(2))
     scaled = weighted(drawn_weights(2) * 2.0**power)
@@ -97,21 +97,17 @@ def test_the_unit_of_the_weights_changes_no_metric(metric, factor: float) -> Non
 
 
 @BOTH_METHODS
-@pytest.mark.parametrize("weight", [0.1, 3.0, 1e300])
-def test_equal_weights_are_no_weights(method: Method, parameters: str, weight: float) -> None:
+def test_equal_weights_are_no_weights(method: Method, parameters: str) -> None:
     ones = np.ones(planted().edges.shape[1])
-    assert found(weighted(weight * ones), method, parameters) == found(
-        weighted(ones), method, parameters
-    )
+    expected = found(weighted(ones), method, parameters)
+    for weight in (0.1, 1e300):
+        assert found(weighted(weight * ones), method, parameters) == expected
 
 
 @BOTH_METHODS
-@pytest.mark.parametrize("weight", [1e3, 1e12, 1e308])
-def test_one_heavy_edge_does_not_hide_the_others(
-    method: Method, parameters: str, weight: float
-) -> None:
+def test_one_heavy_edge_does_not_hide_the_others(method: Method, parameters: str) -> None:
     weights = np.ones(planted().edges.shape[1])
-    weights[0] = weight
+    weights[0] = 1e308
     assert nmi(planted().communities, np.array(found(weighted(weights), method, parameters))) > 0.95
 
 

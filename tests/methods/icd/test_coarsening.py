@@ -57,21 +57,6 @@ def test_the_merges_are_those_of_the_plain_algorithm(graph: LabelledGraph, size:
     assert supernodes(i, j, weights, 300, size).tolist() == expected
 
 
-def test_the_heaviest_edges_merge_first() -> None:
-    adjacency = as_adjacency((np.array([[0, 1, 2], [1, 2, 3]]), 4))
-    weights = np.array([1.0, 3.0, 2.0])
-    i, j, _ = edge_weights(structure_matrix(adjacency, "ICD-C"), adjacency)
-    assert supernodes(i, j, weights, 4, 3).tolist() == [1, 0, 0, 2]
-
-
-def test_edge_weights_are_entries_of_x(graph: LabelledGraph) -> None:
-    structure = structure_matrix(graph.adjacency, "ICD-M")
-    i, j, weights = edge_weights(structure, graph.adjacency)
-    assert (i < j).all()
-    assert len(i) == graph.adjacency.nnz // 2
-    np.testing.assert_allclose(weights, structure.toarray()[i, j])
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60),
     st.integers(1, 40),

@@ -39,13 +39,6 @@ def test_the_sparse_part_of_features_stays_as_small_as_the_graph(graph: Labelled
     assert features.sparse.nnz <= graph.adjacency.nnz
 
 
-def test_times_dense_is_the_matrix_product(graph: LabelledGraph) -> None:
-    features = reduced_features(graph.adjacency, "ICD-M", 128)
-    weight = np.random.default_rng(0).standard_normal((128, 5)).astype(np.float32)
-    expected = features.toarray() @ weight
-    np.testing.assert_allclose(features.times_dense(weight), expected, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("variant", ["ICD-M", "ICD-C"])
 def test_an_isolated_node_has_a_row_of_zeros(variant: Variant) -> None:
     adjacency = coo_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(3, 3)).tocsr()

@@ -136,13 +136,6 @@ def test_a_graph_without_edges_says_nothing(n_nodes: int) -> None:
     assert [hidden_edge_score(edge, labels) for edge in hide_edges(empty)] == [0.0] * 10
 
 
-def test_one_community_says_nothing() -> None:
-    together = np.zeros(6, np.int32)
-    assert description_length(TRIANGLES, together) == 0.0
-    scores = [hidden_edge_score(edge, together) for edge in hide_edges(TRIANGLES, parts=2)]
-    assert scores == pytest.approx([0.0, 0.0])
-
-
 def test_true_communities_beat_coarser_finer_and_shuffled_ones() -> None:
     rng = np.random.default_rng(0)
     planted = generate_gn(rng, n_nodes=400, n_communities=16, p_in=0.5)

@@ -11,13 +11,13 @@ def inside_share(graph: PlantedGraph) -> float:
     return float((first == second).mean())
 
 
-@pytest.mark.parametrize(("p_in", "expected_edges"), [(0.3, 49_250), (0.4, 49_000)])
-def test_edges_are_as_many_as_in_the_paper(p_in: float, expected_edges: int) -> None:
-    graphs = [generate_gn(np.random.default_rng(seed), p_in=p_in) for seed in range(8)]
+def test_edges_are_as_many_as_in_the_paper() -> None:
+    p_in, expected_edges = 0.3, 49_250
+    graphs = [generate_gn(np.random.default_rng(seed), p_in=p_in) for seed in range(4)]
     mean = np.mean([graph.edges.shape[1] for graph in graphs])
-    assert mean == pytest.approx(expected_edges, abs=4 * (expected_edges / 8) ** 0.5)
+    assert mean == pytest.approx(expected_edges, abs=4 * (expected_edges / 4) ** 0.5)
     inside = np.mean([inside_share(graph) for graph in graphs])
-    assert inside == pytest.approx(47_500 * p_in / expected_edges, abs=0.004)
+    assert inside == pytest.approx(47_500 * p_in / expected_edges, abs=0.006)
 
 
 def test_communities_are_equal_and_edges_simple() -> None:
@@ -52,9 +52,9 @@ def test_certain_probabilities_give_cliques_and_complete_graphs() -> None:
 def test_every_pair_is_equally_likely() -> None:
     adjacency = sum(
         generate_gn(np.random.default_rng(seed), 6, 1, p_in=0.4).adjacency().toarray()
-        for seed in range(2000)
+        for seed in range(500)
     )
-    assert np.allclose(adjacency[~np.eye(6, dtype=bool)] / 2000, 0.4, atol=0.05)
+    assert np.allclose(adjacency[~np.eye(6, dtype=bool)] / 500, 0.4, atol=0.1)
 
 
 def test_one_community_and_all_alone_are_allowed() -> None:

@@ -7,7 +7,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
-SEEDS = range(12)
+SEEDS = range(6)
 
 
 @cache
@@ -89,7 +89,7 @@ def test_another_mean_degree_is_met(mean_degree: float) -> None:
                 np.random.default_rng(seed), LfrSettings(mean_degree=mean_degree, mixing=0.5)
             )
         )
-        for seed in range(4)
+        for seed in range(2)
     ]
     assert np.mean(means) == pytest.approx(mean_degree, rel=0.03)
 
@@ -109,17 +109,15 @@ def test_same_seed_same_graph_and_ids_say_nothing() -> None:
     assert abs(np.corrcoef(np.arange(5000), first.communities)[0, 1]) < 0.06
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_small_graphs_have_sound_communities(seed: int) -> None:
-    graph = generate_lfr(
-        np.random.default_rng(seed),
-        LfrSettings(n_nodes=90, mean_degree=6, max_degree=20, max_community=40),
-    )
-    sizes = np.bincount(graph.communities)
-    assert sizes.sum() == 90
-    assert sizes.min() >= 10
-    assert sizes.max() <= 40
-    assert graph.edges.shape[1] > 200
+def test_small_graphs_have_sound_communities() -> None:
+    small = LfrSettings(n_nodes=90, mean_degree=6, max_degree=20, max_community=40)
+    for seed in range(20):
+        graph = generate_lfr(np.random.default_rng(seed), small)
+        sizes = np.bincount(graph.communities)
+        assert sizes.sum() == 90
+        assert sizes.min() >= 10
+        assert sizes.max() <= 40
+        assert graph.edges.shape[1] > 200
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ WINDOWS = st.lists(
 
 
 @given(windows=WINDOWS)
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_whatever_ids_come_every_community_has_one_name_and_the_wire_holds_it(windows) -> None:
     recent: tuple[CommunityEvents, ...] = ()
     hour, seen = 0, 0

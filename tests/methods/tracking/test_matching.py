@@ -43,7 +43,7 @@ def shuffled(communities: Communities, rng: np.random.Generator, hour: int) -> C
 
 @pytest.mark.parametrize("change", [relabelled, shuffled])
 @given(labels=STREAMS, seed=st.integers(0, 99))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_it_changes_nothing(change, labels: list[list[int]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     hours = [window(hour, one) for hour, one in enumerate(labels)]
@@ -52,7 +52,7 @@ def test_it_changes_nothing(change, labels: list[list[int]], seed: int) -> None:
 
 
 @given(labels=STREAMS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_ids_are_unique_in_a_window_and_everybody_is_accounted_for(labels) -> None:
     tracked = follow(window(hour, one) for hour, one in enumerate(labels))
     merged = set()  # once; what is left of a community that merged ends without a word
@@ -72,7 +72,7 @@ def test_ids_are_unique_in_a_window_and_everybody_is_accounted_for(labels) -> No
     st.lists(st.integers(0, 3), min_size=30, max_size=30),
     st.sampled_from([0.05, 0.3, 0.5]),
 )
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_no_other_matching_has_more_overlap(old: list[int], new: list[int], least: float) -> None:
     nodes = pa.array(range(len(old)))
     a, b = by_name(nodes, np.array(old)), by_first_node(nodes, np.array(new[: len(old)], np.int32))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.bp.parameters import BpParameters
@@ -17,18 +14,17 @@ from stream_icd.methods.tracking.track import remember, track
 from tests.testbed.planted_events import Score, Step, score_late
 from tests.testbed.windows import window
 
-N_NODES, SEEDS = 2000, (4, 5, 6)
+N_NODES, MIXING = 2000, 0.3
 
 
-@cache
-def detected(mixing: float, seed: int) -> tuple[Step, ...]:
+def detected() -> tuple[Step, ...]:
     """A stream of graphs, detected with memory and tracked by its ids."""
-    parameters = BpParameters(N_NODES / 440, mixing, iterations=1)
-    settings = LfrSettings(n_nodes=N_NODES, mixing=mixing)
+    parameters = BpParameters(N_NODES / 440, MIXING, iterations=1)
+    settings = LfrSettings(n_nodes=N_NODES, mixing=MIXING)
     memory, nodes = None, pa.array(np.arange(N_NODES))
     recent: tuple[CommunityEvents, ...] = ()
     steps = []
-    for hour, (graph, drift) in enumerate(generate_drifting_lfr(seed, 14, settings, 0.02, 0.3)):
+    for hour, (graph, drift) in enumerate(generate_drifting_lfr(4, 14, settings, 0.02, 0.3)):
         at = window(hour, graph.communities).window
         found = detect_window(graph.adjacency(), nodes, at, parameters, memory)
         memory = found.memory
@@ -39,17 +35,13 @@ def detected(mixing: float, seed: int) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-@pytest.mark.parametrize(("mixing", "least"), [(0.3, 0.95), (0.6, 0.8)])
-def test_planted_events_are_found_in_graphs(mixing: float, least: float) -> None:
-    found, missed, invented, late = 0, 0, 0, 0
-    for seed in SEEDS:
-        score = score_late(detected(mixing, seed), first=4, latest=3)
-        hits, misses, inventions = counts(score)
-        found, missed, invented = found + hits, missed + misses, invented + inventions
-        late += score.delays[2] + score.delays[3]
-    assert found >= 20
-    assert 2 * found / (2 * found + missed + invented) >= least
-    assert late <= 0.05 * found
+def test_planted_events_are_found_in_graphs() -> None:
+    """`benchmarks.tracking_memory` measures it on more streams."""
+    score = score_late(detected(), first=4, latest=3)
+    found, missed, invented = counts(score)
+    assert found >= 5
+    assert 2 * found / (2 * found + missed + invented) >= 0.9
+    assert score.delays[2] + score.delays[3] <= 0.05 * found
 
 
 def counts(score: Score) -> tuple[int, int, int]:

@@ -13,15 +13,22 @@ from hypothesis import strategies as st
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import KINDS
 from stream_icd.methods.tracking.rules import (
-    COMPARED,
-    CONDITIONS,
-    MOST_WORDS,
     MOVED,
     NUMBERS,
     Subject,
     parse_rule,
 )
 
+CONDITIONS = (*KINDS, MOVED, *NUMBERS, "graph", "name", "community", "node")
+COMPARED = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+MOST_WORDS = 200
 FILES = {"watch.csv": frozenset(("7", "x")), "my nodes.txt": frozenset(("8",))}
 
 

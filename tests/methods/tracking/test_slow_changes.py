@@ -94,7 +94,7 @@ def test_a_community_whose_nodes_met_in_another_lately_is_born_and_no_split() ->
 
 
 def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    k, counts, plain = 200, Counter[str](), lifecycle.merged_lately
+    k, counts, plain = 200, Counter[str](), lifecycle._merged_lately
 
     class Community(int):
         """A stable id that counts how often it is looked up in a set or a mapping."""
@@ -110,7 +110,7 @@ def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPat
     most = [label + (at % 10 < 6) for at, label in enumerate(apart)]  # of each are in the next one
     parted = moved(most, *[at for at, label in enumerate(most) if label == k - 1][:5], into=k + 1)
     assert len(of_kind(hours(apart, most, most)[-1], "merged")) == k - 1
-    monkeypatch.setattr(lifecycle, "merged_lately", counted)
+    monkeypatch.setattr(lifecycle, "_merged_lately", counted)
     hours(apart, most, most, parted)
     assert counts["look-ups"] < 100 * k
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent
@@ -69,11 +68,3 @@ def test_bits_come_through_the_messages() -> None:
     tracked = track(remember((), track((), BEFORE)), read)
     sent = encode_events(tracked)
     assert decode_events(sent.key, sent.value, sent.headers).events == tracked.events
-
-
-@pytest.mark.parametrize("bits", [[1.0, 2.0], [float("nan")]])
-def test_bits_that_fit_no_pair_are_refused(bits: list[float]) -> None:
-    from stream_icd.core.errors import BadCommunities
-
-    with pytest.raises(BadCommunities, match="moved"):
-        replace(BEFORE, moved=np.array([[1, 0]]), moved_bits=np.array(bits))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.settings import TrackSettings
-
-Follow = Callable[..., list[CommunityEvents]]
-MakeWindow = Callable[..., Communities]
+from tests.testbed.windows import follow, window
 
 
 def groups(*sizes: int) -> list[int]:
@@ -28,7 +23,7 @@ def events_of(tracked: CommunityEvents) -> list[tuple[object, ...]]:
     ]  # fmt: skip
 
 
-def test_in_the_first_window_everybody_is_born(window: MakeWindow, follow: Follow) -> None:
+def test_in_the_first_window_everybody_is_born() -> None:
     (first,) = follow([window(0, groups(5, 5))])
     assert events_of(first) == [("born", 0), ("born", 1)]
     assert first.communities.tolist() == groups(5, 5)
@@ -70,22 +65,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_events(case: str, window: MakeWindow, follow: Follow) -> None:
+def test_events(case: str) -> None:
     before, after, expected = CASES[case]
     _, second = follow([window(0, before), window(1, after)])
     assert events_of(second) == expected
 
 
-def test_a_merger_and_a_split_of_the_same_community_are_both_told(window, follow) -> None:
+def test_a_merger_and_a_split_of_the_same_community_are_both_told() -> None:
     # 0 takes in all of 1, and loses 8 of its own 30 as a new one.
     after = [0] * 22 + [2] * 8 + [0] * 5
     _, second = follow([window(0, groups(30, 5)), window(1, after)])
     assert events_of(second) == [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]
 
 
-def test_with_part_1_only_who_is_alike_merges_and_splits(
-    window: MakeWindow, follow: Follow
-) -> None:
+def test_with_part_1_only_who_is_alike_merges_and_splits() -> None:
     only_alike = TrackSettings(part=1)
     _, second = follow([window(0, groups(50, 3, 9)), window(1, groups(53, 9))], only_alike)
     assert events_of(second) == [("continued", 0), ("continued", 2), ("died", 1)]
@@ -95,7 +88,7 @@ def test_with_part_1_only_who_is_alike_merges_and_splits(
     assert events_of(second) == [("merged", 1, (0, 1)), ("continued", 2)]
 
 
-def test_sizes_and_overlap(window: MakeWindow, follow: Follow) -> None:
+def test_sizes_and_overlap() -> None:
     _, second = follow([window(0, groups(8, 12)), window(1, groups(10, 10))])
     grown, shrunk = second.events
     assert (grown.size_before, grown.size, grown.label) == (8, 10, 0)
@@ -104,7 +97,7 @@ def test_sizes_and_overlap(window: MakeWindow, follow: Follow) -> None:
     assert shrunk.overlap == pytest.approx(10 / 12)
 
 
-def test_nodes_that_come_and_go_do_not_blur_who_is_who(window: MakeWindow, follow: Follow) -> None:
+def test_nodes_that_come_and_go_do_not_blur_who_is_who() -> None:
     # Only 4 of 20 nodes stay of each: on all nodes the overlap would be 4 of 36.
     before = window(0, groups(20, 20), nodes=range(40))
     nodes = [*range(4), *range(100, 116), *range(20, 24), *range(200, 216)]
@@ -113,12 +106,12 @@ def test_nodes_that_come_and_go_do_not_blur_who_is_who(window: MakeWindow, follo
     assert [event.overlap for event in second.events] == [1.0, 1.0]
 
 
-def test_a_community_of_which_no_node_is_left_has_died(window: MakeWindow, follow: Follow) -> None:
+def test_a_community_of_which_no_node_is_left_has_died() -> None:
     _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), range(5, 15))])
     assert events_of(second) == [("continued", 1), ("born", 2), ("died", 0)]
 
 
-def test_ids_may_be_text_and_change_their_width_but_text_is_no_number(window, follow) -> None:
+def test_ids_may_be_text_and_change_their_width_but_text_is_no_number() -> None:
     texts = [f"AS{i}" for i in range(10)]
     _, second = follow([window(i, groups(5, 5), texts) for i in range(2)])
     assert events_of(second) == [("continued", 0), ("continued", 1)]
@@ -129,7 +122,7 @@ def test_ids_may_be_text_and_change_their_width_but_text_is_no_number(window, fo
     assert [event.kind for event in second.events] == ["born", "born", "died", "died"]
 
 
-def test_a_community_that_comes_back_has_its_id_back(window: MakeWindow, follow: Follow) -> None:
+def test_a_community_that_comes_back_has_its_id_back() -> None:
     apart, together = groups(10, 8), groups(18)
     *_, last = follow(
         [window(0, apart), window(1, together), window(2, together), window(3, apart)]
@@ -139,21 +132,21 @@ def test_a_community_that_comes_back_has_its_id_back(window: MakeWindow, follow:
     assert (back.away, back.size_before, back.overlap) == (2, 8, 1.0)
 
 
-def test_a_community_that_was_away_has_returned_and_is_not_born(window, follow) -> None:
+def test_a_community_that_was_away_has_returned_and_is_not_born() -> None:
     both, one = window(0, groups(10, 8)), window(1, groups(10))
     *_, last = follow([both, one, window(2, groups(10, 8)), window(3, groups(10, 8))][:3])
     assert events_of(last) == [("continued", 0), ("returned", 1)]
     assert (last.events[1].size_before, last.events[1].away) == (8, 1)
 
 
-def test_what_it_was_before_it_was_seen_last_does_not_count(window, follow) -> None:
+def test_what_it_was_before_it_was_seen_last_does_not_count() -> None:
     # Community 0 has moved on from nodes 0 to 9 to 4 to 13 when it goes: 0 to 5 are not it.
     hours = [groups(10, 30), [1] * 4 + [0] * 10 + [1] * 26, [1] * 40, groups(6, 34)]
     *_, last = follow(window(hour, labels) for hour, labels in enumerate(hours))
     assert set(last.communities.tolist()) == {1, 2}
 
 
-def test_what_is_away_for_too_long_is_forgotten(window: MakeWindow, follow: Follow) -> None:
+def test_what_is_away_for_too_long_is_forgotten() -> None:
     apart, together = groups(10, 8), groups(18)
     hours = [window(0, apart), *(window(i, together) for i in range(1, 4)), window(4, apart)]
     assert follow(hours, TrackSettings(absence=3))[-1].events[1].community == 1
@@ -161,19 +154,19 @@ def test_what_is_away_for_too_long_is_forgotten(window: MakeWindow, follow: Foll
     assert last.events[1].community == 2, "an id is never given a second time"
 
 
-def test_missing_windows_are_bridged_and_counted(window: MakeWindow, follow: Follow) -> None:
+def test_missing_windows_are_bridged_and_counted() -> None:
     _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))])
     assert second.missed == 3
     assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert [event.away for event in second.events] == [3, 3]
 
 
-def test_after_too_many_missing_windows_everybody_has_died(window, follow) -> None:
+def test_after_too_many_missing_windows_everybody_has_died() -> None:
     _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))], TrackSettings(absence=2))
     assert events_of(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
 
 
-def test_a_late_window_is_not_tracked_and_changes_nothing(window, follow) -> None:
+def test_a_late_window_is_not_tracked_and_changes_nothing() -> None:
     hours = [window(0, groups(5, 5)), window(2, groups(5, 5))]
     *_, late, last = follow([*hours, window(1, groups(10)), window(3, groups(5, 5))])
     assert (late.late, late.events, len(late.nodes)) == (True, (), 0)
@@ -182,7 +175,7 @@ def test_a_late_window_is_not_tracked_and_changes_nothing(window, follow) -> Non
     assert last.missed == 0
 
 
-def test_another_model_is_matched_on_and_named(window: MakeWindow, follow: Follow) -> None:
+def test_another_model_is_matched_on_and_named() -> None:
     hours = [window(0, groups(5, 5)), window(1, groups(5, 5), model="m@2"),
              window(2, groups(5, 5), model="m@2")]  # fmt: skip
     _, second, third = follow(hours)
@@ -191,7 +184,7 @@ def test_another_model_is_matched_on_and_named(window: MakeWindow, follow: Follo
     assert third.model_before is None
 
 
-def test_the_community_of_a_node(window: MakeWindow, follow: Follow) -> None:
+def test_the_community_of_a_node() -> None:
     (numbers,) = follow([window(0, groups(2, 2), [701, 1239, 7018, 3561])])
     assert [numbers.community_of(node) for node in (701, "701", 7018, "7018")] == [0, 0, 1, 1]
     assert numbers.community_of(5) is numbers.community_of("AS5") is None

@@ -18,10 +18,9 @@ from stream_icd.methods.bp.level_graph import LevelGraph, finest_level
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import accuracy
 
-MOST_WINDOWS = 5
+_MOST_WINDOWS = 5
 """Maximum number of windows to learn from with memory; more hardly change the parameters."""
 
 UNRELATED = 0.1
@@ -29,7 +28,7 @@ UNRELATED = 0.1
 
 
 def newest_run(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """The last consecutive windows of one graph, in order, at most `MOST_WINDOWS`.
+    """The last consecutive windows of one graph, in order, at most `_MOST_WINDOWS`.
 
     Windows that overlap share edges, and are not consecutive. Of several graphs, the one with most
     such windows; of equal ones, the first by name. Graphs without a moment are ignored.
@@ -48,7 +47,7 @@ def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
     for graph in reversed(ordered[:-1]):
         earlier, later = _moment(graph), _moment(run[0])
         if (
-            len(run) == MOST_WINDOWS
+            len(run) == _MOST_WINDOWS
             or later.window.start < earlier.window.end
             or missed_windows(earlier.window, later.window)
             or common_type(earlier.nodes, later.nodes) is None
@@ -133,15 +132,8 @@ def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> cs
     return unseen
 
 
-def nats_saved_by(memory: Memory, window: PreparedWindow) -> tuple[float, float]:
-    """Nats that the communities remembered save on a window's unseen edges, and their weight."""
-    return nats_saved_by_labels(memory.nodes, memory.known.likeliest, window)
-
-
-def nats_saved_by_labels(
-    nodes: pa.Array, labels: Labels, window: PreparedWindow
-) -> tuple[float, float]:
-    """The same by known communities of nodes, such as those of the window before."""
+def nats_saved_by(nodes: pa.Array, labels: Labels, window: PreparedWindow) -> tuple[float, float]:
+    """Nats that communities of the window before save on the unseen edges, and their weight."""
     place = places(window.moment.nodes, nodes)
     before = np.append(labels, NOBODY)[place]  # [-1] for new nodes
     return nats_saved(window.graph, before.astype(np.int32), window.unseen)

@@ -24,9 +24,9 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import EXPONENT, comparable
 from stream_icd.methods.quality.agreement import ami, of_known
 
-Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
+_Labelled = Sequence[tuple[NDArray[np.int32], LabelledGraph]]
 
-RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))
+_RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 11))
 """Candidate resolutions: 0.5 to 32 in steps of √2. Finer ones gained at most 0.02 NMI points on LFR
 graphs of 5,000 nodes, and lost 0.2 to 0.6 on those of 2,000."""
 
@@ -51,7 +51,7 @@ def fit_labelled(graphs: Sequence[LabelledGraph], work: FitOptions = FitOptions(
     labelled = [(g.labels, g) for g in graphs if g.labels is not None]
     weighted = any(np.ptp(graph.adjacency.data) for _, graph in labelled)
     mixing = _mean_mixing(labelled, EXPONENT)
-    families = [[candidate(r, spread, mixing) for r in RESOLUTIONS] for spread in SIZE_SPREADS]
+    families = [[candidate(r, spread, mixing) for r in _RESOLUTIONS] for spread in SIZE_SPREADS]
     choices = [choice for family in families for choice in family]
     n_runs = len(choices) + (1 + len(_OTHER_EXPONENTS)) * weighted
     steps = work.steps("learn from labels", n_runs * len(labelled))
@@ -80,7 +80,7 @@ def fit_labelled(graphs: Sequence[LabelledGraph], work: FitOptions = FitOptions(
 def _with_best_exponent(
     parameters: BpParameters,
     scores_of: Callable[[Sequence[BpParameters]], Floats],
-    labelled: Labelled,
+    labelled: _Labelled,
 ) -> BpParameters:
     """Change the exponent of the weights if that is better by more than the standard error."""
     candidates = [parameters]
@@ -105,7 +105,7 @@ def _mean(scores: Floats) -> Floats:
     return means
 
 
-def _mean_mixing(labelled: Labelled, exponent: float) -> float:
+def _mean_mixing(labelled: _Labelled, exponent: float) -> float:
     """Mean fraction of the weight between communities, limited for belief propagation."""
     shares = [
         mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled

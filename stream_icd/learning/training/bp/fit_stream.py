@@ -136,7 +136,7 @@ def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
     nodes, at = moment.nodes, moment.window
     found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
     if memory is not None:
-        saved, weight = nats_saved_by(memory, window)
+        saved, weight = nats_saved_by(memory.nodes, memory.known.likeliest, window)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
         stays = (*stays, found.memory.known.stay if found.n_continued else 0.0)
     length = round(description_length(window.comparable, found.communities), 4)

@@ -43,10 +43,10 @@ RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
 """Candidate resolutions: 0.5 to 1,024 in steps of √2. The best one grows with the number of
 communities: 450 for 50,000 nodes in 5,815 communities."""
 
-SPLITS = 5
+_SPLITS = 5
 """Number of tenths of each graph's edges to hide, one after the other."""
 
-EVIDENCE = 2000
+_EVIDENCE = 2000
 """Number of hidden edges after which the worse half of the choices is dropped; it doubles for each
 further round. On small graphs, where the criterion is noisy, no choice is dropped early."""
 
@@ -93,7 +93,7 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
     The mixing of each choice is that of the communities found, averaged over the graphs. `graphs`
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
-    of_graph = [islice(hide_edges(comparable(graph), work.seed), SPLITS) for graph in graphs]
+    of_graph = [islice(hide_edges(comparable(graph), work.seed), _SPLITS) for graph in graphs]
     splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
     rounds = _rounds(splits)
     kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
@@ -119,7 +119,7 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
 def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
     """Group the splits into rounds: each ends when enough edges were hidden in total."""
     rounds: list[list[HiddenEdges]] = [[]]
-    n_hidden, enough = 0, EVIDENCE
+    n_hidden, enough = 0, _EVIDENCE
     for split in splits:
         if n_hidden >= enough:
             rounds.append([])

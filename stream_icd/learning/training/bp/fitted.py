@@ -93,8 +93,8 @@ class Steps:
         self._on_step(self._task, self._done, self._total)
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,10 @@ class FitOptions:
 
     def each(
         self,
-        find: Callable[[Item], Result],
-        items: Sequence[Item],
-        on_done: Callable[[Item], None] = lambda _: None,
-    ) -> list[Result]:
+        find: Callable[[_Item], _Result],
+        items: Sequence[_Item],
+        on_done: Callable[[_Item], None] = lambda _: None,
+    ) -> list[_Result]:
         """The results of `find` for all items, in their order, for any number of threads.
 
         The kernels release the global interpreter lock. After an exception, including Ctrl-C, it

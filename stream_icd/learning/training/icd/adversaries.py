@@ -33,7 +33,7 @@ def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) ->
     return weights
 
 
-def discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
+def _discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
     """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 7)."""
     hidden = embedding
     n_layers = len(weights) // 2
@@ -140,8 +140,8 @@ class Adversaries:
 
     def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
         loss = discriminator_loss(
-            discriminate(self.discriminator, induced),
-            discriminate(self.discriminator, embedded),
+            _discriminate(self.discriminator, induced),
+            _discriminate(self.discriminator, embedded),
             self._recipe.losses.discriminator,
         )
         if update:
@@ -152,7 +152,7 @@ class Adversaries:
         self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
     ) -> dict[str, float]:
         settings = self._recipe.losses
-        adversarial = adversarial_loss(discriminate(self.discriminator, embedded))
+        adversarial = adversarial_loss(_discriminate(self.discriminator, embedded))
         reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
         loss = settings.alpha * reconstruction + settings.beta * regularisation
         if settings.adversarial:

@@ -38,10 +38,10 @@ from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne
 from stream_icd.methods.quality.agreement import ami, of_known
 
-BATCH, RATE = 2048, 0.01
+_BATCH, _RATE = 2048, 0.01
 """Edges in a step of Adam, and the learning rate, which falls to 0 in each round."""
 
-PASSES, _FEWEST_STEPS, MOST_STEPS = 32, 100, 3000
+_PASSES, _FEWEST_STEPS, _MOST_STEPS = 32, 100, 3000
 """Passes over the examples in each round, and limits of its steps. More passes learn few examples
 by heart (docs/measured/retraining.md)."""
 
@@ -55,7 +55,7 @@ edge where graphs have none, and teaches nothing."""
 _FIRST_DECAY, _SECOND_DECAY = 0.9, 0.999
 """Of Adam's means of the gradient and of its square (Kingma and Ba, ICLR 2015)."""
 
-_POWERS, RESOLUTIONS = (0.5, 1.0, 2.0), (0.0, 0.25, 0.5, 1.0)
+_POWERS, _RESOLUTIONS = (0.5, 1.0, 2.0), (0.0, 0.25, 0.5, 1.0)
 """Candidates for bp: the power of the probabilities by which its graph is weighted, and the
 resolution of modularity, 0 if description length decides. If labels name fewer communities than the
 edges show, as class years among dormitories, a low resolution keeps to theirs."""
@@ -72,14 +72,14 @@ _TURNS = 4
 LabelledAdjacency = tuple[csr_array, Labels]
 """A graph, `(n, n)`, canonical, and the labels of its nodes, `(n,)`, negative where unknown."""
 
-OnStep = Callable[[int, int], None]
+_OnStep = Callable[[int, int], None]
 """Is told how many steps are done, of how many."""
 
-LAYERS = ("first", "first_bias", "second", "second_bias", "last")
+_LAYERS = ("first", "first_bias", "second", "second_bias", "last")
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedRound:
+class _LearnedRound:
     """The cross entropy of an edge in a round, nats: before anything was learned, and kept.
 
     It is that of the validation graphs, or without any, of those that were learned from.
@@ -95,13 +95,13 @@ class LearnedEdges:
     """The weights of the encoder, and how they were learned."""
 
     weights: Weights
-    rounds: tuple[LearnedRound, ...]
+    rounds: tuple[_LearnedRound, ...]
     n_examples: int  # edges with two labelled ends, without those of the validation
 
     @property
     def stopped(self) -> bool:
         """Whether the time was up before all steps were done."""
-        return any(one.steps < n_steps(self.n_examples) for one in self.rounds)
+        return any(one.steps < _n_steps(self.n_examples) for one in self.rounds)
 
     @property
     def is_better(self) -> bool:
@@ -109,13 +109,13 @@ class LearnedEdges:
         return any(one.after < one.before for one in self.rounds)
 
 
-def n_steps(n_examples: int) -> int:
+def _n_steps(n_examples: int) -> int:
     """Steps of each round.
 
     >>> n_steps(1000), n_steps(20_000), n_steps(200_000)
     (100, 313, 3000)
     """
-    return min(max(ceil(PASSES * n_examples / BATCH), _FEWEST_STEPS), MOST_STEPS)
+    return min(max(ceil(_PASSES * n_examples / _BATCH), _FEWEST_STEPS), _MOST_STEPS)
 
 
 def learn_edges(
@@ -126,7 +126,7 @@ def learn_edges(
     start: Weights | None = None,
     seconds: float = inf,
     threads: int = 1,
-    on_step: OnStep = lambda _done, _total: None,
+    on_step: _OnStep = lambda _done, _total: None,
     clock: Callable[[], float] = time.perf_counter,
     for_bp: bool = True,
 ) -> LearnedEdges:
@@ -171,7 +171,7 @@ def learn_edges(
                 weights,
                 number,
                 np.random.default_rng([recipe.seed, number]),
-                _Time(clock, clock(), left / (ROUNDS - number)),
+                _share_used(clock, left / (ROUNDS - number)),
                 on_step,
             )
         )
@@ -190,7 +190,7 @@ def learn_by_turns(
     start: Weights | None = None,
     seconds: float = inf,
     threads: int = 1,
-    on_step: OnStep = lambda _done, _total: None,
+    on_step: _OnStep = lambda _done, _total: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[LearnedEdges, list[Weights]]:
     """Learn from all graphs; and for each graph, weights from others, which it can prove.
@@ -244,7 +244,7 @@ def _best_for_bp(graphs: Sequence[_Prepared], seed: int) -> tuple[float, float]:
     If it is not `_UNWEIGHTED`, it is a sure gain over that: on two or three graphs, a better mean
     alone is often chance.
     """
-    candidates = (_UNWEIGHTED, *product(_POWERS, RESOLUTIONS))
+    candidates = (_UNWEIGHTED, *product(_POWERS, _RESOLUTIONS))
     scores = {how: [_agreement(one, how, seed) for one in graphs] for how in candidates}
     sure = [how for how in candidates if is_sure_gain(scores[how], scores[_UNWEIGHTED])]
     return max(sure, key=lambda how: sum(scores[how]))
@@ -322,17 +322,10 @@ def _examples(graphs: Sequence[_Prepared], columns: Sequence[Floats32]) -> _Exam
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Time:
-    clock: Callable[[], float]
-    begun: float
-    seconds: float
-
-    @property
-    def share(self) -> float:
-        """Of the time that is used up; 1 and more if it is up."""
-        used = self.clock() - self.begun
-        return used / self.seconds if self.seconds > 0 else inf
+def _share_used(clock: Callable[[], float], seconds: float) -> Callable[[], float]:
+    """Return what tells which share of the time from now on is used up; 1 or more: it is up."""
+    begun = clock()
+    return lambda: (clock() - begun) / seconds if seconds > 0 else inf
 
 
 def _learn_round(
@@ -341,9 +334,9 @@ def _learn_round(
     weights: Weights,
     number: int,
     rng: np.random.Generator,
-    time_of_round: _Time,
+    share_used: Callable[[], float],
     on_step: Callable[[int, int], None],
-) -> LearnedRound:
+) -> _LearnedRound:
     """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
@@ -352,18 +345,18 @@ def _learn_round(
     # Else random units would read it on other graphs, as on windows that memory has summed.
     weights["first"][number][weights["scale"][number] <= _CONSTANT] = 0
     judges = examples if tests is None else tests
-    numbers = np.concatenate([weights[name][number].ravel() for name in LAYERS])
+    numbers = np.concatenate([weights[name][number].ravel() for name in _LAYERS])
     layers = _layers(numbers, weights, number)
     before = least = judges.loss(weights, number)
     best = numbers.copy()
     mean, square = np.zeros_like(numbers), np.zeros_like(numbers)
     columns = (examples.columns - weights["mean"][number]) / weights["scale"][number]
-    step, last = 0, n_steps(len(columns))
+    step, last = 0, _n_steps(len(columns))
     with single_threaded_blas():
-        while step < last and (used := time_of_round.share) < 1:
-            rate = RATE * (1 + cos(pi * max(step / last, used))) / 2
+        while step < last and (used := share_used()) < 1:
+            rate = _RATE * (1 + cos(pi * max(step / last, used))) / 2
             step += 1
-            batch = rng.integers(0, len(columns), BATCH)
+            batch = rng.integers(0, len(columns), _BATCH)
             gradient = _gradient(
                 columns[batch], examples.log_odds[batch], examples.same[batch], layers
             )
@@ -378,12 +371,12 @@ def _learn_round(
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
     _write(_layers(best, weights, number), weights, number)
-    return LearnedRound(before, least, step)
+    return _LearnedRound(before, least, step)
 
 
 def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:
     """Views of all numbers of a round's layers, flat, in the shapes of the layers."""
-    shapes = {name: weights[name][number].shape for name in LAYERS}
+    shapes = {name: weights[name][number].shape for name in _LAYERS}
     parts = np.split(numbers, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
     named = zip(shapes.items(), parts, strict=True)
     return {name: part.reshape(shape) for (name, shape), part in named}

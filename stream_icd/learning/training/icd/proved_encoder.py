@@ -15,16 +15,18 @@ from typing import Literal
 
 import numpy as np
 
-from stream_icd.learning.training.icd.fit_edges import Taught
+from stream_icd.core.arrays import Labels
 from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
-from stream_icd.learning.training.icd.scored import ScoredWay, alone, scored
-from stream_icd.learning.training.icd.summed import summed
+from stream_icd.learning.training.icd.taught import Taught, summed
+from stream_icd.learning.training.yardstick import WARM_UP, judge
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
 from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import ami, of_known
+from stream_icd.streaming.detection.detect import detect
 
-_FEWEST_NEWEST, _MOST_NEWEST, MOST_ENTRIES = 10, 40, 400_000
+_FEWEST_NEWEST, _MOST_NEWEST, _MOST_ENTRIES = 10, 40, 400_000
 """Graphs that the encoder learns from, the newest. More large ones add little
 (docs/measured/retraining.md); small ones teach together what one large one does, up to so many
 entries."""
@@ -35,8 +37,23 @@ two of them for validation, it learned what lost 9 of AMI on the later ones."""
 
 _EncoderState = Literal["learned", "its parent's", "not trained"]
 
-BP, CONTROL = "bp, no encoder", "icd, untrained encoder"
-LEARNED, _PARENTS = "learned weights", "the parent's weights"
+_BP, _CONTROL = "bp, no encoder", "icd, untrained encoder"
+_LEARNED, _PARENTS = "learned weights", "the parent's weights"
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredWay:
+    """A way to detect, and its mean AMI with labels, 0..1; nodes without one do not count."""
+
+    name: str
+    alone: float  # each graph alone, as a detector finds a first window
+    remembering: float | None = None  # with memory of the windows before; None: of no stream
+
+    @property
+    def mean(self) -> float:
+        """First windows and those after a break count as much as all others."""
+        both = self.alone if self.remembering is None else (self.alone + self.remembering) / 2
+        return round(both, 6)  # rounding in a sum decides nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +64,7 @@ class EncoderProof:
     n_taught: int  # graphs that it could learn from, those that validate included
     n_validation: int = 0
     by_turns: bool = False  # each graph validates what others taught
-    scores: tuple[ScoredWay, ...] = ()  # on the graphs that validate
+    scores: tuple[_ScoredWay, ...] = ()  # on the graphs that validate
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
 
@@ -60,7 +77,7 @@ def quarter(n_graphs: int) -> int:
 def newest(graphs: Sequence[LabelledGraph]) -> Sequence[LabelledGraph]:
     """The last graphs that the encoder learns from."""
     entries = np.cumsum([graph.adjacency.nnz for graph in reversed(graphs[-_MOST_NEWEST:])])
-    n_small = int(np.searchsorted(entries, MOST_ENTRIES, side="right"))
+    n_small = int(np.searchsorted(entries, _MOST_ENTRIES, side="right"))
     return graphs[-max(n_small, _FEWEST_NEWEST) :]
 
 
@@ -113,8 +130,8 @@ def with_edges(
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
     leads = n_tests >= _FEWEST_TO_LEAD
-    ways = {BP: model}
-    for name, weights in ((_PARENTS, before), (LEARNED, learned)):
+    ways = {_BP: model}
+    for name, weights in ((_PARENTS, before), (_LEARNED, learned)):
         ways |= _ways(name, model, weights, leads=leads)
     chosen, proof = _best_of(ways, taught, n_tests, threads)
     return chosen, replace(proof, stopped=stopped)
@@ -141,14 +158,14 @@ def _by_turns(
     )
     learned = result.weights if result.is_better else None
     whole, *each = (
-        {BP: model} | _ways(_PARENTS, model, before) | _ways(LEARNED, model, weights)
+        {_BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
     pairs = list(zip(taught, each, strict=True))
-    scores = {name: [alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
+    scores = {name: [_alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
     best = _best(scores)
-    scores[CONTROL] = [alone(one, control(model), threads) for one in taught]
-    means = tuple(ScoredWay(name, float(np.mean(of))) for name, of in scores.items())
+    scores[_CONTROL] = [_alone(one, control(model), threads) for one in taught]
+    means = tuple(_ScoredWay(name, float(np.mean(of))) for name, of in scores.items())
     n = len(taught)
     return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
 
@@ -161,7 +178,7 @@ def _best(scores: Mapping[str, Sequence[float]]) -> str:
     >>> _best({BP: [5, 5, 5], "learned, bp": [9, 5, 4]})
     'bp, no encoder'
     """
-    sure = (name for name, of in scores.items() if is_sure_gain(of, scores[BP]))
+    sure = (name for name, of in scores.items() if is_sure_gain(of, scores[_BP]))
     return max(sure, key=lambda name: round(float(np.mean(scores[name])), 6))
 
 
@@ -178,7 +195,7 @@ def with_weights(
     trained = replace(model, trained=weights)
     if not taught:
         return trained, EncoderProof("learned", 0)
-    ways = {BP: trained, f"icd, {LEARNED}": replace(trained, method="icd")}
+    ways = {_BP: trained, f"icd, {_LEARNED}": replace(trained, method="icd")}
     chosen, proof = _best_of(ways, taught, quarter(len(taught)), threads)
     return chosen, replace(proof, state="learned")
 
@@ -201,15 +218,15 @@ def _best_of(
 
     The untrained encoder is shown beside them.
     """
-    shown = {**ways, CONTROL: control(ways[BP])}
-    scores = scored(shown, taught, n_tests, threads)
+    shown = {**ways, _CONTROL: control(ways[_BP])}
+    scores = _scored(shown, taught, n_tests, threads)
     best = max(scores[:-1], key=lambda one: one.mean).name
     proof = EncoderProof(_state(best), len(taught), n_tests, scores=scores, chosen=best)
     return ways[best], proof
 
 
 def _state(chosen: str) -> _EncoderState:
-    if chosen == BP:
+    if chosen == _BP:
         return "not trained"
     return "its parent's" if chosen.endswith(_PARENTS) else "learned"
 
@@ -221,3 +238,41 @@ def control(model: Model) -> Model:
     if recipe.learns_edges:
         recipe = recipe.changed(encoder=UNTRAINED.model_dump())
     return Model(recipe, model.bp, method="icd")
+
+
+def _scored(
+    models: Mapping[str, Model], taught: Sequence[Taught], n_tests: int, threads: int = 1
+) -> tuple[_ScoredWay, ...]:
+    """Score models, by name, on the last graphs, each found by the model's own method.
+
+    The windows before these come first, so that all start with memory.
+    """
+    tests = taught[-n_tests:]
+    means = [
+        float(np.mean([_alone(one, model, threads) for one in tests])) for model in models.values()
+    ]
+    if any(one.graph.moment is None for one in tests):
+        return tuple(map(_ScoredWay, models, means))
+    together = _remembering(list(models.values()), taught[-n_tests - WARM_UP :])[-n_tests:]
+    return tuple(map(_ScoredWay, models, means, map(float, np.mean(together, axis=0))))
+
+
+def _alone(one: Taught, model: Model, threads: int = 1) -> float:
+    """AMI, 0..1, of what a model finds in a graph by its own method, without memory."""
+    moment = one.graph.moment
+    k = None if moment is None else moment.n_communities
+    return _agreement(one, detect(one.graph.adjacency, model, k, threads=threads).communities)
+
+
+def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[list[float]]:
+    """The score of each model in each window that has a moment."""
+    windows = [one for one in windows if one.graph.moment is not None]
+    graphs = [LabelledGraph(one.graph.adjacency, None, one.graph.moment) for one in windows]
+    return [
+        [_agreement(one, found.communities) for found in of_window]
+        for one, of_window in zip(windows, judge(graphs, models), strict=True)
+    ]
+
+
+def _agreement(one: Taught, found: Labels) -> float:
+    return ami(*of_known(one.labels, found))

@@ -97,7 +97,7 @@ def train(
     kept = None if checkpoints is None else load_checkpoint(recipe, checkpoints)
     if kept is not None:
         players.restore(kept.state)
-    run = kept or Checkpoint((), players.generator_weights(), players.state())
+    run = kept or _Checkpoint((), players.generator_weights(), players.state())
     prepared_graph = lru_cache(_PREPARED)(lambda index: prepare(graphs[index], recipe, device))
     end = clock() + seconds
 
@@ -114,7 +114,7 @@ def train(
         history = (*run.history, epoch)
         better = best_epoch(history) is epoch
         best = players.generator_weights() if better else run.best
-        run = Checkpoint(history, best, players.state())
+        run = _Checkpoint(history, best, players.state())
         if checkpoints is not None:
             _save_checkpoint(run, recipe, checkpoints)
         progress(epoch)
@@ -167,7 +167,7 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
+class _Checkpoint:
     """A training run after an epoch: the best weights so far, and `Adversaries.state`."""
 
     history: History
@@ -175,7 +175,7 @@ class Checkpoint:
     state: Parameters
 
 
-def _save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
+def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
     """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
@@ -184,7 +184,7 @@ def _save_checkpoint(run: Checkpoint, recipe: Recipe, folder: Store) -> None:
     folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
-def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
+def load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
     """The folder's checkpoint; None if there is none.
 
     Raises:
@@ -212,4 +212,4 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> Checkpoint | None:
         )
     names = [name for name in tensors if name.startswith("best.")]
     best = {name.removeprefix("best."): np.asarray(tensors.pop(name)) for name in names}
-    return Checkpoint(history, best, tensors)
+    return _Checkpoint(history, best, tensors)

@@ -28,7 +28,7 @@ from stream_icd.methods.icd.structure import (
     weighted_degrees,
 )
 
-BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192
+_BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192
 """Rows of X̃ = tanh(U Uᵀ) in memory at a time, so that at most 1024 × n numbers are. A GPU gets more
 work at once; and rows in several blocks are computed twice."""
 
@@ -131,7 +131,7 @@ class Reconstruction:
         """Return (FR, CR) of an embedding, `(n, d)`; with `rows`, estimate them from these rows."""
         n = len(embedding)
         chosen = np.arange(n) if rows is None else rows
-        size = BLOCK_ROWS if self._device == "cpu" else _GPU_BLOCK_ROWS
+        size = _BLOCK_ROWS if self._device == "cpu" else _GPU_BLOCK_ROWS
         blocks = [chosen[k : k + size] for k in range(0, len(chosen), size)]
         if len(blocks) == 1:
             parts = [self._block(embedding, blocks[0])]

@@ -19,7 +19,7 @@ _SMALLEST = np.float32(1e-30)
 """A smaller square of a row's length counts as this."""
 
 
-class Forward(NamedTuple):
+class _Forward(NamedTuple):
     """Each edge at the end with fewer neighbours, or if both have as many, at the smaller one."""
 
     indptr: Labels  # (n + 1,)
@@ -36,7 +36,7 @@ class EdgeGraph(NamedTuple):
     source: Labels  # (E,): i
     target: Labels  # (E,): j
     weights: Floats32  # (E,), positive
-    forward: Forward
+    forward: _Forward
 
     @property
     def n_nodes(self) -> int:
@@ -58,7 +58,7 @@ def edge_graph(adjacency: csr_array) -> EdgeGraph:
     _number_edges(indptr, indices, number, source, target)
     weights = np.empty(n_edges, np.float32)
     weights[number] = adjacency.data
-    forward = Forward(*(np.empty(size, np.int32) for size in (len(indptr), n_edges, n_edges)))
+    forward = _Forward(*(np.empty(size, np.int32) for size in (len(indptr), n_edges, n_edges)))
     _turn_forward(indptr, indices, number, *forward)
     return EdgeGraph(indptr, indices, number, source, target, weights, forward)
 
@@ -97,7 +97,7 @@ def _turn_forward(
     others: Labels,
     numbers: Labels,
 ) -> None:
-    """Fill the last three, the parts of `Forward`."""
+    """Fill the last three, the parts of `_Forward`."""
     n_edges = 0
     for i in range(len(indptr) - 1):
         forward[i] = n_edges
@@ -175,7 +175,7 @@ def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: 
 def common_neighbours(
     forward: Labels, others: Labels, numbers: Labels, weights: Floats32, total: Floats32
 ) -> None:
-    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; `Forward` in parts, weights `(E,)`.
+    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; `_Forward` in parts, weights `(E,)`.
 
     Each triangle is found once, at its end that comes first in all three edges. The time grows with
     E^1.5 at most (Latapy, TCS 2008, algorithm forward); a star's with E.

@@ -28,26 +28,26 @@ from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
 
-ROUNDS, HOPS, LAST_HOPS = 5, 4, 10
+ROUNDS, _HOPS, _LAST_HOPS = 5, 4, 10
 """Rounds of corrections, and hops of the filter in each and after the last one, chosen on
 validation graphs (docs/measured/encoder.md). U is the mean of the later half of the last ones."""
 
-HIDDEN = 16
+_HIDDEN = 16
 """Units of each of the two hidden layers of a perceptron."""
 
-BLOCK = 4096
+_BLOCK = 4096
 """Edges that the perceptron reads at a time: what is between its layers stays in the cache."""
 
-DEGREE_EXPONENT = 0.1
+_DEGREE_EXPONENT = 0.1
 """b of the filter H_k = A D^-b H_(k-1): what `hops` starts with."""
 
 _SUREST = 12.0
 """The largest log-odds of an edge, to either side: no weight becomes zero."""
 
-LEAST = np.float32(1e-12)
+_LEAST = np.float32(1e-12)
 
-COLUMNS = (
-    *(f"cosine after hop {number}" for number in range(1, HOPS + 1)),
+_COLUMNS = (
+    *(f"cosine after hop {number}" for number in range(1, _HOPS + 1)),
     "excess of the last cosine over the mean of both ends' edges",
     "difference of these means",
     "log common weight",
@@ -67,7 +67,7 @@ the weight that its edges have now; the share kept is its part of the weight tha
 concentration is the mean probability of its edges, each weighted by itself."""
 
 
-class Weighed(NamedTuple):
+class _Weighed(NamedTuple):
     """What the encoder finds in the edges of a graph."""
 
     graph: EdgeGraph
@@ -81,8 +81,8 @@ class Edges(Encoder):
     In round r, H_0 = Z R_r with a random projection R_r of its own, so what one of them distorts is
     not distorted in the next. H_k = A D^-b H_(k-1); rows of each H_k have length 1. A holds each
     weight times the probability of its edge (one half at first), D the sums of its rows. The
-    log-odds of an edge then grow by perceptron_r(columns of the edge), see `COLUMNS`. U is the mean
-    of the later hops over the last graph, rows to length 1 if the recipe says so.
+    log-odds of an edge then grow by perceptron_r(columns of the edge): `_COLUMNS`. U is the mean of
+    the later hops over the last graph, rows to length 1 if the recipe says so.
 
     The weights do not depend on the order of nodes, edges or features. They are learned from labels
     (`training.icd.learn_edges`), without torch. Before, no log-odds change: U is much as of `hops`.
@@ -90,15 +90,15 @@ class Edges(Encoder):
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """For each round: mean and scale of the columns, the perceptron's layers; and for bp."""
-        n_columns = len(COLUMNS)
+        n_columns = len(_COLUMNS)
         return {
             "mean": (ROUNDS, n_columns),
             "scale": (ROUNDS, n_columns),
-            "first": (ROUNDS, n_columns, HIDDEN),
-            "first_bias": (ROUNDS, HIDDEN),
-            "second": (ROUNDS, HIDDEN, HIDDEN),
-            "second_bias": (ROUNDS, HIDDEN),
-            "last": (ROUNDS, HIDDEN + 1),  # with the bias
+            "first": (ROUNDS, n_columns, _HIDDEN),
+            "first_bias": (ROUNDS, _HIDDEN),
+            "second": (ROUNDS, _HIDDEN, _HIDDEN),
+            "second_bias": (ROUNDS, _HIDDEN),
+            "last": (ROUNDS, _HIDDEN + 1),  # with the bias
             "power": (1,),  # of the probabilities, see `weighted`
             "resolution": (1,),  # for bp on that graph, see `as_weighted`
         }
@@ -127,7 +127,7 @@ class Edges(Encoder):
 
     def weigh(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
-    ) -> Weighed:
+    ) -> _Weighed:
         """The log-odds of the edges of a graph `(n, n)`, and the graph weighted by them.
 
         adjacency: canonical, with comparable weights (`graphs.weights.comparable`).
@@ -139,11 +139,11 @@ class Edges(Encoder):
             if weights["last"][number].any():  # else nothing changes
                 columns = edge_columns(graph, features, log_odds, number, work, threads)
                 log_odds = corrected(log_odds, columns, weights, number)
-        return Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
+        return _Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
 
     def embed_weighed(
         self,
-        weighed: Weighed,
+        weighed: _Weighed,
         features: SparsePlusRankOne,
         adjacency: csr_array,
         threads: int = 1,
@@ -151,11 +151,11 @@ class Edges(Encoder):
         """U of a graph that was weighed, `(n, d)` float32; `features` and `adjacency` as there."""
         two = _two(weighed.graph, self.settings.widths[-1])
         total = np.zeros_like(two[0])
-        hops = filtered(weighed.graph, features, weighed.log_odds, ROUNDS, two, threads)
+        hops = _filtered(weighed.graph, features, weighed.log_odds, ROUNDS, two, threads)
         for number, hidden in enumerate(hops):
-            if 2 * number >= LAST_HOPS:
+            if 2 * number >= _LAST_HOPS:
                 total += hidden
-        total /= LAST_HOPS - LAST_HOPS // 2
+        total /= _LAST_HOPS - _LAST_HOPS // 2
         mean = scaled_rows(total, self.settings)
         if not self.settings.smoothing:
             return mean
@@ -168,21 +168,21 @@ def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
 
     Its weights are comparable already: bp takes them with `weight_exponent` 1 (`as_weighted`).
     """
-    weights = graph.weights * probabilities(log_odds) ** np.float64(power)
+    weights = graph.weights * _probabilities(log_odds) ** np.float64(power)
     shape = (graph.n_nodes, graph.n_nodes)
     return csr_array((weights[graph.number], graph.indices, graph.indptr), shape=shape)
 
 
-class Workspace(NamedTuple):
+class _Workspace(NamedTuple):
     """Arrays that each round overwrites: to get them from the system takes a fifth of the time."""
 
     two: Floats32  # (2, n, width): a hop and the one before
     columns: Floats32  # (n_columns, E)
 
 
-def workspace(graph: EdgeGraph, width: int) -> Workspace:
+def workspace(graph: EdgeGraph, width: int) -> _Workspace:
     """Room for the rounds on a graph."""
-    return Workspace(_two(graph, width), np.empty((len(COLUMNS), len(graph.source)), np.float32))
+    return _Workspace(_two(graph, width), np.empty((len(_COLUMNS), len(graph.source)), np.float32))
 
 
 def _two(graph: EdgeGraph, width: int) -> Floats32:
@@ -194,21 +194,21 @@ def edge_columns(
     features: SparsePlusRankOne,
     log_odds: Floats32,
     number: int,
-    work: Workspace,
+    work: _Workspace,
     threads: int = 1,
 ) -> Floats32:
-    """`COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
+    """`_COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
 
     They are those of the workspace.
     """
     source, target, weights, columns = graph.source, graph.target, graph.weights, work.columns
     rows = iter(columns)
-    probability = probabilities(log_odds)
+    probability = _probabilities(log_odds)
     kept = weights * probability
-    before, strengths = (np.maximum(graph.strengths(w), LEAST) for w in (weights, kept))
+    before, strengths = (np.maximum(graph.strengths(w), _LEAST) for w in (weights, kept))
     degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
 
-    for hidden in filtered(graph, features, log_odds, number, work.two, threads):
+    for hidden in _filtered(graph, features, log_odds, number, work.two, threads):
         scalar_products(source, target, hidden, cosine := next(rows))
     typical = graph.strengths(cosine) / degrees
     one, other = typical[source], typical[target]
@@ -225,7 +225,7 @@ def edge_columns(
     next(rows)[:] = log_odds
     certain, probable = graph.strengths(probability**2), graph.strengths(probability)
     of_nodes = np.stack(
-        [strengths / before, certain / np.maximum(probable, LEAST), np.log(degrees)]
+        [strengths / before, certain / np.maximum(probable, _LEAST), np.log(degrees)]
     )
     smaller_and_larger(source, target, of_nodes, columns[-2 - 2 * len(of_nodes) : -2])
     log_before = np.log(before) / 2
@@ -243,10 +243,10 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
     first = first / scale[:, None]
     bias = bias - mean @ first
     following = log_odds.copy()
-    layers = np.empty((2, HIDDEN, min(BLOCK, len(log_odds))), np.float32)
+    layers = np.empty((2, _HIDDEN, min(_BLOCK, len(log_odds))), np.float32)
     with single_threaded_blas():
-        for start in range(0, len(log_odds), BLOCK):
-            block = slice(start, start + BLOCK)
+        for start in range(0, len(log_odds), _BLOCK):
+            block = slice(start, start + _BLOCK)
             one, two = layers[:, :, : len(log_odds) - start]
             hidden = _rectified(first, columns[:, block], bias, one)
             hidden = _rectified(second, hidden, second_bias, two)
@@ -261,7 +261,7 @@ def _rectified(matrix: Floats32, inputs: Floats32, bias: Floats32, outputs: Floa
     return np.maximum(outputs, 0, out=outputs)
 
 
-def filtered(
+def _filtered(
     graph: EdgeGraph,
     features: SparsePlusRankOne,
     log_odds: Floats32,
@@ -276,18 +276,18 @@ def filtered(
     hidden, spare = two
     projection = round_projection(features.shape[1], hidden.shape[1], number)
     _unit_product(features, projection, hidden, threads)
-    kept = graph.weights * probabilities(log_odds)
-    strengths = np.maximum(graph.strengths(kept), LEAST)
-    step = kept[graph.number] * (strengths ** np.float32(-DEGREE_EXPONENT))[graph.indices]
+    kept = graph.weights * _probabilities(log_odds)
+    strengths = np.maximum(graph.strengths(kept), _LEAST)
+    step = kept[graph.number] * (strengths ** np.float32(-_DEGREE_EXPONENT))[graph.indices]
     neighbours = csr_array((step, graph.indices, graph.indptr), (graph.n_nodes, graph.n_nodes))
     matrix = SparsePlusRankOne(neighbours)
-    for _ in range(LAST_HOPS if number == ROUNDS else HOPS):
+    for _ in range(_LAST_HOPS if number == ROUNDS else _HOPS):
         _unit_product(matrix, hidden, spare, threads)
         hidden, spare = spare, hidden
         yield hidden
 
 
-def probabilities(log_odds: Floats32) -> Floats32:
+def _probabilities(log_odds: Floats32) -> Floats32:
     """1 / (1 + exp(−log-odds)), `(E,)`."""
     odds = np.exp(-log_odds)
     return np.reciprocal(odds + np.float32(1), out=odds)

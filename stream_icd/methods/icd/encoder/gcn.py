@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
 
 
-COLUMNS = 128
+_COLUMNS = 128
 """Columns of the widest layer to compute at a time; memory then scales with the other layers."""
 
 
@@ -68,7 +68,7 @@ def _first_layer(
 ) -> Floats32:
     """The next propagation's input, `(n, next width)`: Z W₁ if it is the only layer, else H W₂.
 
-    H, `(n, width)`, is the widest matrix of a graph, so only `COLUMNS` of its columns are computed
+    H, `(n, width)`, is the widest matrix of a graph, so only `_COLUMNS` of its columns are computed
     at a time: H W₂ is a sum over columns of H, divided by the lengths of H's rows afterwards.
     """
     if not others:
@@ -76,8 +76,8 @@ def _first_layer(
             return np.asarray(features.times_dense(first), np.float32)
     total = np.zeros((len(features), others[0].shape[1]), np.float32)
     squares = np.zeros(len(features), np.float32)
-    for start in range(0, first.shape[1], COLUMNS):
-        columns = slice(start, start + COLUMNS)
+    for start in range(0, first.shape[1], _COLUMNS):
+        columns = slice(start, start + _COLUMNS)
         with single_threaded_blas():
             mixed = features.times_dense(np.ascontiguousarray(first[:, columns]))
         _add_columns(propagation, mixed, others[0][columns], total, squares, threads)

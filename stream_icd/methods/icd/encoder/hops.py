@@ -25,7 +25,7 @@ START = {"hops": (0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25), "exponents": (0.9, 0.1, 0
 """The numbers before training, chosen on validation graphs (docs/measured/encoder.md): the mean of
 hops 4 to 7."""
 
-NOISE = 0.01
+_NOISE = 0.01
 """What the seed adds to each of these numbers, at most."""
 
 _LEAST_DEGREE = 1e-12
@@ -48,7 +48,7 @@ class Hops(Differentiable):
     def initial_weights(self, rng: np.random.Generator) -> Weights:
         """`START`, with a little noise; a seed makes the same bits on every machine."""
         return {
-            name: (np.array(numbers) + NOISE * _uniform(rng, len(numbers))).astype(np.float32)
+            name: (np.array(numbers) + _NOISE * _uniform(rng, len(numbers))).astype(np.float32)
             for name, numbers in START.items()
         }
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Initialisation = Literal["xavier", "orthogonal", "hadamard"]
 
-BLOCK = 1024
+_BLOCK = 1024
 """Rows of a Hadamard matrix to compute at a time."""
 
 
@@ -58,8 +58,8 @@ def hadamard_matrix(bits: np.random.BitGenerator, shape: tuple[int, int]) -> NDA
     flipped = (signs[:n_in] >> np.uint64(63)).astype(np.uint16)
     size = np.float32(1 / np.sqrt(max(shape)))
     matrix = np.empty(shape, np.float32)
-    for start in range(0, n_in, BLOCK):
-        block = slice(start, start + BLOCK)
+    for start in range(0, n_in, _BLOCK):
+        block = slice(start, start + _BLOCK)
         odd = _parity(row[block, None] & column) ^ flipped[block, None]
         matrix[block] = np.where(odd == 1, -size, size)
     return matrix

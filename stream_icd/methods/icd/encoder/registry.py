@@ -21,7 +21,7 @@ ENCODERS: Mapping[EncoderKind, tuple[str, str]] = {
 """The module and the class of every encoder; a contract test runs on each."""
 
 
-def encoder_class(kind: EncoderKind) -> type[Encoder]:
+def _encoder_class(kind: EncoderKind) -> type[Encoder]:
     """The class of an encoder, imported on first use.
 
     `edges` imports numba, a third of the start of a detector's main process, which encodes nothing.
@@ -33,7 +33,7 @@ def encoder_class(kind: EncoderKind) -> type[Encoder]:
 
 def encoder(settings: EncoderSettings) -> Encoder:
     """The encoder of these settings."""
-    return encoder_class(settings.kind)(settings)
+    return _encoder_class(settings.kind)(settings)
 
 
 def initial_weights(recipe: Recipe) -> Weights:

@@ -1,0 +1,195 @@
+"""What the encoder `edges` learns from: past graphs, by their labels or in hindsight, and sums."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+import structlog
+from scipy.sparse import csr_array
+
+from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.node_ids import common_type
+from stream_icd.learning.training.icd.learn_edges import (
+    LabelledAdjacency,
+    LearnedEdges,
+    learn_edges,
+)
+from stream_icd.learning.training.yardstick import DEFAULT
+from stream_icd.methods.bp.evidence import evidence_for
+from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.level_graph import rows_of
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.graphs.weights import comparable_weights
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.memory.evidence import grown
+from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
+from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.registry.find import open_model
+
+_MOST_ENTRIES = 400_000
+"""Of the sums of small windows together; of larger ones, as many as the windows have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taught:
+    """A graph that the encoder learns from, and what its labels are: known, or found later."""
+
+    graph: LabelledGraph
+    labels: Labels  # (n,), -1 where unknown
+    by: Literal["labels", "hindsight"]
+
+
+def last_tenth(n_graphs: int) -> int:
+    """How many of these graphs validate: the last tenth, at least one."""
+    return max(1, round(n_graphs / 10))
+
+
+def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1) -> LearnedEdges:
+    """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
+
+    The last tenth of the graphs validates. A single graph is learned from without validation.
+    For graphs without edges or labels, see `taught_by`.
+
+    Raises:
+        BadSettings: no graph has edges, or none has labels or communities with strong evidence.
+    """
+    if not any(graph.adjacency.nnz for graph in graphs):
+        raise BadSettings(f"none of the {len(graphs)} graphs has edges: give one that has")
+    taught = taught_by(graphs, recipe.seed, threads)
+    if not taught:
+        raise BadSettings(
+            f"bp finds no communities with strong evidence in {len(graphs)} graphs without labels, "
+            "so there is nothing to learn from: give labels, or graphs with more edges"
+        )
+    pairs = [(one.graph.adjacency, one.labels) for one in taught]
+    at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
+    return learn_edges(pairs[:at], recipe, validation=pairs[at:], threads=threads)
+
+
+def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) -> list[Taught]:
+    """The graphs that can teach, in their order: by their labels, or in hindsight (`in_hindsight`).
+
+    In a graph of no stream, bp finds the communities. Graphs in which it finds none with strong
+    evidence are left out, and counted in the log; so are those without edges.
+    """
+    linked = [graph for graph in graphs if graph.adjacency.nnz]
+    windows = [graph for graph in linked if graph.labels is None and graph.moment is not None]
+    later = iter(in_hindsight(windows, seed))
+    taught = list[Taught]()
+    for graph in linked:
+        if graph.labels is not None:
+            taught.append(Taught(graph, graph.labels, "labels"))
+            continue
+        found = _found_alone(graph, seed, threads) if graph.moment is None else next(later)
+        if found is not None:
+            taught.append(Taught(graph, found, "hindsight"))
+    if len(taught) < len(linked):
+        structlog.get_logger().warning(
+            "graphs without strong evidence are not learned from",
+            graphs=len(linked) - len(taught),
+            of=len(linked),
+        )
+    return taught
+
+
+def _found_alone(graph: LabelledGraph, seed: int, threads: int) -> Labels | None:
+    found = find_communities(graph.adjacency, BpParameters(search=True), seed=seed, threads=threads)
+    return found if evidence_for(graph.adjacency, found).strength == "strong" else None
+
+
+def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels | None]:
+    """The communities of each window, `(n,)`; None if the evidence for them is not strong.
+
+    They are found with the windows before and after each, which show more than the window alone. So
+    the encoder learns to see in one window what otherwise takes several. The shipped model
+    `default` finds them, so that what a champion believes is not taught to the next one.
+
+    Args:
+        windows: with moments; those of a graph in time order. Their labels are not used.
+    """
+    found = list[Labels | None]([None] * len(windows))
+    for run in _runs(windows):
+        snapshots = [windows[place].snapshot() for place in run]
+        ks = [snapshot.n_communities for snapshot in snapshots]
+        model = open_model(DEFAULT).model
+        smoothed = detect_smoothed(snapshots, model, n_communities=ks, seed=seed)
+        for place, remembered in zip(run, smoothed, strict=True):
+            labels = remembered.communities
+            if evidence_for(windows[place].adjacency, labels).strength == "strong":
+                found[place] = labels
+    return found
+
+
+def _runs(windows: Sequence[LabelledGraph]) -> Iterator[list[int]]:
+    """The places of the windows of each graph, each after the one before; if not, another run."""
+    runs = dict[str, list[int]]()
+    for place, window in enumerate(windows):
+        assert window.moment is not None
+        if not window.adjacency.nnz:
+            continue
+        run = runs.setdefault(window.moment.graph, [])
+        if run and _end(windows[run[-1]]) >= window.moment.window.end:
+            yield runs.pop(window.moment.graph)
+            run = runs.setdefault(window.moment.graph, [])
+        run.append(place)
+    yield from runs.values()
+
+
+def _end(window: LabelledGraph) -> datetime:
+    assert window.moment is not None
+    return window.moment.window.end
+
+
+def summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """Return sums of the windows so far of each graph, `(n, n)`, with the newest known labels.
+
+    On a stream, the encoder is to weight such a sum, as memory keeps it. Weights learned from
+    single windows throw evidence away that a sum has.
+
+    taught: in time order. Graphs of no stream have no sums, and the first window's sum is itself.
+    The newest sums come first, while all together have at most as many entries as the windows, or
+    `_MOST_ENTRIES`: more would take more time to learn from than the windows.
+    """
+    by_graph = defaultdict[str, list[Taught]](list)
+    for one in taught:
+        if one.graph.moment is not None:
+            by_graph[one.graph.moment.graph].append(one)
+    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
+    found = list[LabelledAdjacency]()
+    for windows in by_graph.values():
+        for adjacency, labels in reversed(_sums(windows)[1:]):
+            room -= adjacency.nnz
+            if room < 0:
+                return found
+            found.append((adjacency, labels))
+    return found
+
+
+def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """The sum after each window of a graph."""
+    of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
+    kind, first = SIDE_BY_SIDE[0], of_windows[0]
+    if any(common_type(first, nodes) is None for nodes in of_windows):
+        return []
+    ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
+    names = np.unique(np.concatenate(ids))
+    shape = len(names), len(names)
+    total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
+    for one, nodes in zip(windows, ids, strict=True):
+        at = np.searchsorted(names, nodes)
+        entries = one.graph.adjacency.tocoo()
+        weights = comparable_weights(entries.data, kind.within)
+        window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
+        window.sort_indices()
+        total = grown(total, kind.decay, rows_of(window))
+        labels = labels.copy()
+        labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
+        found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
+    return found
