@@ -30,48 +30,52 @@ class Step(NamedTuple):
 
 STEPS = {
     "state": Step(
-        (0, 0), "state of the graph:\nevidence A, beliefs, ids, trial", "memory.Memory", KNOWN
+        (0, 0), "state of the graph: sums A,\nbeliefs, ids, who leads", "memory.Memory", KNOWN
     ),
     "window": Step((1, 0), "window: edges B", "detect.detect_window", KNOWN),
     "aligned": Step((1, 1), "the nodes of both", "nodes.aligned"),
     "broken": Step(
-        (2, 1),
-        "nothing in common, or damaged?",
+        (3, 1),
+        "nothing in common, damaged,\nor a break?",
         "likelihood.broken\nnodes.lacks_most",
         JUDGED,
     ),
     "judged": Step(
         (1, 2),
-        "bits saved on the new edges\nchoose the horizon",
-        "likelihood.nats_saved\nhorizon.judged",
+        "nats saved on the new edges:\nwhich hypothesis leads",
+        "judge.judged\njudge.leader_of",
         JUDGED,
     ),
-    "evidence": Step((1, 3), "A ← λ A + B", "evidence.added"),
-    "born": Step((1, 4), "strangers propose communities", "posterior.next_posterior"),
+    "evidence": Step((2, 4), "a sum: A ← λ A + B", "evidence.added"),
+    "searched": Step(
+        (2, 5), "its last communities, or,\nif its pause is over, a search", "search.searched"
+    ),
+    "born": Step((1, 3), "the filter: strangers propose\ncommunities", "posterior.next_posterior"),
     "believed": Step(
-        (1, 5), "beliefs, with the prior (8);\nμ and η are learned", "belief_propagation.believe"
+        (1, 4), "beliefs, with the prior (8);\nμ and η are learned", "belief_propagation.believe"
     ),
     "merged": Step(
-        (1, 6),
+        (1, 5),
         "unite and divide communities",
         "agglomeration.merged_communities\npartition.split_communities",
     ),
-    "named": Step((1, 7), "stable ids", "changes.ids_for"),
-    "anew": Step((2, 6), "found as in a single graph", "find.least_description"),
+    "named": Step((1, 6), "stable ids", "changes.ids_for"),
+    "anew": Step((3, 5), "found as in a single graph", "find.least_description"),
     "kept": Step(
-        (0, 7),
+        (0, 6),
         "rounded, bounded, encoded",
         "evidence.kept, nodes.bounded\nencoding.encode_memory",
         KNOWN,
     ),
     "result": Step(
-        (2, 7), "result: communities, ids,\nhorizon, predicted bits", "detect.Remembered", KNOWN
+        (2, 6), "result: communities, ids,\nhorizon, predicted bits", "detect.Remembered", KNOWN
     ),
 }
 
 ARROWS = (
     ("state", "aligned"), ("window", "aligned"), ("aligned", "broken"), ("aligned", "judged"),
-    ("judged", "evidence"), ("evidence", "born"), ("born", "believed"), ("believed", "merged"),
+    ("judged", "evidence"), ("judged", "born"), ("evidence", "searched"), ("searched", "named"),
+    ("born", "believed"), ("believed", "merged"),
     ("merged", "named"), ("broken", "anew"), ("anew", "named"), ("named", "kept"),
     ("named", "result"), ("kept", "state"),
 )  # fmt: skip
@@ -79,17 +83,17 @@ ARROWS = (
 
 def main() -> None:
     """Draw it."""
-    figure = Figure(figsize=(11.5, 12.2), dpi=110)
+    figure = Figure(figsize=(15.4, 10.7), dpi=110)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(-0.3, 11.4)
-    axes.set_ylim(-12.35, 0.3)
+    axes.set_xlim(-0.3, 15.3)
+    axes.set_ylim(-10.8, 0.3)
     axes.axis("off")
     for step in STEPS.values():
         _box(axes, step)
     for source, target in ARROWS:
         _arrow(axes, STEPS[source], STEPS[target])
-    axes.text(9.6, -5.0, "broken: alone", fontsize=9, style="italic")
-    axes.text(0.15, -5.5, "for the next\nwindow", fontsize=9, style="italic")
+    axes.text(13.6, -5.0, "alone", fontsize=9, style="italic")
+    axes.text(0.15, -5.2, "for the next\nwindow", fontsize=9, style="italic")
     figure.savefig(DOCS / "window_steps.png")
 
 
