@@ -76,7 +76,6 @@ RULES: dict[str, dict[str, Any]] = {
     "a window that explains itself better": {f"{FOLLOW}._fresh": lambda *_: None},
     "the handicap of shorter sums": {f"{JUDGE}.HANDICAP": 0.0},
     "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
-    "the head start of the filter": {f"{FOLLOW}.HEAD_START": 0.0},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},

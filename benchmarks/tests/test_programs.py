@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parents[1]
 PROGRAMS = sorted(file.stem for file in HERE.glob("*.py"))
 ROW = re.compile(
-    r"^\| `(\w+)` \| .+\? \| (?:\[[\w ]+\]\(\.\./docs/([\w/]+\.md)\))? ?\|$", re.MULTILINE
+    r"^\| `(\w+)` \| .+\? \| (?:\[[\w ]+\]\(\.\./docs/([\w/]+\.md)[\w#-]*\))? ?\|$", re.MULTILINE
 )
 PAGES = dict(ROW.findall((HERE / "README.md").read_text(encoding="utf-8")))
 

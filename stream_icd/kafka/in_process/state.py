@@ -28,7 +28,7 @@ _ALL = 0xFFFFFFFF
 def _partition_of(key: bytes, n_partitions: int) -> int:
     """The partition of a key by murmur2, the default of Kafka's own client and of many others.
 
-    >>> [partition_of(b"key-%d" % number, 3) for number in range(3)]
+    >>> [_partition_of(b"key-%d" % number, 3) for number in range(3)]
     [1, 0, 2]
     """
     return (_murmur2(key) & 0x7FFFFFFF) % n_partitions

@@ -62,8 +62,8 @@ def _paired_bootstrap(
 
     differences: (n,), at least one.
 
-    >>> paired_bootstrap([1.0, 1.0, 1.0], 0.99)
-    Interval(low=1.0, mean=1.0, high=1.0)
+    >>> _paired_bootstrap([1.0, 1.0, 1.0], 0.99)
+    _Interval(low=1.0, mean=1.0, high=1.0)
     """
     values = np.asarray(differences, np.float64)
     drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))

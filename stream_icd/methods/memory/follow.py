@@ -41,7 +41,6 @@ from stream_icd.methods.memory.by_method import Find, followed
 from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import (
-    HEAD_START,
     LONGEST_PAUSE,
     best_sum,
     judged,
@@ -112,12 +111,9 @@ def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         if kind.by == "sum":
             evidence = grown(one.evidence, kind.decay, window.comparable(kind.within))
             one = replace(one, evidence=evidence, wait=_rest(evidence, window))
-        elif kind.by == "filter":
-            one = replace(one, saved=HEAD_START)
         hypotheses.append(one)
     hypotheses[0] = replace(hypotheses[0], wait=0)
-    leader = leader_of(hypotheses, by_labels=step.weigh is not None)  # an encoder has found them
-    return FoundByHypotheses(tuple(hypotheses), leader, known)
+    return FoundByHypotheses(tuple(hypotheses), leader_of(hypotheses), known)
 
 
 def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
@@ -226,7 +222,7 @@ def _as_asked(step: WindowStep, before: Aligned) -> tuple[tuple[Hypothesis, ...]
     best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
     for kind in wanted:
         evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
-        saved = HEAD_START if kind.by == "filter" else best
+        saved = 0.0 if kind.by == "filter" else best
         begins = Hypothesis(kind, evidence, memory.known.likeliest, saved)
         hypotheses.append(have.get(kind, begins))
     return tuple(hypotheses), wanted.index(lead.kind) if lead.kind in wanted else 0

@@ -23,10 +23,6 @@ HANDICAP = 0.05
 MARGIN = 100.0
 """Nats by which the filter must be ahead, and by which it can be behind at most."""
 
-HEAD_START = 2 * MARGIN
-"""Nats by which the filter is ahead at first. Until windows have judged both, the second window by
-itself, with what is believed of the first, blurs less than the sum of the two."""
-
 _FADES = 0.7
 """By which the lead of the filter fades a window."""
 

@@ -33,12 +33,8 @@ def memberships_in(after: Memory, rows: Ids, evidence: Callable[[], LevelGraph])
 
 
 def by_beliefs(after: Memory) -> bool:
-    """Return whether what is known says how probable it is: the beliefs of the filter.
-
-    In the first window there is nothing that it goes on from: a search has found the communities.
-    """
-    by_filter = after.hypotheses[after.leader].kind.by == "filter"
-    return after.known.believed and by_filter and after.n_windows > 1
+    """Return whether what is known says how probable it is: the beliefs of the filter."""
+    return after.known.believed and after.hypotheses[after.leader].kind.by == "filter"
 
 
 def evidence_of(after: Memory, rows: Ids, window: Rows, exponent: float) -> LevelGraph:

@@ -112,7 +112,7 @@ def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray
     n_tests: number of all comparisons, also of those that are in none of the arrays because the
     community has no such member (Benjamini and Hochberg, JRSS B 1995).
 
-    >>> [names.tolist() for names in significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
+    >>> [names.tolist() for names in _significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
     [[False, True], [True]]
     """
     ascending = np.sort(np.concatenate(p))

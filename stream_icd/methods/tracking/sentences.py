@@ -95,7 +95,7 @@ def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
 def _span(time: timedelta) -> str:
     """Return a duration in its largest unit, rounded.
 
-    >>> span(timedelta(days=31)), span(timedelta(hours=1)), span(timedelta(minutes=100))
+    >>> _span(timedelta(days=31)), _span(timedelta(hours=1)), _span(timedelta(minutes=100))
     ('31 days', '1 hour', '2 hours')
     """
     for name, unit in _UNITS:

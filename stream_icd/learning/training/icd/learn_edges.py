@@ -112,7 +112,7 @@ class LearnedEdges:
 def _n_steps(n_examples: int) -> int:
     """Steps of each round.
 
-    >>> n_steps(1000), n_steps(20_000), n_steps(200_000)
+    >>> _n_steps(1000), _n_steps(20_000), _n_steps(200_000)
     (100, 313, 3000)
     """
     return min(max(ceil(_PASSES * n_examples / _BATCH), _FEWEST_STEPS), _MOST_STEPS)

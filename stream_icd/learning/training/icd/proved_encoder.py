@@ -173,9 +173,9 @@ def _by_turns(
 def _best(scores: Mapping[str, Sequence[float]]) -> str:
     """The way of the highest mean among those that are a sure gain over bp; bp, if none is.
 
-    >>> _best({BP: [5, 5, 5], "learned, bp": [9, 5, 4], "learned, icd": [6, 5, 5]})
+    >>> _best({_BP: [5, 5, 5], "learned, bp": [9, 5, 4], "learned, icd": [6, 5, 5]})
     'learned, icd'
-    >>> _best({BP: [5, 5, 5], "learned, bp": [9, 5, 4]})
+    >>> _best({_BP: [5, 5, 5], "learned, bp": [9, 5, 4]})
     'bp, no encoder'
     """
     sure = (name for name, of in scores.items() if is_sure_gain(of, scores[_BP]))
