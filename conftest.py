@@ -61,14 +61,21 @@ def own_signals() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
-    """Put back where a command sends the log of this process.
+    """Let no test log to where a command before it did, which may be closed by now.
 
-    What logs later would complain, in what the next test reads, that the terminal is closed.
+    A fixture of a whole file may run that command before this one has seen any test.
     """
-    handlers, level = logging.root.handlers[:], logging.root.level
+    _forget_the_log_of_commands()
     yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
+    _forget_the_log_of_commands()
+
+
+def _forget_the_log_of_commands() -> None:
+    """Undo `configure_logging` but for the handlers of pytest, which are of other classes."""
+    for handler in logging.root.handlers[:]:
+        if type(handler) is logging.StreamHandler:
+            logging.root.removeHandler(handler)
+    logging.root.setLevel(logging.WARNING)
 
 
 FIRST = (

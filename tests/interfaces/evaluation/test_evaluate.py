@@ -189,8 +189,11 @@ def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
     assert len(pyarrow.csv.read_csv(tmp_path / "rows.csv")) == 6
 
 
-def test_it_fails_if_no_method_has_a_result(archive: str, tmp_path: Path) -> None:
-    options = ("--methods", "bp", "--windows", "1", "--learn", "0", "--memory-gb", "1e-6")
+def test_it_fails_if_no_method_has_a_result(
+    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MethodProcess, "find", lambda *_: MethodRun("limit", "over its budget"))
+    options = ("--methods", "bp", "--windows", "1", "--learn", "0")
     done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
     assert done.returncode == 1
     assert done.stderr.endswith("no method has a result\n")
