@@ -290,7 +290,9 @@ def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
     assert len(bad) == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"7\t7\n", gzip.compress(FIRST_DAY)[:30]])
+@pytest.mark.parametrize(
+    "content", [b"", b"7\t7\n", gzip.compress(FIRST_DAY)[:30]], ids=["empty", "loop", "torn"]
+)
 def test_a_day_without_a_link_is_reported_and_the_others_go_on(
     tmp_path: Path, content: bytes
 ) -> None:
