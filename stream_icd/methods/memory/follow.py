@@ -8,6 +8,7 @@ docs/method.md ("Streams") has the steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple
@@ -42,6 +43,7 @@ from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import (
     LONGEST_PAUSE,
+    MARGIN,
     best_sum,
     judged,
     leader_of,
@@ -135,12 +137,12 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         for at in (leader, led):
             hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
     leads = hypotheses[leader].kind.by  # a weighted sum is that of the first hypothesis
-    followers, learned, rest = served(hypotheses, leader), before.memory.known.stay, 0
+    followers, believed, rest = served(hypotheses, leader), None, 0
     for at, one in enumerate(hypotheses):
         if at == leader:
             continue
         if one.kind.by == "filter":
-            hypotheses[at], learned = _filtered(step, before, one, at in followers)
+            hypotheses[at], believed = _filtered(step, before, one, at in followers)
         elif at in followers:
             hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
             rest = _rest(hypotheses[at].evidence, before.window)
@@ -151,8 +153,30 @@ def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
         hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
         return FoundByHypotheses(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
     known, corrected = _led(step, before, hypotheses, leader)
-    known = known if hypotheses[leader].kind.by == "filter" else known._replace(stay=learned)
+    if believed is not None:
+        if before.memory.n_windows == 1 and not by_labels:
+            ahead = _taken_over(hypotheses, leader, believed, before.level)
+            if ahead is not None:
+                return ahead
+        known = known._replace(stay=believed.stay)
     return FoundByHypotheses(tuple(hypotheses), leader, known, corrected or leader != led)
+
+
+def _taken_over(
+    hypotheses: Sequence[Hypothesis], leader: int, believed: Posterior, window: LevelGraph
+) -> FoundByHypotheses | None:
+    """Return what the filter has found in the second window, if it explains that much better.
+
+    No window has judged yet, and the sum of two blurs a clear one if many nodes have moved.
+    """
+    ahead = nats_of(believed.likeliest, window) - nats_of(hypotheses[leader].labels, window)
+    if ahead <= MARGIN:
+        return None
+    (at,) = (at for at, one in enumerate(hypotheses) if one.kind.by == "filter")
+    # It was found in this window, so the next ones must soon confirm it.
+    leads = replace(hypotheses[at], saved=min(ahead, 2 * MARGIN), n_vain=0, wait=0)
+    others = (*hypotheses[:at], leads, *hypotheses[at + 1 :])
+    return FoundByHypotheses(others, at, believed, corrected=True)
 
 
 def _led(
@@ -181,15 +205,14 @@ def _believed(step: WindowStep, before: Aligned) -> Posterior:
 
 def _filtered(
     step: WindowStep, before: Aligned, one: Hypothesis, is_due: bool
-) -> tuple[Hypothesis, float]:
-    """Return the filter, which does not lead, after a window, and the η that is known."""
-    known = before.memory.known
+) -> tuple[Hypothesis, Posterior | None]:
+    """Return the filter, which does not lead, after a window, and what it believes if it is due."""
     if not is_due:
-        return replace(one, labels=np.full_like(one.labels, NOBODY)), known.stay
+        return replace(one, labels=np.full_like(one.labels, NOBODY)), None
     found = _believed(step, before)
     n_vain = min(one.n_vain + 1, MOST_COUNTED)
     tried = replace(one, labels=found.likeliest, n_vain=n_vain, wait=pause(n_vain - _TRIES))
-    return tried, found.stay
+    return tried, found
 
 
 def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> Hypothesis:

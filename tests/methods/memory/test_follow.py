@@ -17,6 +17,7 @@ from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, check_horizo
 from stream_icd.methods.memory.judge import MARGIN, judged, leader_of, pause, served
 from stream_icd.methods.memory.memory import Hypothesis, Memory, no_edges
 from stream_icd.methods.memory.search import searched
+from stream_icd.methods.quality.agreement import nmi
 from tests.testbed.windows import window
 
 SEARCH = BpParameters(search=True)
@@ -81,6 +82,17 @@ def test_a_search_keeps_what_each_of_two_partitions_has_right() -> None:
     found, corrected = searched(finest_level(CLIQUES), SEARCH, merged, True, 0)
     assert corrected
     assert found.tolist() == CLIQUE.tolist()
+
+
+def test_a_clear_second_window_in_which_many_moved_is_not_blurred_by_the_first() -> None:
+    """A third of each clique has moved; the sum of two windows shows neither where they are now."""
+    moved = np.where(np.arange(len(CLIQUE)) % 3 == 0, (CLIQUE + 1) % (CLIQUE.max() + 1), CLIQUE)
+    pairs = np.equal.outer(moved, moved) & ~np.eye(len(moved), dtype=bool)
+    first = then(None, CLIQUES, 0)
+    second = then(first.memory, csr_array(pairs.astype(float)), 1)
+    assert nmi(moved.astype(np.int32), second.communities) == 1.0
+    assert second.memory.leading is not None
+    assert second.memory.leading.kind == FILTER
 
 
 def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
