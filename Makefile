@@ -23,8 +23,8 @@ demo: $(VENV)/.demo ## Producer, detector, retrainer and subscriber on one machi
 test: export OMP_NUM_THREADS ?= 1
 # Brokers live for minutes: compiling them thoroughly costs more than it saves.
 test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-test: $(VENV)/.dev ## All tests, four at a time: half an hour on two cores (8 GB, with torch)
-	@echo "running all tests: half an hour on two cores; the first time, Maven downloads Apache Kafka, 44 MB"
+test: $(VENV)/.dev ## All tests, four at a time: a quarter of an hour on two cores (8 GB, with torch)
+	@echo "running all tests: a quarter of an hour on two cores; the first time, Maven downloads Apache Kafka, 44 MB"
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-fast: export OMP_NUM_THREADS ?= 1

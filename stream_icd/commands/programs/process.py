@@ -61,6 +61,9 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
 
 def stop_on_signals() -> threading.Event:
     """Return an event that SIGINT and SIGTERM set; a second signal ends the program at once."""
+    import pyarrow
+
+    pyarrow.enable_signal_handlers(False)  # else Ctrl-C ends what Arrow reads with an error
     stop = threading.Event()
     asked = False
 

@@ -95,6 +95,27 @@ assert stop.wait(120)
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
+def test_ctrl_c_does_not_end_what_arrow_reads() -> None:
+    program = """
+import io, os, signal
+import pyarrow as pa
+from pyarrow import csv
+from stream_icd.commands.programs.process import stop_on_signals
+
+class Interrupted(io.BytesIO):
+    def read(self, size=-1):
+        os.kill(os.getpid(), signal.SIGINT)
+        self.read = super().read
+        return super().read(size)
+
+stop = stop_on_signals()
+rows = b"7,8" + bytes([10])
+assert csv.read_csv(pa.PythonFile(Interrupted(rows * 100_000), mode="r")).num_rows == 99_999
+assert stop.wait(30)
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
 def test_a_first_signal_asks_to_stop_and_a_second_one_ends_the_program() -> None:
     program = """
 import os, signal
