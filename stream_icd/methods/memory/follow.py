@@ -114,6 +114,7 @@ def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
             evidence = grown(one.evidence, kind.decay, window.comparable(kind.within))
             one = replace(one, evidence=evidence, wait=_rest(evidence, window))
         hypotheses.append(one)
+    # The longest sum is searched in the second window, since unclear windows need that most.
     hypotheses[0] = replace(hypotheses[0], wait=0)
     return FoundByHypotheses(tuple(hypotheses), leader_of(hypotheses), known)
 
