@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_icd.core.arrays import Labels
-from stream_icd.methods.bp.agglomeration import agglomerate
+from stream_icd.methods.bp.agglomeration import agglomerate, connected
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
-from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
