@@ -19,7 +19,7 @@ from functools import partial
 from structlog.contextvars import bound_contextvars
 
 from stream_icd.core.errors import CrashedWorker, RecordUndecodable
-from stream_icd.kafka.connect import connect, joining_quickly
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
 from stream_icd.kafka.group.lag import HeldRecords
@@ -80,9 +80,10 @@ def run_consumer(
     """
     _, known = look_up(settings, topic)
     guarantee = resolve(settings, delivery, known)
-    settings = joining_quickly(settings, known)
     if known.joins_at_once:  # ready before the group gives us partitions of others
         handler.open()
+    else:
+        settings = settings.joining_quickly()
     instance = settings.instance_id or uuid.uuid4().hex
     in_hand = max_records * (2 if handler.ahead else 1)
     with closing(WorkerNotes(settings, topic, group)) as notes:

@@ -20,7 +20,6 @@ from stream_icd.core.errors import (
     RecordTooLarge,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.outage import Outage, insist
 from stream_icd.kafka.port import (
     DEAD_LETTER_ROOM,
     Producer,
@@ -30,6 +29,7 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.waiting import Outage, insist
 
 # The overhead of a batch with one record: the batch header, and the lengths of the parts.
 _BATCH_BYTES = 128

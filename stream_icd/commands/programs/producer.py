@@ -22,6 +22,7 @@ from stream_icd.core.log import configure_logging
 from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.connect import wait_for_broker
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
 from stream_icd.kafka.messages.publish import (
@@ -32,7 +33,6 @@ from stream_icd.kafka.messages.publish import (
     read_last_snapshot,
     read_sent_before,
 )
-from stream_icd.kafka.outage import Outage, insist, wait_for_broker
 from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
@@ -45,6 +45,7 @@ from stream_icd.kafka.topics import (
     messages_topic,
 )
 from stream_icd.kafka.tracing import traces_of
+from stream_icd.kafka.waiting import Outage, insist
 from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen

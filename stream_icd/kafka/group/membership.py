@@ -29,7 +29,6 @@ from stream_icd.core.errors import (
 )
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.group.lag import HeldOffsets, HeldRecords, Lag
-from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -45,7 +44,7 @@ from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Clock, Pace, Stop, Worker
+from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Clock, Outage, Pace, Stop, Worker
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
