@@ -12,7 +12,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as client
 
 from stream_icd.kafka.client.connections import open_consumer
-from stream_icd.kafka.client.workarounds import keep_joining
+from stream_icd.kafka.client.workarounds import ConsumerParts
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from tests.kafka.echo import publish
@@ -71,7 +71,7 @@ def opened(broker: Broker) -> Iterator[Any]:
 def poll(consumer: Any) -> Any:
     """As our member of a group does: without the second line, it may never join again."""
     records = consumer.poll(timeout_ms=100)
-    keep_joining(consumer)
+    ConsumerParts(consumer).keep_joining()
     return records
 
 

@@ -16,7 +16,7 @@ from kafka import errors as client
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.client.connections import client_options
-from stream_icd.kafka.client.login import Tokens, tokens
+from stream_icd.kafka.client.login import _tokens
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
@@ -31,7 +31,7 @@ BY_URL = {"sasl_oauth_token_url": URL, "sasl_oauth_client_id": "anna"}
 
 @pytest.fixture(autouse=True)
 def no_tokens_of_other_tests() -> None:
-    tokens.cache_clear()
+    _tokens.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,10 @@ def by_url(endpoint: TokenEndpoint, **values: object) -> KafkaSettings:
     return KafkaSettings(**{**SASL, "sasl_mechanism": "OAUTHBEARER", **about, **secret, **values})
 
 
+def token_of(settings: KafkaSettings) -> str:
+    return client_options(settings)["sasl_oauth_token_provider"].token()
+
+
 def test_a_token_is_granted_once_and_again_before_it_ends() -> None:
     with token_endpoint() as endpoint:
         options = client_options(by_url(endpoint))
@@ -94,28 +98,28 @@ def test_a_token_that_is_refused_and_one_that_may_come_later() -> None:
     with token_endpoint() as endpoint:
         wrong = by_url(endpoint, sasl_oauth_client_secret="wrong")
         with pytest.raises(client.SaslAuthenticationFailedError, match="401: .*invalid_client"):
-            tokens(wrong).token()
+            token_of(wrong)
         endpoint.redirects = True
         with pytest.raises(client.SaslAuthenticationFailedError, match="answered 302"):
-            tokens(by_url(endpoint)).token()
+            token_of(by_url(endpoint))
         assert len(endpoint.asked) == 2
         endpoint.redirects = False
         endpoint.answer = '{"token": 1}'
         with pytest.raises(client.SaslAuthenticationFailedError, match="gave no access_token"):
-            tokens(by_url(endpoint)).token()
+            token_of(by_url(endpoint))
     with pytest.raises(client.KafkaConnectionError, match="no token from"):
-        tokens(by_url(endpoint)).token()
+        token_of(by_url(endpoint))
 
 
 def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
     (file := tmp_path / "token").write_text("one\n")
     settings = KafkaSettings(**SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=file)
-    assert tokens(settings).token() == "one"
+    assert token_of(settings) == "one"
     file.write_text("two")
-    assert tokens(settings).token() == "two"
+    assert token_of(settings) == "two"
     file.unlink()
     with pytest.raises(client.KafkaConnectionError, match="cannot read sasl_oauth_token_file"):
-        tokens(settings).token()
+        token_of(settings)
 
 
 MSK = {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"}
@@ -135,7 +139,7 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
     library = SimpleNamespace(MSKAuthTokenProvider=Provider)
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", library)
     options = client_options(KafkaSettings(**MSK))
-    provider: Tokens = options["sasl_oauth_token_provider"]
+    provider = options["sasl_oauth_token_provider"]
     assert (options["sasl_mechanism"], provider.token()) == ("OAUTHBEARER", "signed")
     assert provider.token() == "signed"
     assert asked == ["eu-central-1"]
@@ -226,7 +230,7 @@ def test_kafka_lets_in_who_has_a_token(
             sasl_oauth_client_secret=endpoint.secret,
         )
         assert "t" in topic_names(settings)
-        secrets = endpoint.secret, tokens(settings).token(), file.read_text()
+        secrets = endpoint.secret, token_of(settings), file.read_text()
         assert not any(secret in caplog.text for secret in secrets)
         assert "OAUTHBEARER" in caplog.text
         refused = with_tokens(

@@ -23,7 +23,7 @@ from kafka.producer.sender import Sender
 
 from stream_icd.commands.programs.options import BrokerOptions
 from stream_icd.core.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
-from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
+from stream_icd.kafka.client.connections import _quiet_while_connecting, open_admin
 from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
@@ -227,7 +227,7 @@ def test_one_error_says_all_when_nobody_listens() -> None:
 def test_the_clients_log_is_back_once_all_have_connected() -> None:
     log = logging.getLogger("kafka")
     log.setLevel(logging.WARNING)
-    first, second = quiet_while_connecting(), quiet_while_connecting()
+    first, second = _quiet_while_connecting(), _quiet_while_connecting()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

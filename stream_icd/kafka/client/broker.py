@@ -38,7 +38,7 @@ from stream_icd.kafka.client.translate import (
     translate,
     translated,
 )
-from stream_icd.kafka.client.workarounds import HeaderName, close_producer
+from stream_icd.kafka.client.workarounds import close_producer, encodable
 from stream_icd.kafka.port import (
     KAFKA,
     TANSU,
@@ -63,7 +63,7 @@ _KNOWN_WITHIN_S, _LOOK_AGAIN_S = 3.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAdmin:
+class _ClientAdmin:
     """Implements the port's Admin."""
 
     _admin: Any
@@ -183,11 +183,6 @@ def _is_there(described: dict[str, Any]) -> bool:
     return bool(described["error_code"] == 0)
 
 
-def _encodable(name: str) -> str:
-    """A header's name for the client, which encodes it three times: plain ones are faster."""
-    return name if name.isascii() else HeaderName(name)
-
-
 @dataclass(slots=True)
 class _ClientProducer:
     """Implements the port's Producer; closes the client's producer."""
@@ -200,7 +195,7 @@ class _ClientProducer:
                 record.topic,
                 value=NULL if record.value is None and record.key is None else record.value,
                 key=record.key,
-                headers=[(_encodable(name), value) for name, value in record.headers],
+                headers=[(encodable(name), value) for name, value in record.headers],
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
@@ -279,9 +274,9 @@ class ClientBroker:
     _settings: KafkaSettings
 
     @contextmanager
-    def admin(self) -> Iterator[ClientAdmin]:
+    def admin(self) -> Iterator[_ClientAdmin]:
         with open_admin(self._settings) as admin:
-            yield ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
+            yield _ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
 
     def producer(self) -> _ClientProducer:
         return _ClientProducer(open_producer(self._settings))
