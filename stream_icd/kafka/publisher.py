@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from stream_icd.core.errors import (
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import (
     DEAD_LETTER_ROOM,
+    Fenced,
     Producer,
     TopicPartition,
     is_dead_letter_topic,
@@ -36,7 +38,27 @@ _BATCH_BYTES = 128
 _HEADER_BYTES = 10
 
 
-class Publisher:
+class _Flushed(ABC):
+    """A context manager: leaving the block flushes (unless an exception was raised) and closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Publisher(_Flushed):
     """Sends records in order, checks every acknowledgement, and limits the bytes in flight.
 
     A context manager: leaving the block flushes (unless an exception was raised) and closes.
@@ -68,16 +90,6 @@ class Publisher:
         self.sent = 0
         self.acknowledged = 0
         self._producer = connect(settings).producer() if producer is None else producer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.flush()
-        finally:
-            self.close()
 
     def send(self, record: OutgoingRecord) -> None:
         """Queue `record`, and return; wait only while `max_in_flight_bytes` are in flight.
@@ -195,13 +207,13 @@ class Publisher:
             raise max(oversized, key=lambda refusal: refusal.size)
         if len(refusals) > 1 and isinstance(refusals[0], DeliveryFailed):
             more = f"{refusals[0]} (and {len(refusals) - 1} more records)"
-            raise DeliveryFailed(more) from refusals[0].__cause__
+            raise type(refusals[0])(more) from refusals[0].__cause__
         if refusals:
             raise refusals[0]
         return in_time
 
 
-class WaitingPublisher:
+class WaitingPublisher(_Flushed):
     """A `Publisher` that loses nothing while the broker is away: when the broker answers again,
     every record that was not acknowledged is sent again, in order, before later ones.
 
@@ -217,17 +229,6 @@ class WaitingPublisher:
         self._again = deque[OutgoingRecord]()  # to be sent before anything else
         self._publisher: Publisher | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.flush()
-        finally:
-            if self._publisher is not None:
-                self._publisher.close()
-
     def send(self, record: OutgoingRecord) -> None:
         """Queue a record; wait while the broker is away, and while too much is in flight."""
         self._insist(lambda publisher: publisher.send(record))
@@ -235,6 +236,10 @@ class WaitingPublisher:
     def flush(self) -> None:
         """Return when every record sent so far has been acknowledged."""
         self._insist(Publisher.flush)
+
+    def close(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
 
     def _insist(self, call: Callable[[Publisher], None]) -> None:
         insist(partial(self._try, call), self._outage, self._stop)
@@ -267,7 +272,7 @@ def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
         return error
     size = size_as_sent(record)
     refused = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"
-    refusal: Exception = DeliveryFailed(refused)
+    refusal: Exception = (Fenced if isinstance(error, Fenced) else DeliveryFailed)(refused)
     if isinstance(error, MessageTooLarge):
         refusal = RecordTooLarge(
             f"the broker refused {refused}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit of "

@@ -41,6 +41,8 @@ class Clock:
 BUSY_S = 0.2
 IDLE_S = 2.0
 _IDLE_AFTER_S = 5.0
+ASK_TIMEOUT_S = 2 * IDLE_S
+"""A broker answers after the fetch in progress, which may wait for records."""
 
 
 class Pace:

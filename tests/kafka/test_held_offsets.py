@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.core.errors import OffsetHeld
-from stream_icd.kafka.group.lag import _GRACE_S, HeldOffsets
+from stream_icd.kafka.group.held import _GRACE_S, HeldOffsets
 from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
 

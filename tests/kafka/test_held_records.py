@@ -7,7 +7,7 @@ import pytest
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.client.connections import open_producer
-from stream_icd.kafka.group.lag import HeldRecords
+from stream_icd.kafka.group.held import HeldRecords
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -98,8 +98,8 @@ def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._GRACE_S", 0.0)
+    monkeypatch.setattr("stream_icd.kafka.group.held._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("stream_icd.kafka.group.held._GRACE_S", 0.0)
     settings = kafka.settings(transaction_timeout_s=1)
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(f"{topic_name}-out")])
     writer = open_producer(

@@ -55,7 +55,7 @@ def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None
 def test_lag_is_what_is_not_committed_and_ends_at_zero(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
     seen: list[dict[int, int]] = []
     notes = Notes()
     notes.lagged = lambda lag: seen.append(dict(lag))  # type: ignore[method-assign]
@@ -78,8 +78,8 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
 def test_what_comes_while_work_is_in_hand_is_seen(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._ASK_AFTER_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
     notes, settings = Notes(), broker.steady(shutdown_timeout_s=0.5)
     to_partition(broker, pipe[0], 0, 2)
     with Echo(settings, *pipe, seconds=600, watcher=notes):
@@ -122,8 +122,8 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._ASK_AFTER_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
     notes = Sleeper()
     to_partition(broker, pipe[0], 0, 3)
     with Echo(broker.steady(max_poll_interval_s=1), *pipe, watcher=notes):
