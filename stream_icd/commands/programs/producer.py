@@ -30,8 +30,6 @@ from stream_icd.kafka.messages.publish import (
     Published,
     SentBefore,
     publish_source,
-    read_last_snapshot,
-    read_sent_before,
 )
 from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
@@ -120,7 +118,7 @@ class ProducerRun:
         if self.options.again:
             return SentBefore()
         correct = self.options.correct
-        return read_sent_before(self.settings, self.topic, correct=correct, stop=self.stop)
+        return SentBefore.read(self.settings, self.topic, correct=correct, stop=self.stop)
 
     def kind_before(self, graph: str) -> IdKind:
         """Return the kind of ids of the graph's last snapshot in the topic; `auto` if it has none.
@@ -128,7 +126,7 @@ class ProducerRun:
         `auto`, too, and logged, if that snapshot cannot be read.
         """
         try:
-            last = read_last_snapshot(self.settings, self.topic, graph, self.sent_before)
+            last = self.sent_before.last_of(graph, self.settings, self.topic)
         except (BadInput, OffsetGone) as error:
             structlog.get_logger().warning(
                 "the graph's last snapshot cannot be read, so ids may have another type than there "

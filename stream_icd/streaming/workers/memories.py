@@ -20,7 +20,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import did_you_mean, listed
-from stream_icd.kafka.messages.claims import MessageReader, without_claim
+from stream_icd.kafka.messages.claims import Claim, MessageReader
 from stream_icd.kafka.messages.records import graph_in_key, outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -167,7 +167,7 @@ class MemoryTopic:
         offset = max(last.offset, read.get(last.partition, 0) - 1)
         place = "" if last.partition < 0 else f"{last.partition}@{offset}"
         try:
-            state = decode_state(record.key, value, without_claim(record.headers))
+            state = decode_state(record.key, value, Claim.left_out(record.headers))
         except BadInput:  # the value says which ids are used up, whatever the headers say
             state = MemoryState(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
         value = anew(value)

@@ -42,11 +42,10 @@ Publish = Callable[..., None]
 def publish_by(call: Callable[..., None], setattr: Callable[..., None] = setattr) -> None:
     """Have each worker call `call(publish, *arguments)` instead of the `publish` of its sink."""
     from stream_icd.kafka import consumer
-
-    real = consumer.open_sink
+    from stream_icd.kafka.delivery.delivery import open_sink
 
     def opened(*arguments: Any) -> Any:
-        sink = real(*arguments)
+        sink = open_sink(*arguments)
         sink.publish = partial(call, sink.publish)  # type: ignore[method-assign]
         return sink
 
