@@ -26,13 +26,6 @@ pytestmark = pytest.mark.brokers("memory")
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
-@pytest.fixture
-def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
-    """A source of three partitions, a target, and a group of their own."""
-    source = make_topic(partitions=3)
-    return source, make_topic(), f"group-{source}"
-
-
 def in_order_by_key(records: list[Record]) -> bool:
     by_key: dict[bytes | None, list[int]] = defaultdict(list)
     for record in records:

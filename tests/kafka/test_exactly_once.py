@@ -37,13 +37,6 @@ pytestmark = pytest.mark.brokers("kafka")
 HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
 
 
-@pytest.fixture
-def pipe(broker: Broker, topic_name: str) -> tuple[str, str, str]:
-    target = f"{topic_name}-target"
-    create_topics(broker.settings(), [TopicSpec(topic_name, partitions=3), TopicSpec(target)])
-    return topic_name, target, f"group-{topic_name}"
-
-
 @HERE_AND_IN_MEMORY
 def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -> None:
     stopped = threading.Event()

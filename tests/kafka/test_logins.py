@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
 from kafka import errors as client
@@ -22,11 +28,60 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
 from tests.testbed import brokers
 from tests.testbed.brokers import KafkaNode, free_ports, node_properties
-from tests.testbed.token_endpoint import TokenEndpoint, token_endpoint, unsigned_token
+from tests.testbed.http_server import serving
 
 SASL = {"security_protocol": "SASL_SSL"}
 URL = "https://login.example/token"
 BY_URL = {"sasl_oauth_token_url": URL, "sasl_oauth_client_id": "anna"}
+
+
+def unsigned_token(user: str, life_s: float = 3600.0) -> str:
+    """A token without a signature, which a Kafka takes that has no keys."""
+    now = time.time()
+    parts = ({"alg": "none"}, {"sub": user, "iat": now - 1, "exp": now + life_s})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts]
+    return ".".join(one.rstrip("=") for one in encoded) + "."
+
+
+@dataclass
+class TokenEndpoint:
+    """What was asked, and how it answers."""
+
+    url: str = ""
+    secret: str = "s3cr/t"
+    answer: str | None = None  # None: a token
+    life_s: float = 3600.0
+    redirects: bool = False
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+
+
+@contextmanager
+def token_endpoint() -> Iterator[TokenEndpoint]:
+    """Grant tokens to the client `anna` during the block."""
+    found = TokenEndpoint()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            found.asked.append(parse_qs(body))
+            said = base64.b64decode(self.headers["authorization"].removeprefix("Basic ")).decode()
+            who, _, secret = said.partition(":")
+            good = unquote(secret) == found.secret
+            granted = {"access_token": unsigned_token(who), "expires_in": found.life_s}
+            text = json.dumps(granted) if good else '{"error": "invalid_client"}'
+            answer = (found.answer or text).encode()
+            self.send_response(302 if found.redirects else 200 if good else 401)
+            self.send_header("location", found.url)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving(Handler) as address:
+        found.url = f"{address}/token"
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +93,7 @@ def no_tokens_of_other_tests() -> None:
     ("mechanism", "values", "says"),
     [
         ("PLAIN", {"sasl_username": "a"}, "PLAIN needs sasl_username and sasl_password"),
-        (
-            "PLAIN",
-            {"sasl_oauth_scope": "x"},
-            "sasl_oauth_scope has no effect with",
-        ),
+        ("PLAIN", {"sasl_oauth_scope": "x"}, "sasl_oauth_scope has no effect with"),
         ("OAUTHBEARER", {}, "needs either sasl_oauth_token_file, or sasl_oauth_token_url"),
         ("OAUTHBEARER", BY_URL, "sasl_oauth_client_secret"),
         ("OAUTHBEARER", {"sasl_username": "a"}, "sasl_username has no effect"),

@@ -27,7 +27,7 @@ from stream_icd.kafka.client.connections import _quiet_while_connecting, open_ad
 from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.group import lag, membership
+from stream_icd.kafka.group import held, membership
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -128,7 +128,7 @@ def test_a_partition_that_no_broker_leads_is_waited_for_and_named(
             publisher.flush(0.5)
         publisher.close(0.1)
         monkeypatch.setattr(membership, "_CHECK_EVERY_S", 0.1)
-        monkeypatch.setattr(lag, "_GRACE_S", -settings.transaction_timeout_s)
+        monkeypatch.setattr(held, "_GRACE_S", -settings.transaction_timeout_s)
         with Echo(settings, topic_name, topic_name, topic_name) as worker:  # without a position
             says = f"waiting for a leader: no broker leads {topic_name}[1] now"
             wait_until(lambda: says in caplog.text)

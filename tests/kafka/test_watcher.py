@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -37,13 +37,6 @@ class Notes(Watcher):
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         self.lag = dict(lag)
-
-
-@pytest.fixture
-def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
-    """A source of three partitions, a target, and a group of their own."""
-    source = make_topic(partitions=3)
-    return source, make_topic(), f"group-{source}"
 
 
 def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None:
