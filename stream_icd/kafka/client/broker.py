@@ -20,6 +20,7 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
+    NotAllowed,
 )
 from stream_icd.kafka.client.connections import (
     NULL,
@@ -34,7 +35,6 @@ from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, Client
 from stream_icd.kafka.client.translate import (
     GROUP_MOVED_ON,
     TOO_LARGE,
-    lacks_right,
     translate,
     translated,
 )
@@ -236,8 +236,9 @@ class _ClientTransactionalProducer(_ClientProducer):
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
-            if lacks_right(error):
-                raise translate(error, f"publish in a transaction as {self._name}") from error
+            meant = translate(error, f"publish in a transaction as {self._name}")
+            if isinstance(meant, NotAllowed):
+                raise meant from error
             kind = Fenced if _is_fenced(error) else DeliveryFailed
             raise kind(f"the transaction did not succeed: {error}") from error
 
@@ -252,7 +253,7 @@ def _refusal(error: Exception, topic: str) -> Exception:
     """The error that says why the broker refused a record."""
     if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
-    elif lacks_right(error):
+    elif isinstance(translate(error, "publish"), NotAllowed):
         # All records of a transaction get it; it names the topics that were refused.
         named = error.args[0] if error.args else None
         topics = ", ".join(sorted(named)) if isinstance(named, set) else topic

@@ -17,7 +17,7 @@ from stream_icd.core.errors import (
     MessageTooLarge,
     OffsetGone,
 )
-from stream_icd.kafka.in_process.state import BrokerState, GroupMember, Transaction, Transactions
+from stream_icd.kafka.in_process.state import BrokerState, Transactions
 from stream_icd.kafka.port import (
     MEMORY,
     Capabilities,
@@ -189,7 +189,7 @@ class _MemoryProducer:
         refused: BrokerError | None = None
         try:
             with self._state.held():
-                self._state.write(record, self._open_transaction())
+                self._state.write(record, self._ours())
         except (Fenced, MessageTooLarge) as error:
             refused = error
         settled(refused)
@@ -197,7 +197,7 @@ class _MemoryProducer:
     def close(self, timeout_s: float) -> None:  # noqa: ARG002
         return
 
-    def _open_transaction(self) -> Transaction | None:
+    def _ours(self) -> Transactions | None:
         return None
 
 
@@ -211,7 +211,7 @@ class _MemoryTransactionalProducer(_MemoryProducer):
 
     def begin(self) -> None:
         with self._transactions() as ours:
-            ours.open = Transaction(ends_by=self._state.clock.now() + self._timeout_s)
+            ours.begin(self._state.clock.now() + self._timeout_s)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         with self._transactions() as ours:
@@ -227,8 +227,8 @@ class _MemoryTransactionalProducer(_MemoryProducer):
         with self._transactions() as ours:
             self._state.end(ours, committed=False)
 
-    def _open_transaction(self) -> Transaction | None:
-        return self._state.transactions(self._name, self._epoch).open
+    def _ours(self) -> Transactions:
+        return self._state.transactions(self._name, self._epoch)
 
     @contextmanager
     def _transactions(self) -> Iterator[Transactions]:
@@ -238,7 +238,7 @@ class _MemoryTransactionalProducer(_MemoryProducer):
                 self._state.look()
             except BrokerUnavailable as error:
                 raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-            yield self._state.transactions(self._name, self._epoch)
+            yield self._ours()
 
 
 class _MemoryReader:
@@ -345,7 +345,7 @@ class _MemoryMember(_MemoryReader):
         super().__init__(state, max_records)
         with state.changed:
             self._group = state.group(group)
-        self._member = GroupMember(name, patience_s)
+        self._member = self._group.new_member(name, patience_s)
         self._listener: Listener | None = None
 
     def subscribe(self, topic: str, listener: Listener) -> None:
