@@ -72,9 +72,7 @@ def test_after_a_damaged_window_all_is_as_if_it_were_missing(used: Model) -> Non
 
 
 @BOTH
-def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
-    used: Model,
-) -> None:
+def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(used: Model) -> None:
     windows = stream()
     shrunk = [*windows[:AT], *(without(window, 0.7) for window in windows[AT:])]
     found = detected(shrunk, used)
@@ -83,9 +81,7 @@ def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
 
 
 @BOTH
-def test_after_a_run_of_damaged_windows_communities_have_their_ids(
-    used: Model,
-) -> None:
+def test_after_a_run_of_damaged_windows_communities_have_their_ids(used: Model) -> None:
     """They would have others if the few nodes of the run decided what the graph is like."""
     windows = stream(n_windows=AT + 1)
     run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]

@@ -197,9 +197,7 @@ def test_equal_arguments_give_equal_bytes_in_any_thread(parameters: BpParameters
 
 
 @BOTH
-def test_node_order_does_not_matter_where_structure_is_clear(
-    parameters: BpParameters,
-) -> None:
+def test_node_order_does_not_matter_where_structure_is_clear(parameters: BpParameters) -> None:
     first, second = drifting(7, 2, mixing=0.1, event_rate=0.0)
     memory = then(None, first.adjacency(), parameters).memory
     order = np.random.default_rng(0).permutation(N)
