@@ -25,7 +25,6 @@ from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import write_html
-from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.interfaces.view.web.app import View
 from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
@@ -706,8 +705,7 @@ def test_a_second_series_appears_and_a_comparison_that_grows_is_one_chart(opened
 
 def test_a_restarted_server_is_found_again(tab: Any) -> None:
     everything = seen(4)
-    access = access_for("127.0.0.1")
-    with serving(View(queries(everything), access)) as address:
+    with serving(View(queries(everything))) as address:
         tab.goto(address)
         tab.wait_for_selector("#status[data-state=live]")
     tab.wait_for_selector("#status[data-state=waiting]")
@@ -715,7 +713,7 @@ def test_a_restarted_server_is_found_again(tab: Any) -> None:
     sync_api.expect(tab.locator("#trouble")).to_have_text("the page's server does not answer")
     tab.locator("body").press("1")
     everything.add(window(8, [0, 0, 1, 1]), ORIGIN)
-    with serving(View(queries(everything), access), port=int(address.rsplit(":", 1)[1][:-1])):
+    with serving(View(queries(everything)), port=int(address.rsplit(":", 1)[1][:-1])):
         tab.wait_for_selector("svg.flow[data-newest='4']", timeout=20_000)
         sync_api.expect(tab.locator("#trouble")).to_be_hidden()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from stream_icd.interfaces.view.web.tabs import _MOST_NEWS, MOST_TABS, FanOut
+from stream_icd.interfaces.view.web.app import _MOST_NEWS, _MOST_TABS, _FanOut
 from tests.interfaces.view.windows import name
 
 OURS, OTHER = name("a"), name("b")
 
 
-async def connected(fan_out: FanOut, n: int = 1) -> list[asyncio.Task[list[bytes]]]:
+async def connected(fan_out: _FanOut, n: int = 1) -> list[asyncio.Task[list[bytes]]]:
     """Tabs that read until they are disconnected."""
 
     async def read() -> list[bytes]:
@@ -24,7 +24,7 @@ async def connected(fan_out: FanOut, n: int = 1) -> list[asyncio.Task[list[bytes
 
 def test_each_tab_gets_the_news_of_its_series_in_order() -> None:
     async def scene() -> list[list[bytes]]:
-        fan_out = FanOut()
+        fan_out = _FanOut()
         tabs = await connected(fan_out, 3)
         for n in range(10):
             fan_out.deliver(OURS, b"%d" % n)
@@ -38,7 +38,7 @@ def test_each_tab_gets_the_news_of_its_series_in_order() -> None:
 
 def test_a_tab_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
     async def scene() -> tuple[int, int, list[bytes]]:
-        fan_out = FanOut()
+        fan_out = _FanOut()
         (quick,) = await connected(fan_out)
         slow = fan_out.messages(OURS)
         waiting = asyncio.create_task(anext(slow))
@@ -60,7 +60,7 @@ def test_a_tab_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
 
 def test_a_tab_that_leaves_is_forgotten() -> None:
     async def scene() -> int:
-        fan_out = FanOut()
+        fan_out = _FanOut()
         tabs = await connected(fan_out, 5)
         for tab in tabs[:4]:
             tab.cancel()
@@ -75,8 +75,8 @@ def test_a_tab_that_leaves_is_forgotten() -> None:
 
 def test_there_is_a_limit_on_tabs() -> None:
     async def scene() -> tuple[bool, bool]:
-        fan_out = FanOut()
-        tabs = await connected(fan_out, MOST_TABS - 1)
+        fan_out = _FanOut()
+        tabs = await connected(fan_out, _MOST_TABS - 1)
         before = fan_out.is_full
         extra = fan_out.messages(OURS)
         tabs.append(asyncio.create_task(anext(extra)))  # type: ignore[arg-type]
@@ -90,9 +90,9 @@ def test_there_is_a_limit_on_tabs() -> None:
 
 def test_tabs_that_connect_at_the_same_time_are_limited_too() -> None:
     async def scene() -> int:
-        fan_out = FanOut()
+        fan_out = _FanOut()
         assert not fan_out.is_full  # as all of them are told
-        asked = [fan_out.messages(OURS) for _ in range(MOST_TABS + 5)]
+        asked = [fan_out.messages(OURS) for _ in range(_MOST_TABS + 5)]
         tabs = [asyncio.create_task(anext(one, b"")) for one in asked]  # type: ignore[arg-type]
         await asyncio.sleep(0)
         connected = len(fan_out)
@@ -100,12 +100,12 @@ def test_tabs_that_connect_at_the_same_time_are_limited_too() -> None:
         await asyncio.gather(*tabs)
         return connected
 
-    assert asyncio.run(scene()) == MOST_TABS
+    assert asyncio.run(scene()) == _MOST_TABS
 
 
 def test_tabs_can_be_disconnected_from_another_thread() -> None:
     async def scene() -> int:
-        fan_out = FanOut()
+        fan_out = _FanOut()
         fan_out.start()
         tabs = await connected(fan_out, 2)
         await asyncio.to_thread(fan_out.close_soon)
@@ -113,8 +113,8 @@ def test_tabs_can_be_disconnected_from_another_thread() -> None:
         return len(fan_out)
 
     assert asyncio.run(scene()) == 0
-    FanOut().close_soon()  # before the server runs
+    _FanOut().close_soon()  # before the server runs
 
 
 def test_news_before_the_server_runs_is_no_error() -> None:
-    FanOut().publish(OURS, b"early")
+    _FanOut().publish(OURS, b"early")

@@ -26,7 +26,6 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.feeds.live import Live, Topics, _SnapshotLag
 from stream_icd.interfaces.view.panels.queries import Queries
-from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
@@ -63,7 +62,7 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
 
     seen = AllSeries()
     sources = Live(broker.settings(), topics, seen, **options)
-    view = View(Queries(seen, sources), access_for("127.0.0.1", None))
+    view = View(Queries(seen, sources))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address
 

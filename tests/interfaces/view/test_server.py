@@ -22,14 +22,12 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.panels.queries import Parameters, Queries, _Answer
-from stream_icd.interfaces.view.web.access import Access, _is_loopback, access_for
+from stream_icd.interfaces.view.web.app import _QUESTIONS, View
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.interfaces.view.web.tabs import _QUESTIONS
+from stream_icd.interfaces.view.web.serve import Access, PageServer
 from tests.interfaces.view.windows import Placed, get, name, page_of, queries, seen
 from tests.testbed.brokers import wait_until
 from tests.testbed.windows import window
-
-pytest.importorskip("starlette", reason="pip install 'stream-icd[view]'")
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e{a|b}"
 
@@ -117,7 +115,7 @@ def test_this_machine_may_ask(page: str, host: str) -> None:
 
 @pytest.mark.parametrize("token", [None, 'any+=&;" ü€, of 24 letters'])
 def test_other_machines_need_the_token(token: str | None) -> None:
-    access = access_for("0.0.0.0", token)
+    access = Access.at("0.0.0.0", token)
     assert access.token is not None
     assert len(access.token) >= 20
     with page_of(seen(2), access) as (_, address):
@@ -140,7 +138,7 @@ def test_other_machines_need_the_token(token: str | None) -> None:
 def test_two_pages_of_one_machine_keep_their_tokens_apart() -> None:
     """Browsers show the cookies of one port to all others."""
     with ExitStack() as stack:
-        rules = [access_for("0.0.0.0", token) for token in (None, "a token of its own")]
+        rules = [Access.at("0.0.0.0", token) for token in (None, "a token of its own")]
         pages = [stack.enter_context(page_of(seen(2), rule))[1] for rule in rules]
         tokens = [{"token": rule.token or ""} for rule in rules]
         set_by = [get(page, "/", token) for page, token in zip(pages, tokens, strict=True)]
@@ -150,7 +148,7 @@ def test_two_pages_of_one_machine_keep_their_tokens_apart() -> None:
 
 
 def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() -> None:
-    access = access_for("0.0.0.0", None)
+    access = Access.at("0.0.0.0", None)
     with page_of(seen(2), access) as (_, address):
         for asked in ({}, {"token": access.token}):
             answer = get(address, "/healthz", asked, headers={"Host": "10.0.0.7:8321"})
@@ -158,14 +156,9 @@ def test_anybody_may_ask_whether_the_server_answers_and_learns_nothing_else() ->
 
 
 def test_the_token_of_a_loopback_page_is_asked_for_if_one_was_given() -> None:
-    assert access_for("127.0.0.1", "secret") == Access(None, "secret")
-    assert [_is_loopback(one) for one in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert Access.at("127.0.0.1", "secret") == Access(None, "secret")
+    hosts = ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")
+    assert [Access.at(one).token is None for one in hosts] == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +195,7 @@ def test_an_unknown_parameter_is_refused(page: str, question: str) -> None:
 
 
 def test_kept_answers_are_bounded_with_their_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.web.tabs._KEPT_BYTES", 50_000)
+    monkeypatch.setattr("stream_icd.interfaces.view.web.app._KEPT_BYTES", 50_000)
     with page_of(seen(2)) as (view, address):
         place = urlsplit(address)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
@@ -255,15 +248,11 @@ def test_ctrl_c_ends_open_tabs_without_an_error(
 ) -> None:
     # The signal sets it for all servers of the process.
     monkeypatch.setattr("sse_starlette.sse.AppStatus.should_exit", False)
-    from stream_icd.interfaces.view.web.app import View
-    from stream_icd.interfaces.view.web.serve import address, listening, server_of
-
-    view = View(queries(seen(1)), access_for("127.0.0.1", None))
-    open_socket = listening("127.0.0.1", 0)
-    server = server_of(view)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [open_socket]}, daemon=True)
+    view = View(queries(seen(1)))
+    server = PageServer(view, Access.at("127.0.0.1"), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_page, daemon=True)
     thread.start()
-    with open_socket, connected(address(open_socket)) as tab:
+    with connected(server.address) as tab:
         tab.sendall(BEGUN.replace(b"overview", b"stream") + b"\r\n")
         while not len(view.fan_out):
             time.sleep(0.01)

@@ -26,11 +26,11 @@ from stream_icd.interfaces.view.data.series import SeriesName
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
-from stream_icd.interfaces.view.web.access import Access, access_for
 from tests.testbed.windows import follow, window
 
 if TYPE_CHECKING:
     from stream_icd.interfaces.view.web.app import View
+    from stream_icd.interfaces.view.web.serve import Access
 
 ORIGIN = "topic"
 
@@ -119,22 +119,19 @@ def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
 
 
 @contextmanager
-def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(view: View, access: Access | None = None, port: int = 0) -> Iterator[str]:
     """Serve a page from a thread; give its address."""
-    from stream_icd.interfaces.view.web.serve import address, listening, server_of
+    from stream_icd.interfaces.view.web.serve import Access, PageServer
 
-    open_socket = listening(host, port)
-    server = server_of(view)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [open_socket]}, name="view server", daemon=True
-    )
+    host = "127.0.0.1"
+    server = PageServer(view, access or Access.at(host), host, port)
+    thread = threading.Thread(target=server.serve_page, name="view server", daemon=True)
     thread.start()
     try:
-        yield address(open_socket)
+        yield server.address
     finally:
         server.should_exit = True
         thread.join()
-        open_socket.close()
 
 
 @contextmanager
@@ -148,10 +145,8 @@ def page_of(
     """Serve a page; give it and its address."""
     from stream_icd.interfaces.view.web.app import View
 
-    view = View(
-        queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
-    )
-    with serving(view) as place:
+    view = View(queries(everything, snapshots, archive=archive))
+    with serving(view, access) as place:
         yield view, place
 
 
