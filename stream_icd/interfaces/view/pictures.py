@@ -15,7 +15,7 @@ from matplotlib.patches import Circle
 from stream_icd.core.communities import STAGES
 from stream_icd.core.printable import printable, shortened
 from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, HALO, draw_bands
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.flow import most_members
 
 _MIDNIGHT = time()

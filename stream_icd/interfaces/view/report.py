@@ -22,8 +22,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.archives import Archives, archived
 from stream_icd.interfaces.view.panels.details import composition
 from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread

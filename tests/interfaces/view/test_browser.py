@@ -21,7 +21,7 @@ from matplotlib import image
 
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget, SeenDeadLetter
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import write_html

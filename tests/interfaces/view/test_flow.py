@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
+from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import _OTHERS, flow, spread, ways
 from stream_icd.interfaces.view.panels.queries import BadQuestion
@@ -212,7 +212,7 @@ def test_levels_take_the_ids_of_a_tracker() -> None:
     everything = of_levels(1)
     (seen_one,) = everything.windows(name(), 9)
     (own,) = follow([window(0, SMALL, ids=[40, 20, 90, 70])])
-    again = seen_window(0, seen_one.found(), own, None, None)
+    again = _seen_window(0, seen_one.found(), own, None, None)
     assert again.ids.tolist() == [20, 40, 70, 90]
     assert again.levels.tolist() == [[20, 20, 70, 70]]
     assert again.found().levels is not None

@@ -7,7 +7,7 @@ import pytest
 
 from stream_icd.interfaces.demo.layout import _MOST_BY_FORCE, place_discs, place_members, radii_of
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.community_map import MOST_EDGES, MOST_NODES, opened, quotient
 from tests.interfaces.view.windows import (
     ORIGIN,

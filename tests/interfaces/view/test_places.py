@@ -11,7 +11,7 @@ import pytest
 
 from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.community_map import MOST_PLACES, frame_of, n_placed, places
 from stream_icd.interfaces.view.panels.queries import NothingSeen
 from stream_icd.interfaces.view.report import kept_answers, write_pictures

@@ -20,7 +20,7 @@ import pytest
 from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.queries import Parameters, Queries, _Answer
 from stream_icd.interfaces.view.web.app import _QUESTIONS, View
 from stream_icd.interfaces.view.web.page_files import page_files

@@ -22,8 +22,7 @@ from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
 from tests.testbed.windows import follow, window

@@ -37,8 +37,7 @@ from stream_icd.history.files import (
     is_compacted,
 )
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
 from stream_icd.kafka.messages.claims import Content, Decode
 from stream_icd.kafka.waiting import in_background

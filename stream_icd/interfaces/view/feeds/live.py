@@ -24,8 +24,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish, SeenDeadLetter
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.claims import MessageReader

@@ -11,8 +11,7 @@ from stream_icd.core.errors import StreamIcdError
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import Publish
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 
 _KEPT_BYTES = 300 * 10**6
 """Snapshots in memory, at most."""

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.demo.layout import largest, place_discs, place_members, radii_of
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.methods.tracking.confirmation import ids_in
 
 _MOST_LINKS = 1500

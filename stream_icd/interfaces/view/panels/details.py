@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.explain import Explanation, explain, window_weights
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CHANGES, CommunityEvent
-from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
+from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.followed import held_for
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import overlaps

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
-from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
+from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
 from stream_icd.wire.communities import SUMMARY

@@ -18,8 +18,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import parse_utc
 from stream_icd.interfaces.view.data.all_series import AllSeries, SeriesSummary
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import Sources
 from stream_icd.interfaces.view.panels.community_map import (
     Frame,
