@@ -62,7 +62,7 @@ class _ViewPage(BrokerOptions):
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Selection, partitions
         from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
-        from stream_icd.interfaces.view.feeds.archives import Archives, archived
+        from stream_icd.interfaces.view.feeds.archives import Archives
         from stream_icd.interfaces.view.feeds.live import Live, Topics
         from stream_icd.interfaces.view.feeds.sources import Sources
         from stream_icd.interfaces.view.panels.queries import Queries
@@ -83,7 +83,7 @@ class _ViewPage(BrokerOptions):
             chosen = Selection("communities", self.graph, start=since)
             if naming is not None:
                 naming.check_graphs({one.graph for s in stores for one in partitions(s, chosen)})
-            sources = Archives(archived(stores, chosen), seen)
+            sources = Archives.of(stores, seen, chosen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)
             settings = self.kafka(check=False)

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
-from stream_icd.interfaces.demo.layout import community_layout
 from stream_icd.interfaces.demo.results import (
     FoundSeries,
     Results,
@@ -28,6 +26,8 @@ from stream_icd.interfaces.demo.results import (
     model_changes,
 )
 from stream_icd.interfaces.demo.run import DemoRun
+from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_bands
+from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
 from stream_icd.methods.tracking.confirmation import (

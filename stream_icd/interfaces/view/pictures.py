@@ -14,7 +14,7 @@ from matplotlib.patches import Circle
 
 from stream_icd.core.communities import STAGES
 from stream_icd.core.printable import printable, shortened
-from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, HALO, draw_bands
+from stream_icd.interfaces.view.alluvial import COLOURS, GREY, HALO, draw_bands
 from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.flow import most_members
 
@@ -35,7 +35,26 @@ def _colour(community: int) -> str:
     return COLOURS[community % len(COLOURS)]
 
 
-def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
+def pictures_of(
+    windows: Sequence[SeenWindow],
+    drawn: dict[str, Any],
+    inside: dict[str, Any] | None = None,
+    placed: dict[str, Any] | None = None,
+    zone: tzinfo = UTC,
+) -> dict[str, Figure]:
+    """Return `flow`, `map` and `life` of a series.
+
+    The map shows nodes where they are (`placed`, see `community_map.places`); else the discs of
+    `drawn` (`quotient`), or with `inside` their members and edges (`opened`).
+    """
+    return {
+        "flow": _flow_picture(windows, zone),
+        "map": _places_picture(placed) if placed else _map_picture(drawn, inside, zone),
+        "life": _life_picture(windows, zone),
+    }
+
+
+def _flow_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     """Draw the largest communities of at most `_COLUMNS` windows, and the streams between them.
 
     A community has the last name that it had in any of the windows.
@@ -83,11 +102,8 @@ def _shown(name: str) -> str:
     return printable(shortened(name, 40))
 
 
-def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzinfo = UTC) -> Figure:
-    """Draw a map: discs and links, or with `inside` members and edges (`community_map`).
-
-    Names that its `names` give stand in the discs, if they have room.
-    """
+def _map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzinfo) -> Figure:
+    """Draw the map; names that its `names` give stand in the discs, if they have room."""
     figure, (axes,) = _figure(9, 9, 1)
     discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
@@ -137,8 +153,7 @@ def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> N
     axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
 
 
-def places_picture(placed: dict[str, Any]) -> Figure:
-    """Draw nodes where they are, in the colours of their communities (`places.places`)."""
+def _places_picture(placed: dict[str, Any]) -> Figure:
     figure, (axes,) = _figure(9, 9, 1)
     paint = [_colour(community) if community >= 0 else GREY for community in placed["ids"]]
     axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
@@ -157,7 +172,7 @@ def places_picture(placed: dict[str, Any]) -> Figure:
     return figure
 
 
-def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
+def _life_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]

@@ -24,8 +24,6 @@ from stream_icd.commands.cli.demo import _Demo, app
 from stream_icd.core.communities import STAGES
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
-from stream_icd.interfaces.demo.alluvial import COLOURS
-from stream_icd.interfaces.demo.layout import community_layout
 from stream_icd.interfaces.demo.picture import _happened, demo_figure
 from stream_icd.interfaces.demo.results import (
     _ALONE,
@@ -48,6 +46,8 @@ from stream_icd.interfaces.demo.run import (
     demo_broker,
     run_demo,
 )
+from stream_icd.interfaces.view.alluvial import COLOURS
+from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.sources.datasets.as_topology import read_as_topology
 from tests.real_data import real_data
 from tests.testbed.brokers import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from stream_icd.interfaces.demo.alluvial import _Bands, _Label, _places_of_labels, _stack
+from stream_icd.interfaces.view.alluvial import _Bands, _Label, _places_of_labels, _stack
 
 TOP = 400.0
 

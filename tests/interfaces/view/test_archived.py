@@ -18,7 +18,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compact import compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
-from stream_icd.interfaces.view.feeds.archives import Archived
+from stream_icd.interfaces.view.feeds.archives import Archives
 from stream_icd.wire.communities import encode_communities, encode_labels
 from tests.testbed.brokers import wait_until
 from tests.testbed.windows import HOUR, START, window
@@ -31,7 +31,8 @@ class Page:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen, self.news = AllSeries(), list[News]()
-        self.archive, self.to = Archived(store, "history"), Archive(store)
+        (self.archive,) = Archives.of([store], self.seen).archives.values()
+        self.to = Archive(store)
         self.opened: list[str] = []
         read_footer = archive.read_footer  # type: ignore[attr-defined]
 
@@ -74,7 +75,8 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
 
 def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "later"))
-    archive, seen = Archived(store, "later"), AllSeries()
+    seen = AllSeries()
+    (archive,) = Archives.of([store], seen).archives.values()
     with pytest.raises(SourceNotFound, match="there is no archive at .*later"):
         archive.read(seen, lambda _: None, lambda: False)
     Archive(store).add("communities", encode_communities(window(0, HALVES)))
@@ -187,7 +189,7 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     monkeypatch.setattr(archives, "_LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
-    page = archives.Archives(archives.archived([disk]), seen)
+    page = Archives.of([disk], seen)
     assert not page.caught_up()
     with page.reading(news.append):
         wait_until(page.caught_up)

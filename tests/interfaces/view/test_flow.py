@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
-from stream_icd.interfaces.view.panels.flow import _OTHERS, flow, spread, ways
+from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
 from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
@@ -39,7 +39,7 @@ def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
 def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
     found: list[np.ndarray], most: int
 ) -> None:
-    drawn = flow(windows_of(found), most)
+    drawn = flow(windows_of(found), 99, most)
     assert len(drawn["shown"]) <= most
     assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
         len(labels) for labels in found
@@ -56,8 +56,8 @@ def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
 def test_a_followed_community_has_a_band_whatever_its_size() -> None:
     labels = np.array([0] * 50 + [1] * 30 + [2] * 2)
     windows = windows_of([labels] * 3)
-    assert 2 not in flow(windows, 2)["shown"]
-    drawn = flow(windows, 2, [2])
+    assert 2 not in flow(windows, 9, 2)["shown"]
+    drawn = flow(windows, 9, 2, [2])
     assert 2 in drawn["shown"]
     assert len(drawn["shown"]) == 2
 
@@ -69,19 +69,19 @@ def test_no_time_is_without_a_band_after_all_has_changed() -> None:
     for hour in range(24):
         nodes = np.arange(60) + 1000 * (hour >= 12)
         everything.add(window(hour, large if hour >= 12 else small, nodes), ORIGIN)
-    drawn = flow(everything.windows(name(), 100), 3)
+    drawn = flow(everything.windows(name(), 100), 99, 3)
     assert all(column["sizes"] for column in drawn["columns"])
 
 
 def test_bands_keep_their_order_when_sizes_change() -> None:
     few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
-    assert [flow(windows_of([np.array(one)]), 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    assert [flow(windows_of([np.array(one)]), 9, 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
 
 
 def test_births_and_deaths_are_marked() -> None:
     one, two = np.array([0] * 10), np.array([0] * 10 + [1] * 10)
     windows = windows_of([one, two, one])
-    marks = [column["marks"] for column in flow(windows, 5)["columns"]]
+    marks = [column["marks"] for column in flow(windows, 9, 5)["columns"]]
     assert [[(mark["kind"], mark["id"]) for mark in marked] for marked in marks] == [
         [("born", 0)],
         [("born", 1)],
@@ -94,17 +94,13 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
     before: set[int] = set()
     for hour in range(100):
         everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
-        columns = [one.number for one in spread(everything.windows(name(), 200), 8)]
+        drawn = flow(everything.windows(name(), 200), 8, 2)
+        columns = [one["number"] for one in drawn["columns"]]
         assert len(columns) <= 9
         assert columns[-1] == hour
         chosen = set(columns[:-1])
         assert before <= chosen or chosen <= before  # more of them, or every second one
         before = chosen
-
-
-def test_what_two_windows_share_is_computed_once() -> None:
-    one, two = seen(2).windows(name(), 2)
-    assert ways(one, two) is ways(one, two)
 
 
 def test_events_say_of_how_many_windows_they_are_where_there_are_more(
@@ -137,7 +133,7 @@ def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_a
 
 def test_no_window_gives_an_empty_flow() -> None:
     empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
-    assert flow([], 5) == empty
+    assert flow([], 9, 5) == empty
 
 
 def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +154,10 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     windows = everything.windows(name(), 31)
     explained_community(windows[:-1], 1, Cliques().read, windows[-1])
     assert len(set(read)) <= 6
+    asked.flow({})
+    read.clear()
+    asked.flow({})
+    assert read == []  # what two windows share is computed once
 
 
 def test_the_last_windows_that_both_series_have_are_compared() -> None:

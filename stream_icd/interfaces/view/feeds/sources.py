@@ -21,13 +21,6 @@ class NoGraph(StreamIcdError):
     """The graph of a window is not available; the message says why."""
 
 
-def checked(snapshot: Snapshot, window: SeenWindow) -> Snapshot:
-    """Return the graph, if it is that of the window."""
-    if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
-        raise NoGraph("the topic holds another snapshot there: it was created anew")
-    return snapshot
-
-
 @dataclass(slots=True)
 class Sources:
     """What a page reads from; by default, no results beside those that it has."""
@@ -48,6 +41,8 @@ class Sources:
             if (kept := self._kept.get(identity)) is not None:
                 return kept
             snapshot = self.read_snapshot(name, window)
+            if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
+                raise NoGraph("the topic holds another snapshot there: it was created anew")
             size = min(snapshot.n_bytes, _KEPT_BYTES)  # it is kept in any case
             return self._kept.put(identity, snapshot, size)
 
