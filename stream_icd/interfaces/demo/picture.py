@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.demo.results import (
-    FoundSeries,
-    Results,
-    evidence_in_words,
-    model_changes,
-)
+from stream_icd.interfaces.demo.results import FoundSeries, Results
 from stream_icd.interfaces.demo.run import DemoRun
 from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_bands
 from stream_icd.interfaces.view.panels.community_map import community_layout
@@ -61,15 +56,10 @@ _Told = tuple[int, str]
 """The position of the window of an event, and the event in words."""
 
 
-def demo_figure(
-    run: DemoRun, last: Snapshot, results: Results, change_at: int | None = None
-) -> Figure:
+def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
-    Args:
-        last: the last complete snapshot.
-        change_at: number of snapshots before the communities of a story become others; None: there
-            is no story.
+    change_at: number of snapshots before the communities of a story become others; None: no story.
     """
     found, others = results.found, results.others
     ours = "with memory" if change_at is None else "frozen encoder and K-means"
@@ -88,7 +78,7 @@ def demo_figure(
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if beside is None else "at the lower right"
     which = "The last snapshot" if n == seen else "The last complete snapshot"
-    _draw_communities(left, last, found.windows[-1], colours, which, where)
+    _draw_communities(left, results.last, found.windows[-1], colours, which, where)
     # The position of each snapshot in the stream.
     places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
     complete = [places[window.snapshot_id] for window in found.windows]
@@ -175,7 +165,7 @@ def _draw_quality(
             axes.axvspan(place - 0.5, place + 0.5, color=_UNSURE[strength], linewidth=0)
     for place in incomplete:
         axes.axvspan(place - 0.5, place + 0.5, color=_INCOMPLETE, linewidth=0)
-    more = [f"evidence for communities: {evidence_in_words(evidence)}"]
+    more = [f"evidence for communities: {run.evidence}"]
     if incomplete:
         more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
     _entitle(axes, title, *more)
@@ -188,7 +178,7 @@ def _draw_quality(
 def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
     """Mark where the communities of a story become others, and where the detector's model does."""
     marks = [] if change_at is None else [(change_at, "other communities ", "right")]
-    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
+    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in run.model_changes]
     for row, (at, text, side) in enumerate(marks):
         axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
         place = (at - 0.5, 0.3 + 0.06 * row)
@@ -264,7 +254,54 @@ def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     )
 
 
-def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
+def draw_story(windows: Sequence[CommunityEvents], attributes: Attributes, path: Path) -> list[str]:
+    """Write the picture: the largest communities over all windows, and the strongest events below.
+
+    Returns:
+        How many events there are, and each of them, in words.
+    """
+    events = _strongest_events(windows, attributes)
+    figure = Figure(figsize=(14, 9), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
+    places = np.unique(
+        np.linspace(0, len(windows) - 1, _STORY_COLUMNS).round().astype(int)
+    ).tolist()
+    columns = [windows[at] for at in places]
+    names = _names(columns, attributes)
+    shown = _largest(columns, names)
+    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
+    ends = [f"{column.window.start:%Y-%m}" for column in columns]
+    every = max(1, len(columns) // 10)
+    above.set_xticks(range(0, len(columns), every), ends[::every])
+    above.set_ylabel("nodes", color=QUIET)
+    above.spines[["top", "right"]].set_visible(False)
+    at_events = [at for at, _ in events]
+    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
+    rows = 0
+    for number, at in enumerate(places_of_events, start=1):
+        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
+        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        rows = max(rows, crowded)
+        above.annotate(
+            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
+            "offset points", ha="center", color=INK,
+        )  # fmt: skip
+    last = windows[-1].window
+    above.set_title(
+        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
+        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {_how_many(events)}",
+        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
+    )  # fmt: skip
+    below.axis("off")
+    for line, (_, told) in enumerate(events):
+        text = f"{line + 1:>2}  {told}"
+        below.text(0, 1 - line / _MOST_EVENTS, text, color=INK, fontsize=11, va="top",
+                   transform=below.transAxes, parse_math=False)  # fmt: skip
+    figure.savefig(path, dpi=DPI)
+    return [_how_many(events), *(told for _, told in events)]
+
+
+def _strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
     """Return the strongest mergers and splits that lasted, one a window, in time order.
 
     Only those that the edges of their window support: undone, they would take more bits.
@@ -310,55 +347,9 @@ def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: Communi
     return len(windows) - 1
 
 
-def how_many(events: Sequence[_Told]) -> str:
-    """Return how many of `strongest_events` there are, in words."""
+def _how_many(events: Sequence[_Told]) -> str:
+    """Return how many of `_strongest_events` there are, in words."""
     return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
-
-
-def draw_story(
-    windows: Sequence[CommunityEvents],
-    attributes: Attributes,
-    events: Sequence[_Told],
-    path: Path,
-) -> None:
-    """Write the picture: the largest communities over all windows, and the events below."""
-    figure = Figure(figsize=(14, 9), layout="constrained")
-    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
-    places = np.unique(
-        np.linspace(0, len(windows) - 1, _STORY_COLUMNS).round().astype(int)
-    ).tolist()
-    columns = [windows[at] for at in places]
-    names = _names(columns, attributes)
-    shown = _largest(columns, names)
-    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
-    ends = [f"{column.window.start:%Y-%m}" for column in columns]
-    every = max(1, len(columns) // 10)
-    above.set_xticks(range(0, len(columns), every), ends[::every])
-    above.set_ylabel("nodes", color=QUIET)
-    above.spines[["top", "right"]].set_visible(False)
-    at_events = [at for at, _ in events]
-    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
-    rows = 0
-    for number, at in enumerate(places_of_events, start=1):
-        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
-        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
-        rows = max(rows, crowded)
-        above.annotate(
-            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
-            "offset points", ha="center", color=INK,
-        )  # fmt: skip
-    last = windows[-1].window
-    above.set_title(
-        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
-        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {how_many(events)}",
-        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
-    )  # fmt: skip
-    below.axis("off")
-    for line, (_, told) in enumerate(events):
-        text = f"{line + 1:>2}  {told}"
-        below.text(0, 1 - line / _MOST_EVENTS, text, color=INK, fontsize=11, va="top",
-                   transform=below.transAxes, parse_math=False)  # fmt: skip
-    figure.savefig(path, dpi=DPI)
 
 
 def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:
