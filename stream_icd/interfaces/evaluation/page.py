@@ -20,7 +20,7 @@ from rich.table import Table
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import printable
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
+from stream_icd.interfaces.evaluation.evaluate import WindowResult
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -51,7 +51,7 @@ class _MethodSummary:
     means: dict[str, float | None]
 
 
-def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
+def _summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
     """A summary for each method, in the order in which they appear."""
     of_method = defaultdict[str, list[WindowResult]](list)
     for result in results:
@@ -62,7 +62,7 @@ def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
 def _summary(method: str, results: Sequence[WindowResult]) -> _MethodSummary:
     means: dict[str, float | None] = {}
     for name, _, _ in _COLUMNS:
-        values = [value for result in results if (value := value_of(result, name)) is not None]
+        values = [value for result in results if (value := result.value(name)) is not None]
         means[name] = float(np.mean(values)) if values else None
     windows = sum(result.measures is not None for result in results)
     failed_first = sorted(results, key=lambda result: result.measures is not None)
@@ -114,7 +114,7 @@ def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequ
         values = [
             (places[result.snapshot], value)
             for result in results
-            if result.method == method and (value := value_of(result, name)) is not None
+            if result.method == method and (value := result.value(name)) is not None
         ]
         x, y = zip(*values, strict=True) if values else ((), ())
         panel.plot(x, y, marker=".", color=colour, label=method)
@@ -141,7 +141,7 @@ dt { font-weight: 600; }
 def table_of(results: Sequence[WindowResult]) -> Table:
     """Return a row for each method, for a terminal."""
     table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
-    for summary in summarised(results):
+    for summary in _summarised(results):
         table.add_row(
             summary.method, *_cells(summary), str(summary.windows), printable(summary.detail)
         )
@@ -170,7 +170,7 @@ def write_page(
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
         f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
-        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
+        f"{_table(_summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
     with writing(path), whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
