@@ -16,7 +16,7 @@ from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
 from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
-from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
+from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
 from tests.testbed.windows import follow, window
 
 Labels = st.lists(
@@ -29,10 +29,7 @@ Labels = st.lists(
 
 
 def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
-    everything = AllSeries()
-    for hour, labels in enumerate(found):
-        everything.add(window(hour, labels), ORIGIN)
-    return everything.windows(name(), 100)
+    return seen(found).windows(name(), 100)
 
 
 @given(Labels, st.integers(1, 4))
@@ -64,11 +61,8 @@ def test_a_followed_community_has_a_band_whatever_its_size() -> None:
 
 def test_no_time_is_without_a_band_after_all_has_changed() -> None:
     """Many small communities, then a few large ones: all together, only these have many members."""
-    small, large = np.arange(60) // 6, np.arange(60) // 20
-    everything = AllSeries()
-    for hour in range(24):
-        nodes = np.arange(60) + 1000 * (hour >= 12)
-        everything.add(window(hour, large if hour >= 12 else small, nodes), ORIGIN)
+    everything = seen([np.arange(60) // 6] * 12)
+    seen([np.arange(60) // 20] * 12, names=np.arange(60) + 1000, first=12, to=everything)
     drawn = flow(everything.windows(name(), 100), 99, 3)
     assert all(column["sizes"] for column in drawn["columns"])
 
@@ -76,6 +70,8 @@ def test_no_time_is_without_a_band_after_all_has_changed() -> None:
 def test_bands_keep_their_order_when_sizes_change() -> None:
     few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
     assert [flow(windows_of([np.array(one)]), 9, 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
+    assert flow([], 9, 5) == empty
 
 
 def test_births_and_deaths_are_marked() -> None:
@@ -93,7 +89,7 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
     everything = seen(0)
     before: set[int] = set()
     for hour in range(100):
-        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
+        seen([[0, 0, 1, 1]], first=hour, to=everything)
         drawn = flow(everything.windows(name(), 200), 8, 2)
         columns = [one["number"] for one in drawn["columns"]]
         assert len(columns) <= 9
@@ -131,11 +127,6 @@ def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_a
         assert listed["hidden"] == 2 - len(strengths)
 
 
-def test_no_window_gives_an_empty_flow() -> None:
-    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
-    assert flow([], 9, 5) == empty
-
-
 def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of large graphs take milliseconds each, and megabytes."""
     everything, read = seen(30), list[bytes]()
@@ -145,7 +136,7 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     )
     asked = queries(everything)
     assert asked.node({"node": "7"})["seen"] == len(read) == 30
-    news = everything.add(renamed(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), "g"), ORIGIN)
+    news = everything.add(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), ORIGIN)
     assert news is not None
     read.clear()
     assert asked.node({"node": "7"})["seen"] == 31
@@ -161,10 +152,7 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
 
 
 def test_the_last_windows_that_both_series_have_are_compared() -> None:
-    everything = AllSeries()
-    for hour in range(12):
-        for origin in ("long", "short") if hour < 6 else ("long",):
-            everything.add(renamed(window(hour, [0, 0, 1]), "g"), origin)
+    everything = seen([[0, 0, 1]] * 6, origin="short", to=seen([[0, 0, 1]] * 12, origin="long"))
     others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
     found = ask(everything, "compare", **others, last="4")["windows"]
     assert [one["number"] for one in found] == [2, 3, 4, 5]

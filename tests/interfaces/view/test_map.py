@@ -26,7 +26,6 @@ from tests.interfaces.view.windows import (
     Placed,
     drifting,
     queries,
-    renamed,
     seen,
 )
 from tests.testbed.windows import window
@@ -74,7 +73,7 @@ def test_discs_keep_their_places_from_window_to_window() -> None:
     before: dict[int, tuple[float, float]] = {}
     moved = []
     for hour, labels in enumerate(drifting(8, nodes=400, k=12)):
-        everything.add(renamed(window(hour, labels), "g"), ORIGIN)
+        everything.add(window(hour, labels), ORIGIN)
         drawn = {disc["id"]: disc for disc in asked.map({})["communities"]}
         size = max(abs(disc["x"]) + disc["r"] for disc in drawn.values())
         for community, (x, y) in before.items():

@@ -142,7 +142,7 @@ def test_the_past_of_every_node_is_that_of_the_search(report: Report) -> None:
     for hour, labels in enumerate(drifting(12)):
         there = np.sort(rng.choice(60, 45, replace=False))
         _, compact = np.unique(labels[there], return_inverse=True)
-        everything.add(renamed(window(hour, compact, there), "g"), ORIGIN)
+        everything.add(window(hour, compact, there), ORIGIN)
     windows, spans = everything.windows(name(), 100), report(everything).kept["nodes"]
     for node in range(60):
         past = node_past(windows, str(node), {})["spans"]
@@ -166,7 +166,7 @@ def archive(disk: Store) -> Store:
     """Results and snapshots of a graph, archived."""
     everything, to = AllSeries(), Archive(disk)
     for hour, labels in enumerate(drifting(4)):
-        communities = renamed(window(hour, labels), "g")
+        communities = window(hour, labels)
         to.add("communities", encode_communities(communities))
         news = everything.add(communities, ORIGIN)
         assert news is not None
@@ -243,10 +243,9 @@ def drawn(everything: AllSeries, n: int = 99, **options: Any) -> dict[str, Figur
 
 
 def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
-    everything = AllSeries()
-    for hour, labels in enumerate(drifting(40)):
-        model = "gn@1" if hour < 15 else "$re_trained@1"
-        everything.add(window(hour, labels, model=model), ORIGIN)
+    labels = [*drifting(40)]
+    everything = seen(labels[:15], model="gn@1")
+    seen(labels[15:], model="$re_trained@1", first=15, to=everything)
     pictures = drawn(everything)
     flow, life = pictures["flow"].axes[0], pictures["life"].axes[0]
     assert "(21 of 40 windows)" in flow.get_title(loc="left")
@@ -258,9 +257,9 @@ def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> Non
 
 def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
     classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
-    everything = AllSeries(naming=Naming(Tables({None: classes})))
-    for hour in (0, 1, 4, 5):
-        everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
+    everything, halves = AllSeries(naming=Naming(Tables({None: classes}))), np.repeat([0, 1], 30)
+    for hour in (0, 4):
+        seen([halves] * 2, first=hour, to=everything)
     pictures = drawn(everything, zone=ZoneInfo("Europe/Paris"))
     flow, by_map, life = (pictures[kind].axes[0] for kind in ("flow", "map", "life"))
     assert {"PC", "MP"} <= {text.get_text() for text in flow.texts}
@@ -290,9 +289,7 @@ def swapped(disk: Store) -> Store:
     to = Archive(disk)
     for hour, labels in enumerate(drifting(6)):
         for model in ("gn@1" if hour < 3 else "retrained@1", *(["rival@1"] if hour > 1 else [])):
-            to.add(
-                "communities", encode_communities(renamed(window(hour, labels, model=model), "g"))
-            )
+            to.add("communities", encode_communities(window(hour, labels, model=model)))
     return disk
 
 

@@ -7,7 +7,7 @@ import http.client
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -44,11 +44,21 @@ def drifting(n: int, nodes: int = 60, k: int = 4, seed: int = 0) -> Iterator[NDA
         labels[rng.integers(k, nodes, 3)] = rng.integers(0, k, 3)
 
 
-def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
-    """All series after n windows of one graph."""
-    everything = AllSeries()
-    for hour, labels in enumerate(drifting(n)):
-        everything.add(renamed(window(hour, labels, names), graph), ORIGIN)
+def seen(
+    labels: int | Iterable[object] = 6,
+    graph: str = "g",
+    *,
+    names: Any = None,
+    model: str = "m@1",
+    origin: str = ORIGIN,
+    first: int = 0,
+    to: AllSeries | None = None,
+) -> AllSeries:
+    """All series after windows of one graph, an hour each: so many drifting ones, or with these."""
+    everything = AllSeries() if to is None else to
+    given = drifting(labels) if isinstance(labels, int) else labels
+    for hour, found in enumerate(given, first):
+        everything.add(renamed(window(hour, found, names, model), graph), origin)
     return everything
 
 
