@@ -360,9 +360,7 @@ def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
         ICD().fit([[(5, 7), (7, 9)]], [joined])
 
 
-def test_a_few_labels_teach_in_whatever_form_they_come(
-    history: list[LabelledGraph],
-) -> None:
+def test_a_few_labels_teach_in_whatever_form_they_come(history: list[LabelledGraph]) -> None:
     """A third of the nodes has a label; what the others would have is not looked at."""
     graphs, labels = [graph.adjacency for graph in history[:2]], [g.labels for g in history[:2]]
     known = [np.arange(len(of)) % 3 == 0 for of in labels]

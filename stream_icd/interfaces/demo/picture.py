@@ -25,12 +25,7 @@ from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
-from stream_icd.methods.tracking.confirmation import (
-    CONFIRMED,
-    ids_in,
-    lasting_events,
-    still_hold,
-)
+from stream_icd.methods.tracking.confirmation import CONFIRMED, ids_in, lasting_events, still_hold
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
 _MOST_EDGES_DRAWN = 30_000

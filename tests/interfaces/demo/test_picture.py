@@ -23,13 +23,7 @@ from stream_icd.core.snapshot import snapshot_from_pairs
 from stream_icd.interfaces.demo.picture import _happened, demo_figure, draw_story
 from stream_icd.interfaces.demo.results import _ALONE, FoundSeries, Results, _complete_places
 from stream_icd.interfaces.demo.run import Arrival, DemoRun
-from stream_icd.interfaces.view.alluvial import (
-    COLOURS,
-    _Bands,
-    _Label,
-    _places_of_labels,
-    _stack,
-)
+from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import attributes_of
 from tests.streaming.workers.tracked import window as tracked_window

@@ -309,8 +309,7 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
     ]
     wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
     publish(
-        broker,
-        [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)],
+        broker, [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)]
     )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)

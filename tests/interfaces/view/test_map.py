@@ -19,15 +19,7 @@ from stream_icd.interfaces.view.panels.community_map import (
     quotient,
 )
 from stream_icd.interfaces.view.panels.queries import NothingSeen
-from tests.interfaces.view.windows import (
-    ORIGIN,
-    Cliques,
-    Nowhere,
-    Placed,
-    drifting,
-    queries,
-    seen,
-)
+from tests.interfaces.view.windows import ORIGIN, Cliques, Nowhere, Placed, drifting, queries, seen
 from tests.testbed.windows import window
 
 

@@ -95,9 +95,7 @@ def report(tmp_path: Path) -> Report:
     return written
 
 
-def test_a_report_asks_for_nothing_and_runs_only_its_own_scripts_and_styles(
-    report: Report,
-) -> None:
+def test_a_report_asks_for_nothing_and_runs_only_its_own_scripts_and_styles(report: Report) -> None:
     page = report(seen(4))
     for tag, attributes in page.elements:
         for link in ("src", "href"):

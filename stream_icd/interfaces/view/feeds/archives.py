@@ -29,13 +29,7 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.files import (
-    ArchivedDay,
-    ArchivedWindow,
-    Kind,
-    Received,
-    is_compacted,
-)
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
