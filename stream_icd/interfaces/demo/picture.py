@@ -32,11 +32,11 @@ _MOST_EDGES_DRAWN = 30_000
 _MOST_COLUMNS = 20
 _MOST_BOLD = 300
 """Number of snapshots up to which lines are bold."""
-INK, QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
+_INK, _QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
 _UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 _INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
-TITLE, _TEXT = 15, 12
+_TITLE, _TEXT = 15, 12
 DPI = 120
 
 _LASTING = 5
@@ -68,7 +68,7 @@ def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) ->
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
     graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
     title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
-    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=INK)
+    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=_INK)
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if beside is None else "at the lower right"
@@ -136,7 +136,7 @@ def _draw_quality(
 ) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
     incomplete = sorted(set(range(len(run.arrivals))) - set(places))
-    for (name, line), colour in zip(lines.items(), (BLUE, ORANGE, GREEN), strict=False):
+    for (name, line), colour in zip(lines.items(), (_BLUE, _ORANGE, _GREEN), strict=False):
         if line.agreement:
             title, values = "NMI with the planted communities", list(line.agreement)
         elif len(lines) > 1:
@@ -175,9 +175,9 @@ def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
     marks = [] if change_at is None else [(change_at, "other communities ", "right")]
     marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in run.model_changes]
     for row, (at, text, side) in enumerate(marks):
-        axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
+        axes.axvline(at - 0.5, color=_INK, linewidth=1, linestyle=":")
         place = (at - 0.5, 0.3 + 0.06 * row)
-        axes.annotate(text, place, ha=side, va="center", fontsize=_TEXT, color=INK)
+        axes.annotate(text, place, ha=side, va="center", fontsize=_TEXT, color=_INK)
 
 
 def _staying(windows: Sequence[CommunityEvents]) -> list[float]:
@@ -208,21 +208,21 @@ def _draw_lives(
     together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
-    axes.set_ylabel("nodes", color=QUIET, fontsize=_TEXT)
+    axes.set_ylabel("nodes", color=_QUIET, fontsize=_TEXT)
     _by_snapshot(axes)
     _entitle(axes, title, *_happened(windows))
 
 
 def _by_snapshot(axes: Axes) -> None:
-    axes.set_xlabel("snapshot", color=QUIET, fontsize=_TEXT)
+    axes.set_xlabel("snapshot", color=_QUIET, fontsize=_TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_TEXT)
 
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
-    axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
+    axes.set_title(title, loc="left", color=_INK, fontsize=_TITLE, pad=8 + 16 * len(more))
     place = (0, 1), (0, 5), "axes fraction", "offset points"
-    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=_TEXT)
+    axes.annotate("\n".join(more), *place, color=_QUIET, fontsize=_TEXT)
 
 
 def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
@@ -268,29 +268,29 @@ def draw_story(windows: Sequence[CommunityEvents], attributes: Attributes, path:
     ends = [f"{column.window.start:%Y-%m}" for column in columns]
     every = max(1, len(columns) // 10)
     above.set_xticks(range(0, len(columns), every), ends[::every])
-    above.set_ylabel("nodes", color=QUIET)
+    above.set_ylabel("nodes", color=_QUIET)
     above.spines[["top", "right"]].set_visible(False)
     at_events = [at for at, _ in events]
     places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
     rows = 0
     for number, at in enumerate(places_of_events, start=1):
-        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
+        above.axvline(at, color=_INK, linewidth=0.8, linestyle=":")
         crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
         rows = max(rows, crowded)
         above.annotate(
             str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
-            "offset points", ha="center", color=INK,
+            "offset points", ha="center", color=_INK,
         )  # fmt: skip
     last = windows[-1].window
     above.set_title(
         f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
         f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {_how_many(events)}",
-        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
+        loc="left", color=_INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
     )  # fmt: skip
     below.axis("off")
     for line, (_, told) in enumerate(events):
         text = f"{line + 1:>2}  {told}"
-        below.text(0, 1 - line / _MOST_EVENTS, text, color=INK, fontsize=11, va="top",
+        below.text(0, 1 - line / _MOST_EVENTS, text, color=_INK, fontsize=11, va="top",
                    transform=below.transAxes, parse_math=False)  # fmt: skip
     figure.savefig(path, dpi=DPI)
     return [_how_many(events), *(told for _, told in events)]
@@ -343,7 +343,6 @@ def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: Communi
 
 
 def _how_many(events: Sequence[_Told]) -> str:
-    """Return how many of `_strongest_events` there are, in words."""
     return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
 
 

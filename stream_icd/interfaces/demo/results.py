@@ -103,7 +103,6 @@ def results_of(
 
 
 def _tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
-    """Return the communities of each result, with stable ids across windows."""
     recent: Sequence[CommunityEvents] = ()
     windows: list[CommunityEvents] = []
     for result in results:
@@ -134,7 +133,6 @@ def _found_alone(
 
 
 def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
-    """Yield each result with the communities that bp finds with memory."""
     memory = None
     for snapshot, before in pairs:
         found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
@@ -143,12 +141,10 @@ def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
 
 
 def _snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
-    """Yield the snapshots of the snapshots topic."""
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
 def _known_communities(settings: KafkaSettings) -> _Known:
-    """Return the known communities of all snapshots that have some."""
     return {
         labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
     }
@@ -207,7 +203,6 @@ def tell(console: Console, run: DemoRun, results: Results, story: Story | None) 
 
 
 def _totals_table(run: DemoRun, results: Results) -> Table:
-    """Nodes, edges, communities, modularity; and NMI if the ground truth is known."""
     table = _table("What was seen", "", "median", "least", "most")
     table.caption = f"evidence for communities: {run.evidence} (snapshots)"
     table.caption_justify = "left"
@@ -231,7 +226,6 @@ def _totals_table(run: DemoRun, results: Results) -> Table:
 
 
 def _stages_table(run: DemoRun) -> Table:
-    """Median and 95th percentile of each stage, milliseconds."""
     table = _table("Milliseconds per snapshot", "stage", "median", "95th percentile")
     stages = {
         stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]

@@ -382,5 +382,4 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _count_events(path: Path, event: str) -> int:
-    """Return how often a log has an event."""
     return sum(entry.get("event") == event for entry in _read_log(path))

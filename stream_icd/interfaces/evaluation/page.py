@@ -52,7 +52,6 @@ class _MethodSummary:
 
 
 def _summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
-    """A summary for each method, in the order in which they appear."""
     of_method = defaultdict[str, list[WindowResult]](list)
     for result in results:
         of_method[result.method].append(result)
@@ -94,7 +93,6 @@ def write_picture(path: Path, results: Sequence[WindowResult]) -> None:
 
 
 def _figure_of(results: Sequence[WindowResult]) -> Figure:
-    """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
     methods = list(

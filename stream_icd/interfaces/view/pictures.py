@@ -79,7 +79,6 @@ def _flow_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
 
 
 def _names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
-    """Return the last name of each community, in short."""
     return {one: name.briefly() for window in windows for one, name in window.known.names.items()}
 
 
@@ -91,7 +90,6 @@ def _told(time: datetime, zone: tzinfo, between: str = " ") -> str:
 
 
 def _swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
-    """Return where another model took over: the position of its first window, and its name."""
     models = [window.result.model for window in windows]
     changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
     return [(at, _shown(models[at])) for at in changes]
@@ -129,7 +127,6 @@ def _map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzi
 
 
 def _draw_discs(axes: Any, discs: dict[int, Any], links: Sequence[Sequence[Any]]) -> None:
-    """Draw a disc for each community, and links as wide as they have edges."""
     ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in links]
     most = max((link[2] for link in links), default=1)
     widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in links]
@@ -173,7 +170,6 @@ def _places_picture(placed: dict[str, Any]) -> Figure:
 
 
 def _life_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
-    """Plot the number of communities, quality, and milliseconds by stage of each window."""
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]
     count.plot(*_broken(windows, [window.n_communities for window in windows]), color=_GREEN)

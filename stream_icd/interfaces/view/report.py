@@ -192,7 +192,6 @@ def _attributes(queries: Queries) -> Sequence[str]:
 
 
 def _legends(queries: Queries, asked: Mapping[str, str]) -> _Answers:
-    """Return the legend of each attribute."""
     return {name: queries.legend({**asked, "by": name}) for name in _attributes(queries)}
 
 
@@ -285,7 +284,6 @@ def _bundle() -> str:
 
 
 def _add(module: str, done: dict[str, str]) -> None:
-    """Add a module after those that it imports."""
     if module in done:
         return
     text = page_files()[f"{module}.js"].content.decode()

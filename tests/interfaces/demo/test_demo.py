@@ -48,9 +48,10 @@ def test_a_snapshot_without_its_result_is_lost_and_what_was_received_is_one_line
     run = DemoRun(3, (one, two, two), dead_letters=0, seconds=10**50)
     assert run.lost == 1, "one came twice"
     assert one.publish_ms == pytest.approx(1000)
-    console = Console(file=StringIO(), width=80)
+    printed = StringIO()
+    console = Console(file=printed, width=80)
     tell(console, run, results_from(run.arrivals[:2]), None)
-    *_, line = console.file.getvalue().splitlines()
+    *_, line = printed.getvalue().splitlines()
     assert line.startswith("sent 3 snapshots, received 3 results in 1000")
     assert line.endswith("dead letters: 0")
 
@@ -78,10 +79,11 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     alone, remembering = results.others.values()
     assert learned > np.median(alone.agreement[change : story.change_at])
     assert np.median(remembering.agreement[5:16]) > np.median(alone.agreement[5:16])
-    tables = Console(file=StringIO(), width=300)
+    printed = StringIO()
+    tables = Console(file=printed, width=300)
     tell(tables, run, results, story)
     assert "retrainer: promoted: " in capsys.readouterr().out
-    *_, table = tables.file.getvalue().partition("NMI with the truth; other communities from 16 on")
+    *_, table = printed.getvalue().partition("NMI with the truth; other communities from 16 on")
     assert len(re.findall(r"(?m)^│ \w+@", table)) == 3 + len(later)
     figure = demo_figure(run, results, story.change_at)
     axes = axes_titled(figure, "NMI")

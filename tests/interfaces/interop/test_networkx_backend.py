@@ -138,11 +138,11 @@ def constant_potts_model(graph: nx.Graph, found: list[set], resolution: float) -
 
 
 def test_a_call_without_a_metric_maximises_what_networkx_says(graph: nx.Graph) -> None:
-    assert ("cpm" if SAYS_METRIC else "modularity") == networkx_backend.METRIC
+    assert ("cpm" if SAYS_METRIC else "modularity") == networkx_backend._METRIC
     found = nx.community.leiden_communities(graph, backend="stream_icd", seed=1)
     ours = converted(graph)
     assert found == networkx_backend.leiden_communities(
-        ours, seed=1, metric=networkx_backend.METRIC
+        ours, seed=1, metric=networkx_backend._METRIC
     )
     with nx.config(backend_priority=["stream_icd"]):
         assert nx.community.leiden_communities(graph, seed=1) == found

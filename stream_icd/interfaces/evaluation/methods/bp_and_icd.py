@@ -29,7 +29,6 @@ def learn(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
 
 @cache
 def _default() -> Model:
-    """The shipped model."""
     return open_model("default").model
 
 

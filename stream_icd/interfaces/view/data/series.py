@@ -286,7 +286,6 @@ def _seen_window(
     naming: Naming | None,
     nmi: float | None,
 ) -> SeenWindow:
-    """Return the window of a result, with the identities that were tracked in it."""
     nodes, communities = tracked.nodes, tracked.communities
     ids, sizes = np.unique(communities, return_counts=True)
     return SeenWindow(

@@ -172,7 +172,6 @@ def _looked_back(
 
 
 def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:
-    """Return the last name of each community."""
     return {
         community: str(name)
         for window in windows[-LOOKED_BACK:]

@@ -83,7 +83,6 @@ def most_members(windows: Sequence[SeenWindow], most: int, zoom: _Zoom = _WHOLE)
 
 
 def _ranked(windows: Sequence[SeenWindow], zoom: _Zoom) -> list[int]:
-    """Return all communities, that with the most members in these windows together first."""
     totals: Counter[int] = Counter()
     for window in windows:
         totals.update(zoom.sizes(window))
@@ -147,7 +146,6 @@ def _column(window: SeenWindow, shown: Sequence[int], zoom: _Zoom = _WHOLE) -> d
 
 
 def _marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the births, mergers, splits and deaths of the shown communities."""
     if window.kinds.isdisjoint(CHANGES):
         return []
     wanted = set(shown)
@@ -264,8 +262,6 @@ def _certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
 
 
 class _Teller:
-    """Tells the events of a window."""
-
     def __init__(
         self, window: SeenWindow, before: SeenWindow | None, ends: Mapping[int, datetime]
     ) -> None:

@@ -306,7 +306,6 @@ class Queries:
         return name
 
     def _other(self, asked: Parameters) -> Parameters:
-        """Return the parameters of the series to compare with."""
         return {name: asked.get(f"other_{name}", "") for name in SeriesName._fields}
 
     def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
@@ -314,7 +313,6 @@ class Queries:
         return self.seen.windows(self.name(asked), last)
 
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
-        """Return a series and the window that is asked for, by default the newest."""
         name = self.name(asked)
         window = self.seen.window(name, self._number(name, asked))
         if window is None:
@@ -333,7 +331,6 @@ class Queries:
 
 
 def _whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
-    """Return a whole number from `least` to `most`."""
     given = asked.get(name) or str(default)
     if not (given.isascii() and given.isdigit() and len(given) < 10):
         raise BadQuestion(f"{name}: {given!r:.40} is not a whole number")
@@ -343,7 +340,6 @@ def _whole(asked: Parameters, name: str, default: int, least: int, most: int) ->
 
 
 def _moment(asked: Parameters, name: str) -> datetime | None:
-    """Return the start of a window; None if none is given."""
     given = asked.get(name)
     if not given:
         return None
@@ -373,7 +369,6 @@ def _last_with(
 
 
 def _ids(asked: Parameters, name: str, most: int) -> list[int]:
-    """Return stable ids, given as `3,17`."""
     given = [text for text in asked.get(name, "").split(",") if text]
     if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
         raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
@@ -396,7 +391,6 @@ def _inside(asked: Parameters, above: int) -> tuple[int, int] | None:
 
 
 def _one_id(asked: Parameters) -> int:
-    """Return the stable id of the community."""
     given = _ids(asked, "community", 1)
     if not given:
         raise BadQuestion("community: give the id of a community")
@@ -404,7 +398,6 @@ def _one_id(asked: Parameters) -> int:
 
 
 def _text(asked: Parameters, name: str) -> str:
-    """Return a text that is not too long."""
     given = asked.get(name, "")
     if not given or len(given) > _MOST_TEXT:
         raise BadQuestion(f"{name}: give 1 to {_MOST_TEXT} characters")

@@ -150,7 +150,6 @@ async def _file(request: Request) -> Response:
 
 
 def _event(kind: str, content: object) -> bytes:
-    """Return a server-sent event whose data is JSON."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
@@ -177,7 +176,6 @@ def _asked(request: Request) -> dict[str, str]:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Say what is wrong, with the status of such errors."""
     assert isinstance(error, StreamIcdError)
     status = _STATUS[error.action]
     if isinstance(error, BadQuestion):
@@ -315,7 +313,6 @@ class _FanOut:
             self._drop(tab)
 
     def _drop(self, tab: _Tab) -> None:
-        """Forget what waits for a tab, and end its connection."""
         del self._tabs[tab]
         while not tab.empty():
             tab.get_nowait()

@@ -202,7 +202,6 @@ def _asked_by_this_page(path: str, headers: Mapping[str, str]) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine only."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
