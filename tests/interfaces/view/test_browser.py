@@ -106,6 +106,11 @@ class Opened:
     def served(self, *of: Any, **options: Any) -> tuple[View, str]:
         return self._pages.enter_context(page_of(*of, **options))
 
+    def live(self, everything: AllSeries, query: str = "") -> tuple[Any, View]:
+        """A tab with a page, and the page."""
+        view, address = self.served(everything)
+        return self(address, query), view
+
     def __call__(
         self, page: AllSeries | str, query: str = "", snapshots: Any = None, **options: Any
     ) -> Any:
@@ -147,6 +152,10 @@ def number(tab: Any, name: str) -> str:
     return str(tab.locator(f"[data-number={name}]").inner_text())
 
 
+def says(shown: Any, text: str, **options: Any) -> None:
+    sync_api.expect(shown).to_contain_text(text, **options)
+
+
 @pytest.fixture(scope="module")
 def six() -> Iterator[str]:
     """The address of a page with six windows of one level, whose nodes have no places."""
@@ -154,11 +163,9 @@ def six() -> Iterator[str]:
         yield address
 
 
-def publish(
-    everything: AllSeries, view: View, hour: int, labels: object, origin: str = ORIGIN
-) -> None:
+def publish(view: View, hour: int, labels: object, origin: str = ORIGIN) -> None:
     """A window arrives while the page is open."""
-    news = everything.add(window(hour, labels), origin)
+    news = view.queries.seen.add(window(hour, labels), origin)
     assert news is not None
     view.publish(news)
 
@@ -166,20 +173,18 @@ def publish(
 def test_the_page_shows_what_was_seen_and_keeps_up_with_twenty_windows_a_second(
     opened: Opened,
 ) -> None:
-    everything = seen(5)
-    view, address = opened.served(everything)
-    tab = opened(address)
+    tab, view = opened.live(seen(5))
     tab.wait_for_selector("svg.flow[data-newest='4']")
     assert (number(tab, "k"), number(tab, "nodes")) == ("4", "60")
     assert tab.locator("#flow .levels").count() == 0
     tab.locator("body").press("3")
     tab.wait_for_selector("#life .plot[data-newest='4'] canvas")
     for hour, labels in enumerate(drifting(20), start=5):
-        publish(everything, view, hour, labels)
+        publish(view, hour, labels)
         time.sleep(0.05)
     tab.wait_for_selector("#life .plot[data-newest='24'][data-windows='25']")
     assert view.fan_out.n_dropped == 0
-    publish(everything, view, 27, [0, 0, 0, 1, 1, 1])
+    publish(view, 27, [0, 0, 0, 1, 1, 1])
     tab.locator("body").press("1")
     tab.wait_for_selector("svg.flow[data-newest='25']")
     assert number(tab, "nodes") == "6"
@@ -322,25 +327,25 @@ def test_the_page_says_which_windows_it_shows_and_which_it_no_longer_has(opened:
     view, address = opened.served(everything)
     tab = opened(address, f"?span=30&at={at(32)}")
     note = tab.locator("#flow .note")
-    sync_api.expect(note).to_contain_text("30 of 61 windows")
+    says(note, "30 of 61 windows")
     left_out = tab.locator("#left-out").inner_text()
     assert "oldest 3 windows are no longer in memory" in left_out
     assert "1 results came late" in left_out
     tab.goto(f"{address}?span=6000&at={at(32)}")
-    sync_api.expect(note).to_contain_text("All 61 windows.")
+    says(note, "All 61 windows.")
     tab.goto(f"{address}?span=6000")
-    sync_api.expect(note).to_contain_text("All 61 windows.")
+    says(note, "All 61 windows.")
     wait_until(lambda: len(view.fan_out) == 1)
     for hour in (64, 65):  # the oldest are dropped meanwhile
-        publish(everything, view, hour, HALVES)
+        publish(view, hour, HALVES)
     tab.wait_for_selector("svg.flow[data-newest='65']")
     assert "All 61 windows." in note.inner_text()
     tab.select_option("#span", "30")
-    sync_api.expect(note).to_contain_text("30 of 61 windows")
+    says(note, "30 of 61 windows")
     more = {"windows": 6000, "kept": 6101}
     tab.route("**/api/flow*", lambda route: route.fulfill(json={**route.fetch().json(), **more}))
     tab.select_option("#span", "6000")
-    sync_api.expect(note).to_contain_text("6,000 of 6,101 windows. +")
+    says(note, "6,000 of 6,101 windows. +")
 
 
 def test_a_click_and_a_search_select_and_a_copied_link_opens_the_same(opened: Opened) -> None:
@@ -435,7 +440,7 @@ def test_names_of_the_window_that_is_shown_are_found_and_are_text(opened: Opened
     assert tab.locator("#details h2").inner_text().endswith(r"a\u{a}b")
     tab.fill("#node", HOSTILE)
     tab.press("#node", "Enter")
-    sync_api.expect(tab.locator("#details h2")).to_contain_text("\\u{1b}")
+    says(tab.locator("#details h2"), "\\u{1b}")
     for key in "2345":
         tab.locator("body").press(key)
         tab.wait_for_timeout(200)
@@ -539,9 +544,7 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
 
 
 def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened) -> None:
-    everything = seen(5)
-    view, address = opened.served(everything)
-    tab = opened(address)
+    tab, view = opened.live(seen(5))
     wait_until(lambda: len(view.fan_out) == 1)
     held: list[Any] = []
     tab.route("**/api/life*", lambda route: held.append((route, route.fetch())))
@@ -549,7 +552,7 @@ def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened
         tab.locator("body").press("3")
     tab.wait_for_selector("#life .plot[data-newest='4']")
     wait_until(lambda: held != [] or tab.wait_for_timeout(10))
-    publish(everything, view, 5, HALVES)
+    publish(view, 5, HALVES)
     tab.wait_for_selector("#life .plot[data-newest='5']")
     route, answer = held[0]
     with tab.expect_response("**/api/life*"):
@@ -561,20 +564,16 @@ def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened
 
 def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
     """As after a restart of the server, which reads them one after the other."""
-    everything = seen(2)
-    view, address = opened.served(everything)
-    tab = opened(address, f"?at={at(4)}")
-    sync_api.expect(tab.locator("#flow")).to_contain_text("no longer in memory")
+    tab, view = opened.live(seen(2), f"?at={at(4)}")
+    says(tab.locator("#flow"), "no longer in memory")
     wait_until(lambda: len(view.fan_out) == 1)
     for hour, labels in list(enumerate(drifting(6)))[2:]:
-        publish(everything, view, hour, labels)
+        publish(view, hour, labels)
     tab.wait_for_selector("svg.flow[data-here='4']")
 
 
 def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
-    everything = seen(4, to=AllSeries(PageBudget(windows=3)))
-    view, address = opened.served(everything)
-    tab = opened(address)
+    tab, view = opened.live(seen(4, to=AllSeries(PageBudget(windows=3))))
     wait_until(lambda: len(view.fan_out) == 1)
     tab.wait_for_selector("svg.flow[data-newest='3']")
     wait_until(lambda: tab.locator("#slider").get_attribute("max") == "2")
@@ -585,7 +584,7 @@ def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> 
     assert tab.url.endswith("at=2026-01-01T01%3A00%3A00Z")
     tab.locator("body").press("Escape")
     for hour in (4, 5):
-        publish(everything, view, hour, HALVES)
+        publish(view, hour, HALVES)
     tab.wait_for_selector("svg.flow[data-newest='5']")
     tab.locator("body").press("ArrowLeft")
     tab.wait_for_selector("svg.flow[data-here='4']")
@@ -596,8 +595,7 @@ def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> 
 
 def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: Opened) -> None:
     everything = seen(6)
-    view, address = opened.served(everything)
-    tab = opened(address)
+    tab, view = opened.live(everything)
     tab.route(
         "**/api/life*",
         lambda route: route.continue_(url=route.request.url.replace("last=6000", "last=3")),
@@ -605,15 +603,13 @@ def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: O
     tab.locator("body").press("3")
     tab.wait_for_selector("#life .plot[data-windows='3']")
     view.publish(News(name(), everything.windows(name(), 6)[0]))
-    publish(everything, view, 6, HALVES)
+    publish(view, 6, HALVES)
     tab.wait_for_selector("#life .plot[data-newest='6']")
     assert tab.locator("#life .plot").get_attribute("data-windows") == "4"
 
 
 def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -> None:
-    everything = seen(drifting(4, k=6), "b", to=seen(4, "a"))
-    view, address = opened.served(everything)
-    tab = opened(address, "?graph=a")
+    tab, view = opened.live(seen(drifting(4, k=6), "b", to=seen(4, "a")), "?graph=a")
     tab.wait_for_selector("svg.flow")
     tab.evaluate(
         "() => { for (const graph of ['b', 'a', 'b']) { const choice ="
@@ -642,38 +638,30 @@ def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -
 def test_a_graph_that_the_address_names_is_waited_for(opened: Opened) -> None:
     everything = seen(3, graph="a")
     view, address = opened.served(everything)
-    read = False
-
-    class Reading(Given):
-        def caught_up(self) -> bool:
-            return read
-
-    view.queries.sources = Reading(Cliques(), False)
+    view.queries.sources = sources = Given(Cliques(), False, read=False)
     tab = opened(address, "?graph=b&community=0")
-    sync_api.expect(tab.locator("#flow")).to_contain_text("No results were seen yet")
+    says(tab.locator("#flow"), "No results were seen yet")
     seen([HALVES], "b", to=everything)
     tab.wait_for_selector("svg.flow[data-newest='0']")
     assert tab.locator("#graph").input_value() == "b"
     assert "graph=b&" in tab.url
     assert "community=0" in tab.url
-    read = True
+    sources.read = True
     tab = opened(address, "?graph=c")
-    sync_api.expect(tab.locator("#flow")).to_contain_text("No results of graph c were seen")
+    says(tab.locator("#flow"), "No results of graph c were seen")
     assert tab.locator("svg.flow").count() == 0
     tab.select_option("#graph", "a")
     tab.wait_for_selector("svg.flow")
 
 
 def test_what_is_read_and_chosen_stays_while_windows_arrive(opened: Opened) -> None:
-    everything = seen(60)
-    view, address = opened.served(everything)
-    tab = opened(address, "?view=events&sure=all&kinds=continued,grown,shrunk")
+    tab, view = opened.live(seen(60), "?view=events&sure=all&kinds=continued,grown,shrunk")
     tab.wait_for_selector("#event-table tbody tr")
     wait_until(lambda: tab.evaluate("globalThis.echarts !== undefined"))  # then all is drawn
     tab.get_by_label("merged").focus()
     tab.evaluate("document.querySelector('#events .scroll').scrollTop = 200")
     *_, labels = drifting(61)
-    publish(everything, view, 60, labels)
+    publish(view, 60, labels)
     tab.wait_for_selector("#event-table td:has-text('2026-01-03 12:00:00') >> nth=0")
     assert tab.evaluate("document.querySelector('#events .scroll').scrollTop") == 200
     assert tab.evaluate("document.activeElement.parentElement.textContent") == " merged"
@@ -685,14 +673,14 @@ def test_a_second_series_appears_and_a_comparison_that_grows_is_one_chart(opened
     everything = seen(4)
     view, address = opened.served(everything)
     tab = opened(address, "?view=compare")
-    sync_api.expect(tab.locator("#compare")).to_contain_text("Only one series was seen")
+    says(tab.locator("#compare"), "Only one series was seen")
     seen(4, origin="two", to=everything)
     tab.locator("#compare option", has_text="two").wait_for(state="attached")
     tab.goto(f"{address}?view=compare&origin={ORIGIN}&other_graph=g&other_origin=two")
     tab.wait_for_selector("#compare .plot[data-windows='4'] canvas")
     tab.evaluate("globalThis.first = document.querySelector('#compare canvas')")
     for origin in ("two", ORIGIN):
-        publish(everything, view, 4, HALVES, origin)
+        publish(view, 4, HALVES, origin)
     tab.wait_for_selector("#compare .plot[data-windows='5'] canvas")
     assert tab.evaluate("document.querySelector('#compare canvas') === globalThis.first")
 
@@ -718,8 +706,7 @@ def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened)
         " document.dispatchEvent(new Event('visibilitychange')); }"
     )
     everything = seen(4)
-    view, address = opened.served(everything)
-    tab = opened(address)
+    tab, view = opened.live(everything)
     wait_until(lambda: len(view.fan_out) == 1)
     tab.evaluate(turn, True)
     wait_until(lambda: len(view.fan_out) == 0)
@@ -740,7 +727,7 @@ def test_an_answer_that_does_not_come_is_said(opened: Opened, six: str) -> None:
         tab.locator("body").press("4")
     tab.clock.fast_forward(10_000)
     trouble = tab.locator("#trouble")
-    sync_api.expect(trouble).to_contain_text("more than five tabs of this browser")
+    says(trouble, "more than five tabs of this browser")
     held[0].continue_()
     sync_api.expect(trouble).to_be_hidden()
 
@@ -748,7 +735,7 @@ def test_an_answer_that_does_not_come_is_said(opened: Opened, six: str) -> None:
 def test_an_error_stays_as_long_as_what_was_asked(tab: Any, six: str) -> None:
     tab.goto(f"{six}?community=99999")
     trouble = tab.locator("#trouble")
-    sync_api.expect(trouble).to_contain_text("has community 99999")
+    says(trouble, "has community 99999")
     tab.locator("body").press("Escape")
     sync_api.expect(trouble).to_be_hidden()
 
@@ -785,7 +772,7 @@ def test_what_cannot_be_answered_is_not_what_was_answered_before(tab: Any) -> No
         tab.wait_for_selector("#why")
         tab.wait_for_selector("#held")
         tab.locator("body").press("ArrowLeft")
-        sync_api.expect(tab.locator("#trouble")).to_contain_text("no longer holds")
+        says(tab.locator("#trouble"), "no longer holds")
         sync_api.expect(tab.locator("#why, #held")).to_have_count(0)
 
 
@@ -839,30 +826,22 @@ def test_a_graph_that_is_not_listed_is_shown_if_the_address_names_it(opened: Ope
     tab.wait_for_url("**graph=graph+42*")
 
 
-def test_a_report_opens_without_a_network(chromium: Any, tmp_path: Path) -> None:
+def test_a_report_opens_without_a_network(opened: Opened, tmp_path: Path) -> None:
     out = write_html(queries(seen(5)), name(), tmp_path / "report.html")
-    context = chromium.new_context(offline=True)
-    tab = context.new_page()
-    complaints: list[str] = []
-    tab.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.goto(f"file://{out}")
+    tab = opened(f"file://{out}", offline=True)
     tab.wait_for_selector("svg.flow[data-newest='4']")
     for key, shows in (("2", "#map canvas"), ("3", "#life canvas"), ("4", "#event-table tr")):
         tab.locator("body").press(key)
         tab.wait_for_selector(shows)
     assert tab.get_by_label("shrunk").count() == 1
     assert tab.get_by_label("continued").count() == 0  # a report does not hold them
-    assert (
-        tab.locator("footer").inner_text().startswith("Keys: 1 to 4 choose a view, / searches, ↑")
-    )
+    keys = tab.locator("footer").inner_text()
+    assert keys.startswith("Keys: 1 to 4 choose a view, / searches, ↑")
     tab.locator("body").press("5")  # nor a second series
     assert tab.locator("#event-table").is_visible()
     tab.fill("#node", "7")
     tab.press("#node", "Enter")
     tab.wait_for_selector("#past tbody tr")
-    context.close()
-    assert complaints == []
 
 
 def test_a_report_opens_in_a_frame_and_says_what_has_no_band(
@@ -877,9 +856,7 @@ def test_a_report_opens_in_a_frame_and_says_what_has_no_band(
     assert "double-click" not in report.locator("#flow .note").inner_text()
     report.locator("#tab-events").click()
     report.locator("#event-table .community", has_text="59").first.click()
-    sync_api.expect(report.locator("#details h2")).to_have_text(
-        "community 59: no band in these 5 columns"
-    )
+    says(report.locator("#details h2"), "community 59: no band in these 5 columns")
 
 
 def fills(tab: Any) -> dict[str, str]:
@@ -907,9 +884,8 @@ def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
     other = opened(address, f"?{link.partition('?')[2]}")
     other.wait_for_selector("svg.flow[data-here='8']")
     assert number(other, "start") == shown == "2026-01-01 08:00:00"
-    assert {one: fills(other)[one] for one in colours if one in fills(other)}.items() <= (
-        colours.items()
-    )
+    same = colours.keys() & fills(other).keys()
+    assert {one: fills(other)[one] for one in same} == {one: colours[one] for one in same}
 
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
@@ -919,9 +895,8 @@ def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opene
     seen([np.repeat([0, 1, 2], 20)] * 3, "no classes", to=everything)
     tab = opened(everything, "?graph=g&community=1&node=45")
     tab.wait_for_selector("#why p")
-    assert (
-        tab.locator("#why p").first.inner_text().startswith("Node 45 is in community 1 (MP, 30 of")
-    )
+    why = tab.locator("#why p").first.inner_text()
+    assert why.startswith("Node 45 is in community 1 (MP, 30 of")
     tab.wait_for_selector("#held p")
     assert tab.locator("#held p").inner_text().startswith("Community 1 (MP, 30 of 30) has 30")
     assert "MP (30)" in " ".join(tab.locator("svg.flow .label").all_text_contents())
@@ -951,8 +926,8 @@ def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened)
     tab = opened(address, "?graph=g&by=class&view=map&all=1")
     tab.wait_for_selector("#map .plot[data-nodes='60'] canvas")
     legend = tab.locator("#legend")
-    sync_api.expect(legend).to_contain_text("class 11 (6)")
-    sync_api.expect(legend).to_contain_text("other values (14)")
+    says(legend, "class 11 (6)")
+    says(legend, "other values (14)")
     colours = tab.evaluate(
         "[...document.querySelectorAll('#legend .swatch')].map((one) => one.style.background)"
     )
@@ -968,29 +943,13 @@ def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened)
 
 def test_the_status_says_why_nothing_new_comes(opened: Opened) -> None:
     view, address = opened.served(seen(3))
-
-    class Waiting(Given):
-        def troubles(self) -> dict[str, str]:
-            return trouble
-
-        def lag(self) -> int:
-            return 4
-
-        def latest(self) -> Any:
-            return START
-
-    trouble: dict[str, str] = {}
-    view.queries.sources = Waiting(Cliques(), False)
-    tab = opened(address)
-    status = tab.locator("#status")
-    sync_api.expect(status).to_have_text(
-        "nothing new since 2026-01-01: 4 snapshots wait, and no detector is at work"
-    )
+    view.queries.sources = sources = Given(Cliques(), False, waiting=4, sent=START)
+    status = opened(address).locator("#status")
+    since = "nothing new since 2026-01-01"
+    says(status, f"{since}: 4 snapshots wait, and no detector is at work")
     assert status.get_attribute("data-state") == "still"
-    trouble["icd.snapshots.v1"] = "no broker listens on 127.0.0.1:9092"
-    sync_api.expect(status).to_have_text(
-        "nothing new since 2026-01-01: the broker does not answer", timeout=10_000
-    )
+    sources.trouble = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
+    says(status, f"{since}: the broker does not answer", timeout=10_000)
 
 
 def test_times_are_those_of_the_chosen_zone_and_a_window_has_one_date(opened: Opened) -> None:
@@ -1022,13 +981,13 @@ def test_the_last_events_stand_above_the_flow_and_lead_to_their_window(opened: O
     assert tab.locator("#details h2").inner_text() == "community 0"
     tab.locator("body").press("4")
     newest = tab.locator("#event-table tbody tr").first
-    sync_api.expect(newest).to_contain_text("merged")
+    says(newest, "merged")
     assert "\t".join(said.split("; ")) in newest.inner_text()
     tab = opened(merged_at_3(5), "?view=events&kinds=merged")
-    sync_api.expect(tab.locator("#hidden-events")).to_contain_text("1 event is hidden: ")
+    says(tab.locator("#hidden-events"), "1 event is hidden: ")
     tab.locator("body").press("1")
     tab.wait_for_selector("svg.flow")
-    sync_api.expect(tab.locator("#flow")).to_contain_text("1 mark is hidden: ")
+    says(tab.locator("#flow"), "1 mark is hidden: ")
     assert tab.locator("#headlines").count() == 0
 
 
@@ -1089,33 +1048,16 @@ def test_the_picture_that_is_shown_is_saved_with_its_labels(opened: Opened) -> N
 def test_where_nothing_is_there_the_page_says_what_to_run(opened: Opened) -> None:
     view, address = opened.served(AllSeries())
     trouble = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
-
-    class Empty(Given):
-        def troubles(self) -> dict[str, str]:
-            return trouble
-
-        def lag(self) -> int | None:
-            return waiting
-
-        def snapshots_there(self) -> bool:
-            return there
-
-    waiting: int | None = None
-    there = False
-    view.queries.sources = Empty(Cliques(), False)
-    tab = opened(address)
-    flow = tab.locator("#flow")
-    sync_api.expect(flow).to_contain_text("No broker answers: run stream-icd broker")
+    view.queries.sources = sources = Given(Cliques(), False, trouble)
+    flow = opened(address).locator("#flow")
+    says(flow, "No broker answers: run stream-icd broker")
     trouble.clear()
-    sync_api.expect(flow).to_contain_text("run stream-icd produce gn")
-    there = True  # the embedded broker does not say how many
-    sync_api.expect(flow).to_contain_text(
-        "Snapshots are there, and no detector is at work: run stream-icd consume detect"
-    )
-    waiting = 3
-    sync_api.expect(flow).to_contain_text(
-        "3 snapshots wait, and no detector is at work: run stream-icd consume detect"
-    )
+    says(flow, "run stream-icd produce gn")
+    detect = "no detector is at work: run stream-icd consume detect"
+    sources.there = True  # the embedded broker does not say how many
+    says(flow, f"Snapshots are there, and {detect}")
+    sources.waiting = 3
+    says(flow, f"3 snapshots wait, and {detect}")
 
 
 def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:

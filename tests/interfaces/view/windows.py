@@ -9,7 +9,8 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -112,11 +113,33 @@ class Nowhere:
 
 @dataclass(slots=True)
 class Given(Sources):
+    """Graphs, and what the page is told of topics; the fields can be changed while it is open."""
+
     graphs: Any
     archive: bool
+    trouble: dict[str, str] = field(default_factory=dict)
+    waiting: int | None = None
+    there: bool = False
+    sent: datetime | None = None
+    read: bool = True
 
     def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
         return cast(Snapshot, self.graphs.read(window))
+
+    def troubles(self) -> dict[str, str]:
+        return self.trouble
+
+    def lag(self) -> int | None:
+        return self.waiting
+
+    def snapshots_there(self) -> bool:
+        return self.there
+
+    def latest(self) -> datetime | None:
+        return self.sent
+
+    def caught_up(self) -> bool:
+        return self.read
 
 
 def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
