@@ -435,22 +435,6 @@ def test_embed_leaves_the_names_of_the_nodes() -> None:
     assert len(embedding) == len(other) == 3
 
 
-def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
-    icd = ICD.load("lfr")
-    one, other = (planted.adjacency() for planted in drifting[:2])
-    names = np.array([f"n{i:03}" for i in range(1000)])
-    first = icd.predict_next(one, nodes=names)
-    expected = icd.predict_next(other, first.memory, nodes=names)
-    ends = other.nonzero()
-    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
-    assert len(set(ends[0])) == 1000
-    found = icd.predict_next(table, first.memory)
-    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
-    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
-    assert found.communities.tolist() == expected.communities.tolist()
-    assert icd.nodes_.tolist() == names.tolist()
-
-
 def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> None:
     one = [history[0].adjacency]
     of_graph, pairs = "not a csr_array; for one graph: fit", "not a list of pairs; for one graph"
@@ -517,22 +501,30 @@ def test_memory_improves_the_next_windows_and_gives_ids_that_last(
     assert first <= set(found.community_ids)
 
 
-def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
+def test_nodes_are_known_by_their_ids_in_whatever_order_and_form_they_come(
     drifting: list[PlantedGraph],
 ) -> None:
     icd = ICD.load("lfr")
     one, other = (planted.adjacency() for planted in drifting[:2])
-    names = np.array([f"n{i}" for i in range(1000)])
+    names = np.array([f"n{i:03}" for i in range(1000)])
     order = np.random.default_rng(0).permutation(1000)
     first = icd.predict_next(one, nodes=names)
-    found = icd.predict_next(other, first.memory, nodes=names)
+    expected = icd.predict_next(other, first.memory, nodes=names).communities.tolist()
     shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
-    assert shuffled.communities.tolist() == found.communities[order].tolist()
+    assert shuffled.communities[np.argsort(order)].tolist() == expected
     assert icd.nodes_.tolist() == names[order].tolist()
     categories = icd.predict_next(other, first.memory, nodes=pandas.Categorical(names))
-    assert categories.communities.tolist() == found.communities.tolist()
+    assert categories.communities.tolist() == expected
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
-    assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
+    assert icd.predict_next(named, first.memory).communities.tolist() == expected
+    ends = other.nonzero()
+    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
+    assert len(set(ends[0])) == 1000
+    found = icd.predict_next(table, first.memory)
+    assert found.communities.tolist() == expected
+    assert icd.nodes_.tolist() == names.tolist()
+    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
+    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
     high = icd.predict_next(one, nodes=[2**63 + place for place in range(1000)])
     assert high.communities.tolist() == icd.predict_next(one).communities.tolist()
 
@@ -580,28 +572,30 @@ def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> No
     assert 0.8 < ICD().fit(days, [graph.communities for graph in drifting]).model_.bp.stay < 1
 
 
+ONES = np.ones((3, 3))
+
+
 @pytest.mark.parametrize(
-    ("nodes", "reason"),
+    ("graph", "given", "error", "reason"),
     [
-        ([1, 2], "3 nodes need as many different ids; got 2"),
-        ([1, 1, 2], "got 3, 2 different"),
-        ([0.5, 1, 2], "are double"),
-        ([1, "a", 2], "not all integers of 64 bits or all strings"),
-        ([1, None, 2], "int64, 1 of them missing: give nodes, integers or strings"),
-        ({"c", "a", "b"}, "a set, which has no order"),
+        (ONES, {"nodes": [1, 2]}, BadInput, "3 nodes need as many different ids; got 2"),
+        (ONES, {"nodes": [1, 1, 2]}, BadInput, "got 3, 2 different"),
+        (ONES, {"nodes": [0.5, 1, 2]}, BadInput, "are double"),
+        (ONES, {"nodes": [1, "a", 2]}, BadInput, "not all integers of 64 bits or all strings"),
+        (ONES, {"nodes": [1, None, 2]}, BadInput, "int64, 1 of them missing: give nodes, integers"),
+        (ONES, {"nodes": {"c", "a", "b"}}, BadInput, "a set, which has no order"),
+        (1e-300 * ONES, {}, BadInput, "multiply all weights"),  # to add them up over windows
+        (1e308 * ONES, {}, BadInput, "divide all weights"),
+        (ONES, {"memory": "a result"}, BadSettings, "memory is a str; give the `memory`"),
+        (ONES, {"horizon": 0}, BadSettings, "horizon 0: give auto, off, or a number"),
+        (ONES, {"horizon": None}, BadSettings, "horizon None: give auto, off, or a number"),
     ],
 )
-def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: object, reason: str) -> None:
-    with pytest.raises(BadInput, match=reason):
-        ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
-
-
-@pytest.mark.parametrize(("weight", "what_to_do"), [(1e-300, "multiply"), (1e308, "divide")])
-def test_weights_that_cannot_be_added_up_over_windows_are_refused(
-    weight: float, what_to_do: str
+def test_a_window_that_cannot_be_used_is_refused(
+    graph: np.ndarray, given: dict[str, Any], error: type, reason: str
 ) -> None:
-    with pytest.raises(BadInput, match=f"{what_to_do} all weights"):
-        ICD.load("lfr").predict_next(np.full((3, 3), weight))
+    with pytest.raises(error, match=reason):
+        ICD.load("lfr").predict_next(graph, **given)
 
 
 def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[PlantedGraph]) -> None:
@@ -615,13 +609,6 @@ def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[Plan
     assert found.n_continued > k / 2
     alone = icd.predict(planted, k)
     assert nmi(planted.communities, found.communities) > nmi(planted.communities, alone) + 0.1
-
-
-def test_a_result_is_not_taken_for_its_memory() -> None:
-    icd = ICD.load("lfr")
-    found = icd.predict_next(np.ones((3, 3)))
-    with pytest.raises(BadSettings, match="memory is a Remembered; give the `memory`"):
-        icd.predict_next(np.ones((3, 3)), found)  # type: ignore[arg-type]
 
 
 def test_no_window_follows_the_end_of_time() -> None:
@@ -638,6 +625,3 @@ def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
         found = icd.predict_next(planted, memory, horizon=1)
         assert found.horizon == 1
         memory = found.memory
-    for none in (0, None):
-        with pytest.raises(BadSettings, match=f"horizon {none}: give auto, off, or a number"):
-            icd.predict_next(drifting[0], horizon=none)
