@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from rich.console import Console
 from rich.progress import Progress
@@ -127,11 +128,13 @@ def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path) -> None:
         start_new_session=True,
     )
     # Broker, detector, subscriber, archive, retrainer, producer: interrupted as they start.
-    wait_until(lambda: len(descendants(demo.pid)) == 6, timeout_s=120)
-    children = descendants(demo.pid)
+    started = psutil.Process(demo.pid).children
+    wait_until(lambda: len(started()) == 6, timeout_s=120)
+    children = started()
     os.killpg(demo.pid, signal.SIGINT)
     assert demo.wait(120) != 0
-    assert [child for child in children if alive(child)] == []
+    there = [child for child in children if child.is_running()]
+    assert [child for child in there if child.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
@@ -200,19 +203,3 @@ def test_days_of_the_internet_that_its_collectors_missed_are_incomplete() -> Non
     assert len(missed) == 46
     assert missed[-2:] == ["1999-12-31", "2000-01-01"]
     assert {"1998-12-29", "1999-08-29", "1999-12-08"} < set(missed)
-
-
-def descendants(pid: int) -> list[int]:
-    listed = subprocess.run(
-        ("ps", "-eo", "pid=,ppid="), capture_output=True, text=True, check=True
-    ).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    return [child for child, parent in pairs if parent == pid]
-
-
-def alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rsplit(")", 1)[1].split()[0] != "Z"
