@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
-from stream_icd.methods.names.names import NAME_BYTES, NOTHING, Naming, WindowNames
+from stream_icd.methods.names.names import Naming, WindowNames
 from stream_icd.methods.tracking.confirmation import still_hold
 from stream_icd.methods.tracking.followed import STEPS, noted
 from stream_icd.methods.tracking.packed import (
@@ -104,7 +104,7 @@ class SeenWindow:
     def bytes_held(self) -> int:
         """Bytes of memory, approximately."""
         packed_bytes = self.packed.n_bytes + 8 * len(self.held) + self.levels.nbytes
-        return packed_bytes + 2 * self.ids.nbytes + NAME_BYTES * len(self.known.names)
+        return packed_bytes + 2 * self.ids.nbytes + self.known.n_bytes
 
     def found(self) -> Communities:
         """Return the result with its nodes and communities."""
@@ -240,7 +240,7 @@ class Series:
     def take_names_back(self) -> None:
         """Forget the names of all windows."""
         for place, window in enumerate(self.windows):
-            self._replace(place, replace(window, known=NOTHING))
+            self._replace(place, replace(window, known=WindowNames()))
 
     def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return at most `last` windows, the newest of them with number `until` or lower."""
@@ -308,7 +308,7 @@ def _seen_window(
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),
         nmi=nmi,
-        known=NOTHING if naming is None else naming.of(result.graph, nodes, communities),
+        known=WindowNames() if naming is None else naming.of(result.graph, nodes, communities),
         held=(0,) * len(tracked.events),
         levels=_levels(result, tracked, ids),
     )
