@@ -181,9 +181,8 @@ class Tracing:
         >>> Tracing.with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
         (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
         """
-        others = [
-            header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
-        ]
+        named = {f"ce_{name}" for name in _FIELDS}
+        others = [header for header in headers if header[0] not in named]
         ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
         return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
