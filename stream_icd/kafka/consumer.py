@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from structlog.contextvars import bound_contextvars
 
@@ -120,17 +121,11 @@ def run_consumer(
 
 @dataclass(slots=True)
 class _BatchSize:
-    """Follows the time that records take: few heavy ones or many light ones are a batch.
+    """Follows the time that records take: few heavy ones or many light ones are a batch."""
 
-    Attributes:
-        most: maximum number of records.
-        least: minimum limit, however long they take.
-        now: the present limit.
-    """
-
-    most: int
-    least: int
-    now: int = field(init=False)
+    most: int  # maximum number of records
+    least: int  # minimum limit, however long they take
+    now: int = field(init=False)  # the present limit
 
     def __post_init__(self) -> None:
         self.now = self.least = min(self.least, self.most)
@@ -147,8 +142,7 @@ class _BatchSize:
             self.now = min(2 * self.now, self.most)
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(NamedTuple):
     """A batch in processing."""
 
     batch: Batch

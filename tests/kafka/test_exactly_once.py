@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, KafkaTimeoutError
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.core.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
@@ -35,14 +35,6 @@ from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("kafka")
 HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
-
-
-@HERE_AND_IN_MEMORY
-def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -> None:
-    stopped = threading.Event()
-    stopped.set()
-    kept = run_consumer(broker.settings(), pipe[0], pipe[2], Calls(lambda _: []), stopped)
-    assert kept == "exactly-once"
 
 
 @HERE_AND_IN_MEMORY
@@ -94,8 +86,6 @@ def test_a_zombie_is_fenced(
 def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
     kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka.errors import KafkaTimeoutError
-
     real, answered = KafkaProducer.commit_transaction, threading.Event()
 
     def commit_and_lose_the_answer(producer: object) -> None:
@@ -214,8 +204,6 @@ def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
     hanging: KafkaProducer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from kafka.errors import KafkaTimeoutError
-
     real_send, real_commit = (
         KafkaProducer.send_offsets_to_transaction,
         KafkaProducer.commit_transaction,
