@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +17,15 @@ from stream_icd.kafka.group import membership
 from stream_icd.kafka.port import Partitions, Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics, skip_what_is_gone
-from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
+from tests.kafka.echo import (
+    Echo,
+    MakeTopic,
+    Pipe,
+    killed_before_committing,
+    publish,
+    publish_until,
+    values,
+)
 from tests.kafka.test_reader import remove_before
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
@@ -35,9 +43,7 @@ def in_order_by_key(records: list[Record]) -> bool:
 
 
 @EVERYWHERE
-def test_everything_is_handled_in_order_published_and_committed(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_everything_is_handled_in_order_published_and_committed(broker: Broker, pipe: Pipe) -> None:
     settings = broker.steady()
     publish(settings, pipe[0], 100)
     with Echo(settings, *pipe) as echo:
@@ -54,7 +60,7 @@ def test_everything_is_handled_in_order_published_and_committed(
 
 @pytest.mark.brokers("embedded", "kafka")  # the in-memory one has no sessions
 def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings = broker.steady(session_timeout_s=6, max_poll_interval_s=6)
     slow = Echo(settings, *pipe, seconds=settings.session_timeout_s + 1, max_records=100)
@@ -66,7 +72,7 @@ def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
 
 @pytest.mark.brokers("embedded", "kafka")
 def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings = broker.settings()
     publish(settings, pipe[0], 20)
@@ -81,9 +87,7 @@ def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
 
 
 @pytest.mark.brokers("memory", "embedded")
-def test_two_workers_share_and_a_leaver_hands_over(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_two_workers_share_and_a_leaver_hands_over(broker: Broker, pipe: Pipe) -> None:
     settings = broker.settings()
     with Echo(settings, *pipe, seconds=0.05, ahead=True) as one:
         publish(settings, pipe[0], 60)
@@ -95,7 +99,7 @@ def test_two_workers_share_and_a_leaver_hands_over(
 
 
 @EVERYWHERE
-def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: Pipe) -> None:
     with Echo(broker.settings(), *pipe) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: echo.committed == 1)
@@ -103,7 +107,7 @@ def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, s
 
 
 def test_the_next_batch_is_worked_on_while_one_is_published(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handled_before_published: list[int] = []
     publish(broker.settings(), pipe[0], 30)
@@ -123,7 +127,7 @@ def test_the_next_batch_is_worked_on_while_one_is_published(
 
 
 def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
-    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = make_topic(), make_topic()
     real, asked = membership._Assignments.holds, threading.Event()
@@ -142,7 +146,7 @@ def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
 
 
 def test_an_error_of_the_work_is_raised_and_what_waits_for_its_batch_is_not_worked_on(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings, handled = broker.settings(), list[int]()
     publish(settings, pipe[0], 12)
@@ -162,7 +166,7 @@ def test_an_error_of_the_work_is_raised_and_what_waits_for_its_batch_is_not_work
 
 
 def test_a_consumer_that_takes_long_to_get_ready_handles_nothing_before(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings, events = broker.settings(), list[str]()
     stop = threading.Event()
@@ -182,9 +186,7 @@ def test_a_consumer_that_takes_long_to_get_ready_handles_nothing_before(
     assert set(events[:-1]) == {"ready"}
 
 
-def test_a_consumer_that_cannot_get_ready_ends_with_the_error(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_a_consumer_that_cannot_get_ready_ends_with_the_error(broker: Broker, pipe: Pipe) -> None:
     def fail() -> None:
         raise BadSnapshot("no such model")
 
@@ -195,7 +197,7 @@ def test_a_consumer_that_cannot_get_ready_ends_with_the_error(
         run_consumer(broker.settings(), "nowhere", pipe[2], handler, stop)
 
 
-def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: Pipe) -> None:
     with Echo(broker.steady(), *pipe, seconds=1) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: len(echo.handled) == 1)
@@ -204,7 +206,7 @@ def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, s
 
 
 @EVERYWHERE
-def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: Pipe) -> None:
     settings = broker.settings(shutdown_timeout_s=1)
     publish(settings, pipe[0], 1)
     with Echo(settings, *pipe, seconds=600) as stuck:
@@ -327,7 +329,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 
 @EVERYWHERE
 def test_a_topic_that_is_deleted_meanwhile_is_named(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.5)
     settings = broker.settings()
@@ -349,7 +351,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_named(
 
 
 def test_who_says_nothing_of_the_time_of_a_record_gets_full_batches(
-    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.consumer._LONG_S", 0.01)
     source, stop, batches = make_topic(), threading.Event(), list[int]()
@@ -369,10 +371,7 @@ def test_who_says_nothing_of_the_time_of_a_record_gets_full_batches(
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_no_batch_takes_long_where_each_record_takes_its_time(
-    broker: Broker,
-    make_topic: Callable[..., str],
-    ahead: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, make_topic: MakeTopic, ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.consumer._LONG_S", 0.2)
     source, seconds, stop = make_topic(), [0.05], threading.Event()

@@ -1,7 +1,5 @@
 """A record that no answer has room for is named, not asked for again for ever."""
 
-from collections.abc import Callable
-
 import pytest
 
 from stream_icd.core.errors import Action, MessageTooLarge
@@ -10,7 +8,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from tests.kafka.echo import Echo, publish
+from tests.kafka.echo import Echo, MakeTopic, publish
 from tests.testbed.brokers import Broker, wait_until
 
 TOO_LARGE = 60_000_000
@@ -18,7 +16,7 @@ SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set ST
 
 
 @pytest.fixture
-def topic(broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
+def topic(broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch) -> str:
     """Three records, and one that is too large, for the smallest limit that the client accepts."""
     monkeypatch.setattr(connections, "_ANSWER_BYTES", 0)
     topic = make_topic(max_message_bytes=TOO_LARGE + 1_000_000)
@@ -53,7 +51,7 @@ def test_a_reader_says_so(broker: Broker, topic: str) -> None:
 
 @pytest.mark.brokers("kafka")
 def test_a_member_of_a_group_stops_and_goes_on_with_more_room(
-    broker: Broker, topic: str, make_topic: Callable[..., str]
+    broker: Broker, topic: str, make_topic: MakeTopic
 ) -> None:
     target, group = make_topic(max_message_bytes=TOO_LARGE + 1_000_000), f"group-{topic}"
     echo = Echo(broker.steady(), topic, target, group)

@@ -4,7 +4,6 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 
@@ -23,7 +22,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from tests.kafka.echo import publish, values
+from tests.kafka.echo import MakeTopic, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
 
@@ -35,7 +34,7 @@ BASE_S = int(time.time()) + 900
 
 
 @pytest.fixture
-def topic(broker: Broker, make_topic: Callable[..., str]) -> str:
+def topic(broker: Broker, make_topic: MakeTopic) -> str:
     """30 records in 3 partitions, sent one by one and in batches, one for each second."""
     name = make_topic(partitions=3)
     with Publisher(broker.settings()) as publisher:
@@ -55,7 +54,7 @@ def numbers(broker: Broker, topic: str, **how: object) -> list[int]:
 
 
 def test_reading_starts_where_it_is_asked_to_and_gives_each_record_once_in_order(
-    broker: Broker, topic: str, make_topic: Callable[..., str]
+    broker: Broker, topic: str, make_topic: MakeTopic
 ) -> None:
     assert numbers(broker, topic, until="end") == list(range(30))
     assert len(numbers(broker, topic, limit=7)) == 7
@@ -92,7 +91,7 @@ def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, top
 
 
 def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     topic, now_ms = make_topic(), time.time_ns() // 1_000_000  # BASE_S may be long ago
     with Publisher(broker.settings()) as publisher:
@@ -125,7 +124,7 @@ def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -
 
 @pytest.mark.brokers("memory", "kafka")
 def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
-    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that shows five topics polled 25 times a second, for 3 % of a core."""
     topic, polls, stop = make_topic(), 0, threading.Event()
@@ -170,10 +169,7 @@ def running(followed: Following) -> AbstractContextManager[list[BaseException]]:
 
 @pytest.mark.brokers("memory")
 def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expects(
-    broker: Broker,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[int] = []

@@ -34,8 +34,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
 from tests.run_here import run_here
-from tests.testbed import brokers
-from tests.testbed.brokers import wait_until
+from tests.testbed.brokers import or_skip, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 from tests.testbed.starting import Program, start_forked
@@ -51,15 +50,10 @@ N_SNAPSHOTS = 3
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[SecureKafka]:
-    try:
-        with secure_kafka() as running:
-            running.grant("creator", documented_rights("topics create"))
-            create_topics(running.settings("creator"))
-            yield running
-    except brokers.NoKafka as error:
-        if brokers.kafka_is_required():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+    with or_skip(secure_kafka()) as running:
+        running.grant("creator", documented_rights("topics create"))
+        create_topics(running.settings("creator"))
+        yield running
 
 
 def documented_rights(program: str) -> list[Right]:
@@ -252,9 +246,7 @@ def test_who_is_not_logged_in_gets_nothing_and_is_told_why(
     assert secure.passwords["admin"] not in str(refused.value)
 
 
-def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(
-    secure: SecureKafka,
-) -> None:
+def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(secure: SecureKafka) -> None:
     for ca in (secure.other_ca, None):  # None: what the system trusts
         with pytest.raises(BadSettings, match="its certificate is not trusted: .*ssl_cafile"):
             recognise(secure.settings(ssl_cafile=ca))

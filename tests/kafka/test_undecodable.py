@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics, skip_to
-from tests.kafka.echo import Echo, publish, values
+from tests.kafka.echo import Echo, MakeTopic, Pipe, publish, values
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 
@@ -41,7 +41,7 @@ def test_a_header_name_that_is_not_utf_8_is_sent_as_the_bytes_that_came() -> Non
 
 @pytest.mark.parametrize("before", [0, 3])
 def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
-    broker: Broker, make_topic: Callable[..., str], before: int
+    broker: Broker, make_topic: MakeTopic, before: int
 ) -> None:
     topic = make_topic()
     plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
@@ -71,7 +71,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("poison")
 @pytest.mark.parametrize(("before", "ahead"), [(0, False), (5, True)])
 def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
-    broker: Broker, make_topic: Callable[..., str], before: int, ahead: bool
+    broker: Broker, make_topic: MakeTopic, before: int, ahead: bool
 ) -> None:
     topic, target = make_topic(), make_topic()
     settings = broker.steady()
@@ -95,7 +95,7 @@ def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
 
 @pytest.mark.usefixtures("poison")
 def test_a_reader_names_what_cannot_be_decoded_and_can_start_after_it(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     topic, seen = make_topic(), list[bytes | None]()
     first = b"0", b"1", POISON, b"2"
@@ -134,7 +134,7 @@ def test_a_group_is_not_moved_beyond_the_end_of_its_topic(kafka: Broker, topic_n
 
 
 @pytest.fixture
-def pipe(embedded: Broker, topic_name: str) -> tuple[str, str, str]:
+def pipe(embedded: Broker, topic_name: str) -> Pipe:
     """A source of one partition, a target, and a group of their own."""
     target = f"{topic_name}-target"
     create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(target)])
@@ -161,9 +161,7 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_a_worker_whose_client_does_not_return_names_where_it_reads(
-    embedded: Broker,
-    pipe: tuple[str, str, str],
-    hang: threading.Event,
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     settings = embedded.settings(max_poll_interval_s=3.0)
     publish(settings, pipe[0], 3, keys=1)
@@ -182,7 +180,7 @@ def test_a_worker_whose_client_does_not_return_names_where_it_reads(
 
 
 def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
-    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     settings = embedded.settings(shutdown_timeout_s=1.0)
     publish(settings, pipe[0], 3, keys=1)
@@ -203,7 +201,7 @@ def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
 
 
 def test_who_is_asked_to_stop_ends_though_the_client_does_not_tell_where_a_topic_ends(
-    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     stop = threading.Event()
     stop.set()

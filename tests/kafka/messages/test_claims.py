@@ -57,6 +57,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.track import Tracker
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
+from tests.kafka.echo import MakeTopic
 from tests.streaming.workers.tracked import outgoing as communities_record
 from tests.streaming.workers.tracked import same, stream, unbroken
 from tests.testbed.brokers import Broker, wait_until
@@ -184,7 +185,7 @@ def test_without_a_place_the_producer_stops_and_says_what_to_set(
 
 @pytest.mark.parametrize("value", [None, b"", b"value" * 1000])
 def test_headers_that_are_too_large_are_refused_not_claimed(
-    broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings, value: bytes | None
+    broker: Broker, make_topic: MakeTopic, claims: ClaimSettings, value: bytes | None
 ) -> None:
     record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
     settings = broker.settings(max_message_bytes=INLINE)
@@ -236,7 +237,7 @@ def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
 
 @pytest.mark.brokers("memory", "embedded", "kafka")
 def test_the_topics_own_limit_counts_where_it_is_lower(
-    broker: Broker, make_topic: Callable[..., str], claims: ClaimSettings
+    broker: Broker, make_topic: MakeTopic, claims: ClaimSettings
 ) -> None:
     topic = make_topic(max_message_bytes=20_000)
     claim_check = ClaimCheck(broker.settings(), claims)
@@ -266,10 +267,7 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
 
 
 def test_an_archive_keeps_the_content_and_not_the_claim(
-    tmp_path: Path,
-    claims: ClaimSettings,
-    claimed: Callable[..., Record],
-    snapshot: MakeSnapshot,
+    tmp_path: Path, claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
     store = open_store(str(tmp_path / "history"))
     archiver = Archiver(Archive(store), "snapshots", MessageReader(claims))
@@ -348,10 +346,7 @@ with Publisher(settings) as publisher:
 
 @pytest.mark.brokers("embedded")
 def test_kill_9_of_a_producer_between_object_and_message(
-    broker: Broker,
-    topics: Topics,
-    claims: ClaimSettings,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, topics: Topics, claims: ClaimSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(claims.uri))
 
@@ -528,10 +523,7 @@ def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
 
 
 def test_worker_processes_fetch_for_themselves(
-    tmp_path: Path,
-    model: VersionedModel,
-    claims: ClaimSettings,
-    claimed: Callable[..., Record],
+    tmp_path: Path, model: VersionedModel, claims: ClaimSettings, claimed: Callable[..., Record]
 ) -> None:
     save_model(model.model, tmp_path / "model")
     name = str(tmp_path / "model")
