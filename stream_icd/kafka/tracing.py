@@ -75,6 +75,11 @@ class Tracing:
         self._tracer = trace.get_tracer("stream_icd", __version__, provider)
         self._propagator = TraceContextTextMapPropagator()
 
+    @classmethod
+    def if_on(cls) -> Tracing | None:
+        """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
+        return cls() if TraceSettings().traces == "on" else None
+
     def created(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return a record of a producer with the context of a span that says that it was made."""
         span = self._tracer.start_span(
@@ -193,11 +198,6 @@ class Tracing:
 
     def _links(self, linked: Collection[SpanContext]) -> list[Link]:
         return [self._api.Link(context) for context in linked]
-
-
-def tracing_if_on() -> Tracing | None:
-    """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
-    return Tracing() if TraceSettings().traces == "on" else None
 
 
 def _of_operation(name: str) -> dict[str, Any]:
