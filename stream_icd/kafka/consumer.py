@@ -119,29 +119,6 @@ def run_consumer(
     return guarantee
 
 
-@dataclass(slots=True)
-class _BatchSize:
-    """Follows the time that records take: few heavy ones or many light ones are a batch."""
-
-    most: int  # maximum number of records
-    least: int  # minimum limit, however long they take
-    now: int = field(init=False)  # the present limit
-
-    def __post_init__(self) -> None:
-        self.now = self.least = min(self.least, self.most)
-
-    @contextmanager
-    def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
-        """Measure how long this block takes for a batch, and adapt the limit."""
-        began = clock.now()
-        yield
-        seconds = clock.now() - began
-        if seconds > _LONG_S:
-            self.now = max(n_records // 2, self.least)
-        elif n_records >= self.now and 2 * seconds <= _LONG_S:
-            self.now = min(2 * self.now, self.most)
-
-
 class _Begun(NamedTuple):
     """A batch in processing."""
 
@@ -392,3 +369,26 @@ class _BatchDelivery:
         members = members_of(self.member.settings, self.member.group)
         own, ours = self.member.id, self.member.settings.member_name
         return any(name == ours and member != own for member, name in members.items())
+
+
+@dataclass(slots=True)
+class _BatchSize:
+    """Follows the time that records take: few heavy ones or many light ones are a batch."""
+
+    most: int  # maximum number of records
+    least: int  # minimum limit, however long they take
+    now: int = field(init=False)  # the present limit
+
+    def __post_init__(self) -> None:
+        self.now = self.least = min(self.least, self.most)
+
+    @contextmanager
+    def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
+        """Measure how long this block takes for a batch, and adapt the limit."""
+        began = clock.now()
+        yield
+        seconds = clock.now() - began
+        if seconds > _LONG_S:
+            self.now = max(n_records // 2, self.least)
+        elif n_records >= self.now and 2 * seconds <= _LONG_S:
+            self.now = min(2 * self.now, self.most)

@@ -171,7 +171,6 @@ class Membership:
                 return
 
     def outage(self) -> Outage:
-        """An outage of what only this call waits for."""
         return Outage(self.give_up_after_s, self.clock)
 
     def back_off(self, error: Exception, outage: Outage) -> None:
