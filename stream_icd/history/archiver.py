@@ -41,7 +41,7 @@ _RESET: tuple[Kind, ...] = ("events", "memory")
 _CONTENT = "icd_content"
 
 
-def whole_state(
+def _whole_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits
 ) -> MemoryState:
     """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
@@ -51,13 +51,14 @@ def whole_state(
     return state
 
 
-_CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
     "events": (decode_events, encode_events),
-    "memory": (whole_state, archived_state),
+    "memory": (_whole_state, archived_state),
 }
+"""Decoder and encoder of each kind of message that is archived."""
 
 
 class Archiver(Step):
@@ -94,7 +95,7 @@ class Archiver(Step):
 
         A snapshot always gets the hash of its content, which distinguishes its revisions.
         """
-        decode, encode = _CODECS[self._kind]
+        decode, encode = CODECS[self._kind]
         whole = self._reader.whole(record)
         message = encode(decode(whole.key, whole.value, whole.headers, self._reader.limits))
         content = dict(message.headers).get(_CONTENT)

@@ -32,18 +32,9 @@ from stream_icd.core.node_ids import wide_type
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import (
-    COMMUNITIES_TYPE,
-    LABELS_TYPE,
-    MEMBERSHIP,
-    SUMMARY,
-    stable_ids,
-)
-from stream_icd.wire.events import EVENTS_TYPE
+from stream_icd.wire.communities import MEMBERSHIP, SUMMARY, stable_ids
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import EventHeaders, Message, graph_of
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE
-from stream_icd.wire.states import STATE_TYPE
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of
 
 _Content = TypeVar("_Content")
 
@@ -55,13 +46,6 @@ _FOOTER, _FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 _NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
 """Exceptions that reading the footer of another file can raise."""
 
-_TYPES: dict[Kind, str] = {
-    "snapshots": SNAPSHOT_TYPE,
-    "labels": LABELS_TYPE,
-    "communities": COMMUNITIES_TYPE,
-    "events": EVENTS_TYPE,
-    "memory": STATE_TYPE,
-}
 _OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
 _REVISION_DIGITS = 12
 _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
@@ -182,7 +166,7 @@ def describe(
     kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
 ) -> ArchivedWindow:
     """Return the archive's description of a message; raises `BadInput` for a bad header."""
-    fields = EventHeaders(message.headers, _TYPES[kind], _DECODED_BEFORE, BadInput)
+    fields = EventHeaders(message.headers, EVENT_TYPES[kind], _DECODED_BEFORE, BadInput)
     graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
     snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
     model = fields.text("icd_model") if kind in _OF_A_MODEL else ""

@@ -8,26 +8,28 @@ from dataclasses import dataclass, replace
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window
-from stream_icd.wire.fields import Fields, optional_text, optional_whole, read, text, written
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
+    Field,
+    Fields,
     Message,
     event_message,
     graph_of,
+    headers_of,
     refusing,
     result_id,
     window_headers,
 )
 
-STATE_TYPE = "stream_icd.memory.v1"
 _NEXT_ID = "icd_next_id"
 FIRST = "icd_first"
 _HEADERS: Fields = {
-    "icd_model": text("model"),
-    "icd_revision": optional_text("revision", absent=""),
-    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
-    _NEXT_ID: optional_whole("next_id"),
+    "icd_model": Field("model"),
+    "icd_revision": Field("revision", optional=True, absent=""),
+    "icd_snapshot_place": Field("snapshot_place", optional=True, absent=""),
+    _NEXT_ID: Field("next_id", "whole", optional=True),
 }
 
 
@@ -68,14 +70,14 @@ def encode_state(state: MemoryState) -> Message:
     return event_message(
         state_key(state.group, state.graph),
         state.value,
-        type=STATE_TYPE,
+        type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",
         id=result_id(state.snapshot_id, state.model, state.revision),
         time=state.window.end,
         extra={
             "icd_snapshot_id": state.snapshot_id,
             **window_headers(state.window),
-            **written(_HEADERS, state),
+            **headers_of(_HEADERS, state),
             FIRST: "true" if state.is_first else None,
         },
     )
@@ -92,7 +94,7 @@ def decode_state(
 ) -> MemoryState:
     """Decode a state, without its value; raises BadMemory and LimitExceeded, see `wire.message`."""
     with refusing(BadMemory, "the message cannot be read"):
-        fields = EventHeaders(headers, STATE_TYPE, limits, BadMemory)
+        fields = EventHeaders(headers, EVENT_TYPES["memory"], limits, BadMemory)
         group, graph = read_state_key(key, limits)
         if not value:
             raise BadMemory("the message has no value; an Arrow table of nodes was expected")
@@ -102,7 +104,7 @@ def decode_state(
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             value=value,
-            **read(_HEADERS, fields),
+            **fields.read(_HEADERS),
             is_first=fields.optional(FIRST) == "true",
         )
 

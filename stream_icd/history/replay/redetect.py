@@ -31,8 +31,8 @@ from stream_icd.streaming.execution.budget import Allowance, sent_bytes
 from stream_icd.streaming.execution.work import Engine, First, Relay
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import EventHeaders, Message, graph_of, refusing
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of, refusing
+from stream_icd.wire.snapshots import decode_snapshot, is_unordered
 
 _SENT_BYTES_A_ROW = 4
 """Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes. An archive
@@ -85,7 +85,7 @@ def record_job(record: Record, reader: MessageReader, *, for_memory: bool = Fals
     """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
-        fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], limits, BadSnapshot)
         return Job(
             graph=graph_of(record.key, limits, BadSnapshot),
             snapshot_id=fields.text("ce_id"),

@@ -26,13 +26,13 @@ from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
     correction_in,
     graph_of,
     source_of_correction,
 )
 from stream_icd.wire.snapshots import (
-    SNAPSHOT_TYPE,
     check_snapshot_headers,
     decode_snapshot,
     encode_snapshot,
@@ -101,7 +101,7 @@ class SentBefore:
     def add(self, record: Record) -> None:
         """Add a record; records that are not snapshots are ignored."""
         try:
-            fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
+            fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], self.limits, BadInput)
             graph = graph_of(record.key, self.limits, BadInput)
             source, id, window = fields.text("ce_source"), fields.text("ce_id"), fields.window()
             content = fields.optional("icd_content") or ""
