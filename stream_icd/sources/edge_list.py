@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
 from stream_icd.core.printable import listed
-from stream_icd.sources.bounded import (
+from stream_icd.sources.content import (
+    DAMAGED,
+    Parquet,
     arrow_table,
-    parquet_schema,
-    parquet_table,
-    seekable,
+    form_of,
+    uncompressed,
     whole,
     within,
 )
-from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
 from stream_icd.sources.headerless import (
     EXPECTED,
@@ -37,7 +37,6 @@ from stream_icd.sources.headerless import (
 from stream_icd.sources.numbered_graphs import FORMATS, numbered_graph
 from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import (
-    DAMAGED,
     LONGEST_LINE,
     TEXTS,
     TIMES,
@@ -53,11 +52,8 @@ from stream_icd.sources.values import (
     IdKind,
     KindBefore,
     Mask,
-    form_of_ids,
-    read_ids,
     read_numbers,
     shown,
-    wrong_with_id,
 )
 from stream_icd.wire.limits import Limits
 
@@ -74,11 +70,6 @@ _FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
 _START = 1 << 16
 """Number of characters that show the format of a text."""
-
-
-def is_edge_list(file: Path) -> bool:
-    """Whether the file name has a known format."""
-    return form_of(file.name) in FORMS
 
 
 def read_edge_list(
@@ -121,7 +112,7 @@ def read_edge_list(
         if id_kind == "auto":
             table = pa.concat_tables([batch.rows for batch in batches])
             ends = {end: table[end] for end in ("src", "dst")}
-            form = form_of_ids(ends, kind_before, untyped=batches[0].untyped)
+            form = IdForm.of(ends, kind_before, untyped=batches[0].untyped)
             if form.odd is not None:
                 on_ignored(_MIXED, form.odd)
         edges = [_checked(batch, form, note) for batch in batches]
@@ -141,11 +132,10 @@ def _raw(
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".parquet":
-            content = seekable(content)
-            schema = parquet_schema(content)
-            columns = list(schema.names)
+            parquet = Parquet(content)
+            columns = list(parquet.schema.names)
             check_columns("it", columns, columns)
-            table = parquet_table(content, schema, _used(columns), limits)
+            table = parquet.table(_used(columns), limits)
         elif form == ".graphml":
             table = read_graphml(whole(content, limits), settle, on_ignored)
             columns = table.column_names
@@ -268,8 +258,8 @@ def _named(table: pa.Table) -> pa.Table:
 
 
 def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
-    src, starts = read_ids(batch.rows["src"], ids.kind, numbers="src" in ids.numeric)
-    dst, ends = read_ids(batch.rows["dst"], ids.kind, numbers="dst" in ids.numeric)
+    src, starts = ids.read(batch.rows["src"], "src")
+    dst, ends = ids.read(batch.rows["dst"], "dst")
     nobody = _is_absent(batch.rows["dst"])
     named = good = starts & (ends | nobody)
     columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
@@ -283,7 +273,7 @@ def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
         why = (
             "its weight is no finite number above 0"
             if named[index]
-            else f"an id is {wrong_with_id(ids.kind, row['dst' if starts[index] else 'src'])}"
+            else f"an id is {ids.fault(row['dst' if starts[index] else 'src'])}"
         )
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {edge} is not an edge: {why}"))
     table = pa.table(columns)

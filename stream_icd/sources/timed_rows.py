@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id, time_at
 from stream_icd.sources.source import OnBadRow, RawRows
-from stream_icd.sources.tables import end_columns
 from stream_icd.sources.values import (
     IdForm,
     IdKind,
@@ -25,12 +23,9 @@ from stream_icd.sources.values import (
     Mask,
     TimeUnit,
     check_time_format,
-    form_of_ids,
-    read_ids,
     read_numbers,
     read_times,
     shown,
-    wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -74,12 +69,6 @@ class Columns:
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
 
 
-def ends_of(columns: Sequence[str], src: str | None, dst: str | None) -> dict[str, str]:
-    """Return the columns of both ends: as given, or the usual ones of these (else src, dst)."""
-    usual = end_columns(columns) or ("src", "dst")
-    return {"src": src or usual[0], "dst": dst or usual[1]}
-
-
 def timed_rows(
     raw: Iterable[RawRows | Quiet], columns: Columns, on_bad_row: OnBadRow
 ) -> Iterator[TimedRows | Quiet]:
@@ -105,7 +94,7 @@ def timed_rows(
 def _form_of_ids(batch: RawRows, columns: Columns) -> IdForm:
     """Return the form of all ids, by those of a batch; log the id because of which it is text."""
     ends = {column: batch.rows[column] for column in columns.ids.values()}
-    ids = form_of_ids(ends, columns.kind_before, untyped=batch.untyped)
+    ids = IdForm.of(ends, columns.kind_before, untyped=batch.untyped)
     if ids.odd is not None:
         structlog.get_logger().warning(
             "numbers and other ids are in one column, so all ids are text (--ids)",
@@ -146,9 +135,8 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
         why = f"not a time of the form {columns.time_format!r} (--time-format)"
     check(columns.time, readable, lambda _: why)
     for name, column in columns.ids.items():
-        numbers = column in ids.numeric
-        values[name], readable = read_ids(batch.rows[column], ids.kind, numbers=numbers)
-        check(column, readable, partial(wrong_with_id, ids.kind))
+        values[name], readable = ids.read(batch.rows[column], column)
+        check(column, readable, ids.fault)
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
         check(column, readable, lambda _: "out of range or not a number")

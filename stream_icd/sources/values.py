@@ -84,32 +84,55 @@ class IdForm:
     numeric: frozenset[str] = frozenset()
     odd: str | None = None
 
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, pa.ChunkedArray], before: KindBefore, *, untyped: bool
+    ) -> IdForm:
+        """Return the form of ids for `--ids auto`, given all ids of a table.
 
-def form_of_ids(
-    columns: Mapping[str, pa.ChunkedArray], before: KindBefore, *, untyped: bool
-) -> IdForm:
-    """Return the form of ids for `--ids auto`, given all ids of a table.
+        The kind is that of the graph `before`, if it has one: a node would be another one as a text
+        than as an integer. Otherwise it is the one that holds all of these ids.
 
-    The kind is that of the graph `before`, if it has one: a node would be another one as a text
-    than as an integer. Otherwise it is the one that holds all of these ids.
+        Args:
+            untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
+        """
+        kinds = {name: kind_of_column(column) for name, column in columns.items()}
+        if all(column.kind == "auto" for column in kinds.values()):
+            return cls("auto")
+        texts = [column for column in kinds.values() if column.kind == "string"]
+        numeric: frozenset[str] = frozenset()
+        # Beside texts without any integer among them, 1.0 may be a version, or a section's number.
+        if untyped and all(column.odd is not None for column in texts):
+            numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
+        if (kept := before()) != "auto":
+            return cls(kept, numeric)
+        if not texts:
+            return cls("integer")
+        odd = next((column.odd for column in texts if column.odd is not None), None)
+        return cls("string", numeric, odd)
 
-    Args:
-        untyped: see ``; else a text such as 1.0 is no number among texts.
-    """
-    kinds = {name: kind_of_column(column) for name, column in columns.items()}
-    if all(column.kind == "auto" for column in kinds.values()):
-        return IdForm("auto")
-    texts = [column for column in kinds.values() if column.kind == "string"]
-    numeric: frozenset[str] = frozenset()
-    # Beside texts without any integer among them, 1.0 may be a version, or the number of a section.
-    if untyped and all(column.odd is not None for column in texts):
-        numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
-    if (kept := before()) != "auto":
-        return IdForm(kept, numeric)
-    if not texts:
-        return IdForm("integer")
-    odd = next((column.odd for column in texts if column.odd is not None), None)
-    return IdForm("string", numeric, odd)
+    def read(self, ids: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Mask]:
+        """Return the ids of a column as int64 or text, and which are good; bad ones are null.
+
+        The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or if the
+        column is `numeric`.
+        """
+        return _read_ids(ids.combine_chunks(), self.kind, numbers=column in self.numeric)
+
+    def fault(self, bad: pa.Scalar) -> str:
+        """Return what is wrong with a bad id, as the end of a sentence."""
+        value = shown(bad)
+        if value is None or value == "" or value != value:
+            return "empty"
+        if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
+            return f"of type {bad.type}, no integer or text"
+        if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
+            return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
+        if _is_inexact(str(value)):
+            return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
+        if pa.types.is_floating(bad.type):
+            return "no whole number"
+        return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
 
 
 def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
@@ -136,22 +159,6 @@ def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     return _ColumnKind("string", odd if has_integers else None)
 
 
-def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
-    """Return what is wrong with a bad id, as the end of a sentence."""
-    value = shown(bad)
-    if value is None or value == "" or value != value:
-        return "empty"
-    if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
-        return f"of type {bad.type}, no integer or text"
-    if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
-        return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
-    if _is_inexact(str(value)):
-        return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
-    if pa.types.is_floating(bad.type):
-        return "no whole number"
-    return "not of type integer (--ids)" if kind == "integer" else "not UTF-8"
-
-
 def _is_inexact(text: str) -> bool:
     return re.match(_DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
@@ -164,14 +171,7 @@ def shown(value: pa.Scalar) -> object:
         return getattr(value, "value", value.type)
 
 
-def read_ids(
-    column: pa.ChunkedArray, kind: IdKind, *, numbers: bool = False
-) -> tuple[pa.Array, Mask]:
-    """Return ids as int64 or text, and which of them are good; bad ones are null.
-
-    The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or `numbers`.
-    """
-    ids = column.combine_chunks()
+def _read_ids(ids: pa.Array, kind: IdKind, *, numbers: bool) -> tuple[pa.Array, Mask]:
     if pa.types.is_floating(ids.type):
         ids = _whole(ids)
     if not is_id_type(ids.type):

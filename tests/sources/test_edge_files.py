@@ -36,7 +36,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.snapshot import MOST_NODE_BYTES, Snapshot, Window
 from stream_icd.core.times import parse_window
-from stream_icd.sources.bounded import within
+from stream_icd.sources.content import within
 from stream_icd.sources.edge_files import watch_edge_files
 from stream_icd.wire.limits import Limits
 
