@@ -29,13 +29,13 @@ from stream_icd.history import files
 from stream_icd.history.archive import (
     Archive,
     Selection,
+    compact,
     read_message,
     read_snapshot,
     read_window,
     windows,
 )
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Processed

@@ -12,9 +12,8 @@ import pytest
 
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
-from stream_icd.history import compact as merging
-from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.compact import compact
+from stream_icd.history import archive as merging
+from stream_icd.history.archive import Archive, Selection, compact, read_message, windows
 from stream_icd.history.files import ArchivedWindow, is_compacted, read_footer
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -87,7 +86,7 @@ def test_files_do_not_grow_without_end(
 ) -> None:
     fill(disk, day)
     of_two = 2 * max(getattr(noted, of) for noted in windows(disk, Selection()))
-    monkeypatch.setattr(f"stream_icd.history.compact.{limit}", of_two)
+    monkeypatch.setattr(f"stream_icd.history.archive.{limit}", of_two)
     (done,) = compact(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day

@@ -16,9 +16,8 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history import files
-from stream_icd.history.archive import Archive, Selection, read_snapshot, windows
+from stream_icd.history.archive import Archive, Selection, compact, read_snapshot, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import Kind
 from stream_icd.kafka.messages.records import Processed

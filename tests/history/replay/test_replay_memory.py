@@ -23,8 +23,9 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
-from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, make_plan, replay
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
+from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Processed
@@ -118,7 +119,7 @@ def replayed(
 ) -> tuple[ReplayPlan, Any]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
-    plan = make_plan(jobs(None), results, redetection)
+    plan = ReplayPlan.of(jobs(None), results, redetection)
     done = replay(
         jobs(None),
         plan,
@@ -243,7 +244,7 @@ def test_a_part_starts_with_the_memory_of_its_own_settings(
         out = open_store(str(tmp_path / f"again{len(found)}"))
         engine: Engine[Job, Outcome] = InProcess(asked)
         if smooth:
-            engine = SmoothedGraphs(InProcess(Smoothing(asked.model, asked.settings)))
+            engine = smoothing_engine(asked, InProcess)
         replayed(PastOfArchive(store, selection), asked, out, engine)
         found.append(found_in(out))
     assert found[0] == found[1]
@@ -294,13 +295,13 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     expected: dict[str, list[Found]],
 ) -> None:
     smooth = replace(redetection, smooth=True)
-    smoothing = Smoothing(redetection.model, redetection.settings)
-    engine: Engine[Any, Any] = InProcess(smoothing)
-    if name == "pool":
-        engine = in_processes(smoothing, str(folder), 2)
+
+    def run(work: Any) -> Engine[Any, Any]:
+        return InProcess(work) if name == "serial" else in_processes(work, str(folder), 2)
+
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection())
-    _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
+    _, done = replayed(past, smooth, out, smoothing_engine(smooth, run))
     assert done == (len(GRAPHS) * N_WINDOWS, 0)
     found = found_in(out)
     assert found == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
@@ -323,7 +324,7 @@ def test_a_smoothed_replay_that_stopped_goes_on(
             return self.looked > 4
 
     smooth = replace(redetection, smooth=True)
-    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    engine = smoothing_engine(redetection, InProcess)
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection())
     _, first = replayed(past, smooth, out, engine, AfterFour())
@@ -337,7 +338,7 @@ def test_a_window_that_does_not_follow_is_refused_when_smoothing(
 ) -> None:
     twice = replace(stream("a", 3)[2], id="a/another")
     Archive(store).add("snapshots", encode_snapshot(twice))
-    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    engine = smoothing_engine(redetection, InProcess)
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection(graph="a"))
     _, done = replayed(past, replace(redetection, smooth=True), out, engine)

@@ -24,9 +24,8 @@ from stream_icd.commands.programs.process import INTERRUPTED
 from stream_icd.core.errors import BadSettings
 from stream_icd.history.replay.redetect import Redetection
 from stream_icd.history.replay.replay import (
+    ReplayPlan,
     TopicResults,
-    check_results_topic,
-    make_plan,
     replay,
 )
 from stream_icd.kafka.consumer import run_consumer
@@ -82,7 +81,7 @@ def run(
     graph: str | None = None,
     stop: threading.Event = threading.Event(),
 ) -> Any:
-    plan = make_plan(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
+    plan = ReplayPlan.of(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
     with closing(PastOfTopic(broker.settings(), part, graph).jobs(None)) as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
@@ -237,12 +236,12 @@ def test_a_part_of_the_topic(
 
 def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
     with pytest.raises(BadSettings, match="--into-live"):
-        check_results_topic(COMMUNITIES, into_live=False)
-    check_results_topic(COMMUNITIES, into_live=True)
+        TopicResults.check(COMMUNITIES, into_live=False)
+    TopicResults.check(COMMUNITIES, into_live=True)
     for other in (SNAPSHOTS, f"{COMMUNITIES}.dlq"):
         with pytest.raises(BadSettings, match="holds other messages than"):
-            check_results_topic(other, into_live=True)
-    check_results_topic("again", into_live=False)
+            TopicResults.check(other, into_live=True)
+    TopicResults.check("again", into_live=False)
 
 
 def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:

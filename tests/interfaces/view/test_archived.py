@@ -14,8 +14,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import SourceNotFound, StoreUnreachable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import archive
-from stream_icd.history.archive import Archive
-from stream_icd.history.compact import compact
+from stream_icd.history.archive import Archive, compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
 from stream_icd.interfaces.view.feeds.archives import Archived
