@@ -85,13 +85,15 @@ def test_days_that_are_over_are_not_listed_again(
 ) -> None:
     page.add(*range(0, 240, 24))
     page.look()
-    listed = []
-    data_files = archive.data_files
-    monkeypatch.setattr(
-        archive, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
-    )
+    listed, files = list[str](), Store.files
+
+    def noting(store: Store, folder: str = "") -> list[str]:
+        listed.append(folder)
+        return files(store, folder)
+
+    monkeypatch.setattr(Store, "files", noting)
     page.look()
-    assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
+    assert [folder[-10:] for folder in listed] == ["2026-01-09", "2026-01-10"]
 
 
 def test_a_window_of_the_first_day_of_all_is_read_as_any_other(page: Page) -> None:
