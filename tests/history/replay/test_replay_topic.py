@@ -44,7 +44,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.replay.conftest import make_snapshot
+from tests.history.replay.conftest import StopsAfter, make_snapshot
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls
@@ -133,18 +133,10 @@ def test_what_is_replayed_is_what_was_streamed(
 
 
 def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
-    class AfterTwo(threading.Event):
-        looked = 0
-
-        def is_set(self) -> bool:
-            self.looked += 1
-            return self.looked > 2
-
     out = TopicResults(broker.settings(), f"{past}.again")
-    first = run(broker, redetection, TopicRange(past), out, stop=AfterTwo())
-    second = run(broker, redetection, TopicRange(past), out)
-    third = run(broker, redetection, TopicRange(past), out)
-    assert (first.snapshots, second.snapshots, third.snapshots) == (2, 3, 0)
+    first = run(broker, redetection, TopicRange(past), out, stop=StopsAfter(2))
+    again = [run(broker, redetection, TopicRange(past), out).snapshots for _ in range(2)]
+    assert [first.snapshots, *again] == [2, 3, 0]
     assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
 
 
