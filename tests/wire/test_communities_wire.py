@@ -142,9 +142,9 @@ def test_what_is_not_known_is_null_or_not_there_as_in_earlier_versions() -> None
     assert (got.probabilities, got.second_ids, got.second_probabilities) == (None, None, None)
     assert (got.evidence, got.bits_saved) == (None, None)
     assert (got.community_ids, got.replaced) == (None, None)
-    plain, message = message, encode_communities(SURE)
+    unknown, message = message, encode_communities(SURE)
     assert not {"icd_community_ids", "icd_replaced"} & dict(message.headers).keys()
-    assert pa.ipc.open_stream(message.value).schema.equals(pa.ipc.open_stream(plain.value).schema)
+    assert pa.ipc.open_stream(message.value).schema.equals(pa.ipc.open_stream(unknown.value).schema)
     table = pa.ipc.open_stream(message.value).read_all().select(["node", "community"])
     got = decode_communities(message.key, write_table(table), message.headers)
     assert got.ids_of_nodes is not None

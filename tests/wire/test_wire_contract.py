@@ -27,7 +27,7 @@ from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
-from stream_icd.kafka.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.box import dead_letter_of, retried_marker
 from stream_icd.streaming.dead_letters.letters import dead_letter
@@ -107,7 +107,7 @@ HEADERS: dict[str, tuple[Any, str]] = {
     "deadLetter": (LETTER.headers, "header of a dead letter"),
     "retried": (retried_marker(MARKED, "icd.snapshots.v1", DAY.end).headers, "header of a marker"),
     "claimHeaders": (Claim("s3://b/x.arrows", 5, "ab" * 32).headers(), "header of a claim"),
-    "traceHeaders": (with_context((), CONTEXT), "## Traces"),
+    "traceHeaders": (Tracing.with_context((), CONTEXT), "## Traces"),
 }
 
 
@@ -192,18 +192,18 @@ def test_any_message_about_a_window_may_have_a_trace_or_be_a_claim() -> None:
         some = {name: text for name, text in claim.items() if name != left_out}
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.Draft7Validator(SCHEMAS["claimHeaders"]).validate(some)
-    assert context_of(tuple(with_context((), CONTEXT))) == CONTEXT
+    assert context_of(tuple(Tracing.with_context((), CONTEXT))) == CONTEXT
     for kind, (message, decode, _) in MESSAGES.items():
         of_traits = [trait["headers"] for trait in CONTRACTS[kind]["traits"]]
         assert SCHEMAS["claimHeaders"] in of_traits
         assert SCHEMAS["traceHeaders"] in of_traits
-        decode(message.key, message.value, with_context(message.headers, CONTEXT))
+        decode(message.key, message.value, Tracing.with_context(message.headers, CONTEXT))
 
 
 def test_a_trace_that_others_made_long_takes_no_room_from_a_result() -> None:
-    headers = with_context((), {**CONTEXT, "tracestate": "vendor=" + 8000 * "1"})
+    headers = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 8000 * "1"})
     assert [name for name, _ in headers] == ["ce_traceparent"]
-    kept = with_context((), {**CONTEXT, "tracestate": "vendor=" + 505 * "1"})
+    kept = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 505 * "1"})
     assert [name for name, _ in kept] == ["ce_traceparent", "ce_tracestate"]
     assert sum(len(name) + len(value) for name, value in kept) < MOST_BYTES
 
