@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stream_icd.core.errors import BadInput
@@ -25,7 +26,7 @@ from stream_icd.wire.events import decode_events, encode_events, is_late
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.wire.states import MemoryState, archived_state, decode_state
+from stream_icd.wire.states import MemoryState, decode_state, encode_state
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,
@@ -56,7 +57,7 @@ CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
     "events": (decode_events, encode_events),
-    "memory": (_whole_state, archived_state),
+    "memory": (_whole_state, partial(encode_state, by_graph=True)),
 }
 """Decoder and encoder of each kind of message that is archived."""
 

@@ -37,14 +37,14 @@ class WindowName:
         window = self.window.isoformat() if isinstance(self.window, datetime) else self.window
         return " ".join(filter(None, (self.graph, window)))
 
+    @staticmethod
+    def windows(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
+        """Yield what a table may call a window: last, the name of its file without the ending."""
+        part = snapshot_id.removeprefix(f"{graph}/")
+        yield from (snapshot_id, part, start, Path(part).stem)
+
 
 LabelOfNode = Mapping[str, str]
-
-
-def names_of(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
-    """Yield the names that a table may give a window: last, that of its file without the ending."""
-    part = snapshot_id.removeprefix(f"{graph}/")
-    yield from (snapshot_id, part, start, Path(part).stem)
 
 
 def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
@@ -138,7 +138,7 @@ class LabelTable:
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
         """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
-        windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (
             WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,19 @@ from stream_icd.sources.values import (
     KindBefore,
     Mask,
     TimeUnit,
-    check_time_format,
     read_numbers,
     read_times,
     shown,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+
+_A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
+_STARTS = {
+    datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
+    for n in range(1, 8)
+}
+"""The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""
@@ -48,11 +54,11 @@ class Columns:
     zone: str = "UTC"  # IANA time zone of times without one
     id_kind: IdKind = "auto"  # auto: that of the graph, or the one that holds the first ids
     kind_before: KindBefore = lambda: "auto"
-    time_format: str | None = None  # of times in text, see `check_time_format`
+    time_format: str | None = None  # of times in text, as of `strptime`
 
     def __post_init__(self) -> None:
         if self.time_format is not None:
-            check_time_format(self.time_format)
+            _check_time_format(self.time_format)
         try:
             if self.zone != "UTC":  # which Arrow reads without the time zones of the system
                 pc.assume_timezone(pa.nulls(1, pa.timestamp("us")), self.zone)
@@ -67,6 +73,24 @@ class Columns:
         """The names of all columns, each once."""
         numbers = [column for column, _ in self.numbers.values()]
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
+
+
+def _check_time_format(form: str) -> None:
+    """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
+
+    >>> _check_time_format("%m/%d/%Y %I:%M %p")
+    """
+    try:
+        text = _A_TIME.strftime(form)
+        read = datetime.strptime(text, form)
+        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
+    except ValueError:
+        same = False
+    if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
+        raise BadSettings(
+            f"--time-format {form!r} does not give a time of a year: write a form of Python's "
+            "strptime, such as %m/%d/%Y %I:%M %p; %p belongs to %I, and a zone is %z or --zone"
+        )
 
 
 def timed_rows(

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats, Ids
-from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import is_id_type, is_text
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, MOST_NODE_BYTES
 from stream_icd.sources.tables import MOST_EXACT, UNREADABLE
@@ -50,13 +49,6 @@ _MAIL = re.compile(
     r"([+-][0-9]{4}|UTC?|GMT|Z|[ECMP][SD]T)( *\(.*\))?"
 )
 """A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
-
-_A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
-_STARTS = {
-    datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
-    for n in range(1, 8)
-}
-"""The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
 
 _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
@@ -285,24 +277,6 @@ def read_times(
             micros = pa.nulls(len(times), pa.int64())
     read, good = _in_calendar(micros)
     return read, good & ~_days_in(times)
-
-
-def check_time_format(form: str) -> None:
-    """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
-
-    >>> check_time_format("%m/%d/%Y %I:%M %p")
-    """
-    try:
-        text = _A_TIME.strftime(form)
-        read = datetime.strptime(text, form)
-        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
-    except ValueError:
-        same = False
-    if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
-        raise BadSettings(
-            f"--time-format {form!r} does not give a time of a year: write a form of Python's "
-            "strptime, such as %m/%d/%Y %I:%M %p; %p belongs to %I, and a zone is %z or --zone"
-        )
 
 
 def _days_in(times: pa.Array) -> Mask:

@@ -43,10 +43,6 @@ _NAMES_IN_AN_ID = 4
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
 """A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
 
-_CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
-"""The end of the `ce_source` of a correction: CloudEvents with one source and id are one event, and
-the `ce_id` of a snapshot is its own."""
-
 _PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
 _MOST_REASON = 300
@@ -107,22 +103,6 @@ def event_message(
 def window_headers(window: Window) -> dict[str, str]:
     """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
     return {"icd_window_start": rfc3339(window.start), "icd_window_end": rfc3339(window.end)}
-
-
-def source_of_correction(source: str, number: int) -> str:
-    """Return the `ce_source` of the correction with this number, from 1; 0: of the first message.
-
-    >>> source_of_correction("urn:me", 2)
-    'urn:me#correction=2'
-    """
-    first = _CORRECTION.sub("", source)
-    return f"{first}{';' if '#' in first else '#'}correction={number}" if number else first
-
-
-def correction_in(source: str) -> int:
-    """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
-    found = _CORRECTION.search(source)
-    return int(found[1]) if found else 0
 
 
 def result_id(snapshot_id: str, model: str, revision: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.headers import Headers
@@ -65,10 +65,14 @@ def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[
         return str(group), graph_of(str(graph).encode(), limits, BadMemory)
 
 
-def encode_state(state: MemoryState) -> Message:
-    """Encode a state as a message; the same state gives the same bytes."""
+def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:
+    """Encode a state as a message; the same state gives the same bytes.
+
+    `by_graph`: its key is the graph alone, as in the archive, since groups with the same settings
+    have the same states.
+    """
     return event_message(
-        state_key(state.group, state.graph),
+        state.graph.encode() if by_graph else state_key(state.group, state.graph),
         state.value,
         type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",
@@ -81,12 +85,6 @@ def encode_state(state: MemoryState) -> Message:
             FIRST: "true" if state.is_first else None,
         },
     )
-
-
-def archived_state(state: MemoryState) -> Message:
-    """Return a state as the archive keeps it: by graph, as groups with the same settings have the
-    same."""
-    return replace(encode_state(state), key=state.graph.encode())
 
 
 def decode_state(

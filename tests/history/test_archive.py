@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from stream_icd.core.communities import Labels
+from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.errors import (
     BadSettings,
     HistoryDamaged,
@@ -49,7 +49,7 @@ from stream_icd.wire.events import encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import MemoryState, archived_state
+from stream_icd.wire.states import MemoryState, encode_state
 from tests.history.conftest import make_communities, make_events, make_snapshot
 from tests.streaming.workers.tracked import stream, unbroken
 
@@ -91,14 +91,14 @@ def results() -> dict[Kind, list[Message]]:
         "labels": [encode_labels(labels)],
         "events": list(map(encode_events, tracked)),
         "memory": [
-            archived_state(
-                MemoryState(
-                    "g", one.graph, id, one.window, "m@1", "r1", "0:0", encode_memory(memory)
-                )
-            )
+            encode_state(state(one, id, encode_memory(memory)), by_graph=True)
             for id, memory in memories.items()
         ],
     }
+
+
+def state(one: Communities, snapshot_id: str, memory: bytes) -> MemoryState:
+    return MemoryState("g", one.graph, snapshot_id, one.window, "m@1", "r1", "0:0", memory)
 
 
 def test_results_come_out_as_the_same_messages(disk: Store) -> None:

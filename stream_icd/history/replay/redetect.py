@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 
-from stream_icd.core.communities import Communities, MemoryKind, revision_of
+from stream_icd.core.communities import MemoryKind, revision_of
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import printable
@@ -144,7 +144,9 @@ class Redetection(Detection):
         outcome = self.detected(job.snapshot, relay)
         if isinstance(outcome, Refused):
             return outcome
-        check_k(outcome.communities, self.small_graphs)
+        found = outcome.communities
+        if found.k_given is not None and found.k_given > found.n_nodes:
+            warn_of_k(found.graph, found.k_given, self.small_graphs)
         return outcome.message
 
     def name(self, job: Job) -> str:
@@ -152,12 +154,6 @@ class Redetection(Detection):
 
     def allowance(self, job: Job) -> Allowance:
         return self.settings.budget.allowance(job.sent_bytes)
-
-
-def check_k(communities: Communities, small_graphs: set[str]) -> None:
-    """Warn, once for each graph, of more communities than nodes."""
-    if communities.k_given is not None and communities.k_given > communities.n_nodes:
-        warn_of_k(communities.graph, communities.k_given, small_graphs)
 
 
 def _chain_name(graph: str, era: int) -> str:

@@ -10,13 +10,13 @@ from time import perf_counter
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, check_k
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.messages.records import Refused
 from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.streaming.detection.detect import stage_ms
-from stream_icd.streaming.detection.record import Detection
+from stream_icd.streaming.detection.record import Detection, warn_of_k
 from stream_icd.streaming.detection.snapshot import communities_with
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Engine, First, Relay
@@ -104,7 +104,8 @@ class _Smoothing(Detection):
                 settings,
                 remembered=(result, "smoothed"),
             )
-            check_k(communities, small_graphs)
+            if communities.k_given is not None and communities.k_given > communities.n_nodes:
+                warn_of_k(communities.graph, communities.k_given, small_graphs)
             yield encode_communities(communities)
 
     def chain(self, graph: _GraphJobs) -> str:
