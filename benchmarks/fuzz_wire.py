@@ -51,9 +51,9 @@ from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
-from stream_icd.wire.known import KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
+from stream_icd.wire.nodes import KnownNode, decode_known, encode_known
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
