@@ -38,7 +38,6 @@ from stream_icd.history.files import (
     compacted_file,
     is_compacted,
     read_footer,
-    read_rows,
     to_parquet,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -195,7 +194,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
     """Return the rows of a window, even if its file was merged into another one meanwhile."""
     for _ in range(_ATTEMPTS):
         try:
-            return read_rows(store, noted)
+            return noted.read(store)
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
             noted = next((window for window in moved if window.identity == noted.identity), noted)
