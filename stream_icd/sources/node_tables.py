@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known, known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
@@ -168,7 +168,7 @@ def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str
     graph: whose nodes they are if the table has no column `graph`. Raises as `known_labels`.
     """
     of_graphs = known_labels(path, graph)
-    return {of: known_of(labels, fixed=fixed) for of, labels in of_graphs.items()}
+    return {of: Known.from_labels(labels, fixed=fixed) for of, labels in of_graphs.items()}
 
 
 def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str, str]]:
