@@ -27,12 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.commands.programs.training_data import training_graphs
-from stream_icd.core.errors import (
-    BadRow,
-    BadSettings,
-    SourceNotFound,
-    StoreUnreachable,
-)
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, StoreUnreachable
 from stream_icd.core.snapshot import MOST_NODE_BYTES, Window
 from stream_icd.core.times import parse_window
 from stream_icd.sources.edge_files import watch_edge_files

@@ -16,12 +16,7 @@ from unittest.mock import MagicMock
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import (
-    BadSettings,
-    HistoryDamaged,
-    Overloaded,
-    WorkersLost,
-)
+from stream_icd.core.errors import BadSettings, HistoryDamaged, Overloaded, WorkersLost
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Selection, windows

@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-from stream_icd.commands.cli.replay_run import (
-    PastOfArchive,
-    PastOfTopic,
-    check_smooth,
-)
+from stream_icd.commands.cli.replay_run import PastOfArchive, PastOfTopic, check_smooth
 from stream_icd.commands.programs.options import ReplayOptions
 from stream_icd.core.errors import BadSettings, OffsetGone
 from stream_icd.core.snapshot import Snapshot

@@ -15,19 +15,12 @@ import typer
 from kafka import KafkaConsumer
 
 from stream_icd.commands.cli import replay_run
-from stream_icd.commands.cli.replay_run import (
-    PastOfTopic,
-    run_replay,
-)
+from stream_icd.commands.cli.replay_run import PastOfTopic, run_replay
 from stream_icd.commands.programs.options import ReplayOptions
 from stream_icd.commands.programs.process import INTERRUPTED
 from stream_icd.core.errors import BadSettings
 from stream_icd.history.replay.redetect import Redetection
-from stream_icd.history.replay.replay import (
-    ReplayPlan,
-    TopicResults,
-    replay,
-)
+from stream_icd.history.replay.replay import ReplayPlan, TopicResults, replay
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
@@ -169,10 +162,7 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
     try:
         with pytest.raises(typer.Exit) as ended:
             run_replay(
-                options,
-                PastOfTopic(settings, part, None),
-                TopicResults(settings, names[1]),
-                None,
+                options, PastOfTopic(settings, part, None), TopicResults(settings, names[1]), None
             )
         assert ended.value.exit_code == INTERRUPTED
     finally:
@@ -214,11 +204,7 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
     ],
 )
 def test_a_part_of_the_topic(
-    broker: Broker,
-    past: str,
-    first: str | None,
-    last: str | None,
-    expected: list[int],
+    broker: Broker, past: str, first: str | None, last: str | None, expected: list[int]
 ) -> None:
     part = TopicRange.of_options(past, first, last, 1)
     found = PastOfTopic(broker.settings(), part, "past").jobs(None)
