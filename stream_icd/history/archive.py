@@ -35,7 +35,6 @@ from stream_icd.history.files import (
     Identity,
     Kind,
     Received,
-    compacted_file,
     is_compacted,
     read_footer,
     to_parquet,
@@ -304,8 +303,7 @@ def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> _Com
     files, windows = _data_files(store, partition), read_partition(store, partition)
     wanted = {}
     for part in _parts(sorted(windows, key=attrgetter("order"))):
-        name = compacted_file((noted.identity, noted.received) for noted in part)
-        wanted[f"{partition.folder}/{name}"] = part
+        wanted[f"{partition.folder}/{ArchivedWindow.merged_file(part)}"] = part
     done = _Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done

@@ -115,12 +115,6 @@ class ArchivedDay:
         return None
 
 
-def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
-    """Return the name of the merged file of these windows; equal windows give equal names."""
-    text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
-    return f"{_COMPACTED}{_digest(text)}.parquet"
-
-
 def is_compacted(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_COMPACTED)
 
@@ -177,6 +171,13 @@ class ArchivedWindow:
     def name(self) -> tuple[str, str]:
         """The key that a snapshot, its labels, its results and its memory have in common."""
         return self.partition.graph, self.identity.snapshot_id
+
+    @staticmethod
+    def merged_file(windows: Iterable[ArchivedWindow]) -> str:
+        """Return the name of the merged file of windows; equal windows give equal names."""
+        merged = sorted((noted.identity, noted.received) for noted in windows)
+        text = "\n".join(f"{_text(identity)} {received}" for identity, received in merged)
+        return f"{_COMPACTED}{_digest(text)}.parquet"
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -368,8 +369,7 @@ def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bo
         return False
     if not is_compacted(path):
         return [noted.identity.file for noted in windows] == [name]
-    named = compacted_file((noted.identity, noted.received) for noted in windows)
-    return not named_by_times or named == name
+    return not named_by_times or ArchivedWindow.merged_file(windows) == name
 
 
 def _to_json(noted: ArchivedWindow) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.sources.datasets import taxi
-from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
@@ -24,7 +24,7 @@ from tests.real_data import real_data
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = Window(datetime(2008, 2, 2, tzinfo=UTC), datetime(2008, 2, 3, tzinfo=UTC))
-FIX = degrees("lat", "lon")
+FIX = TaxiSettings.degrees("lat", "lon")
 
 
 def great_circle_m(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.float64]:
