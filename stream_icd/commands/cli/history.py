@@ -117,11 +117,11 @@ class _Export(PastOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.export import GRAPH_WRITERS, export, export_graph
+        from stream_icd.history.export import GRAPH_WRITERS, export
 
         if self.out.suffix in GRAPH_WRITERS:
             chosen = replace(self.selection("snapshots"), model=self.model)
-            n_nodes = export_graph(open_store(self.uri), chosen, self.out)
+            n_nodes = export(open_store(self.uri), chosen, self.out)
             say(f"{n_nodes:,} nodes to {self.out}")
             return
         if self.model is not None and self.kind not in ("communities", "events"):

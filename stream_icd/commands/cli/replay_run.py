@@ -29,9 +29,7 @@ from stream_icd.history.replay.redetect import (
     Job,
     Outcome,
     Redetection,
-    archived_job,
     archived_memory,
-    record_job,
 )
 from stream_icd.history.replay.replay import ReplayPlan, Results, replay
 from stream_icd.history.replay.smooth import smoothing_engine
@@ -72,7 +70,7 @@ class PastOfTopic:
                 if self.graph is not None and record.key != self.graph.encode():
                     continue
                 try:
-                    job = record_job(record, reader, for_memory=not self.part.holds(record))
+                    job = Job.of_record(record, reader, for_memory=not self.part.holds(record))
                 except BadInput as error:
                     log = structlog.get_logger()
                     log.warning("no snapshot", place=record.place, reason=str(error))
@@ -96,7 +94,7 @@ class PastOfArchive:
     selection: Selection
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
-        job = partial(archived_job, self.store.uri, limits=Limits())
+        job = partial(Job.of_archived, self.store.uri, limits=Limits())
         if not redetection.remembers:
             return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
         memory = archived_memory(self.store, self.selection, redetection)

@@ -24,7 +24,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.replay.redetect import Redetection, archived_job
+from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.streaming.execution.work import InProcess
@@ -241,7 +241,7 @@ def test_kill_9_of_a_replay(
     assert len(results(out)) == N_SNAPSHOTS
     found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
+    jobs = [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
     expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
     assert list(map(fingerprint, found)) == list(map(fingerprint, expected))  # type: ignore[arg-type]
 

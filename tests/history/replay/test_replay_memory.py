@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-from stream_icd.commands.cli.replay_run import (
-    PastOfArchive,
-    PastOfTopic,
-    check_smooth,
-)
+from stream_icd.commands.cli.replay_run import PastOfArchive, PastOfTopic, check_smooth
 from stream_icd.commands.programs.options import ReplayOptions
 from stream_icd.core.errors import BadSettings, OffsetGone
 from stream_icd.core.snapshot import Snapshot
@@ -43,7 +39,6 @@ from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import MemoryState, encode_state
 from tests.history.replay.conftest import StopsAfter
 from tests.streaming.workers.remembered import Found, records, said, uninterrupted
 from tests.testbed.brokers import Broker
@@ -396,19 +391,3 @@ def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
         )
         with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
             list(jobs(None))
-
-
-def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
-    store: Store, redetection: Redetection
-) -> None:
-    archive_memory(store, redetection, "a", 2)
-    (*_, noted) = windows(store, Selection("memory", graph="a"))
-    assert noted.identity.model == redetection.version
-    assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
-    state = MemoryState(
-        "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
-    )
-    message = encode_state(state, by_graph=True)
-    assert encode_state(state).key != message.key
-    assert Archive(store).add("memory", message)
-    assert not Archive(store).add("memory", message)
