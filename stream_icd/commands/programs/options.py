@@ -466,35 +466,6 @@ class TempoOptions:
         return parse_tempo(self.speed, self.rate, fastest=self.fastest)
 
 
-@options
-class ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
-    """The options of the commands that detect past snapshots again."""
-
-    graph: OnlyGraph = None
-    out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
-    into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
-    model: str = option(
-        "default",
-        "Name of a shipped model, a version such as as@b4b47a3e (an error if the model has "
-        "another one), the folder of a model (a path or a URI), or with a registry: a version, "
-        "champion, or previous.",
-    )
-    compare: bool = option(False, "Compare with the earlier results: NMI, quality, churn.")
-    dry_run: bool = option(False, "Print what would be done, and do nothing.")
-    engine: Literal["serial", "pool", "ray"] = option(
-        "pool", "serial: this process; pool: processes on this machine; ray: a Ray cluster."
-    )
-    workers: int | None = option(None, "Processes or actors. Default: one per core.", min=1)
-    ray_address: str | None = option(
-        None, "Address of a Ray cluster, such as auto. Default: a local cluster is started."
-    )
-
-    @property
-    def processes(self) -> int:
-        """Number of processes or actors that detect."""
-        return 1 if self.engine == "serial" else self.workers or os.cpu_count() or 1
-
-
 def parse_time(option: str, text: str | None) -> datetime | None:
     """Parse a time, or a date, which means its beginning; the default zone is UTC."""
     from stream_icd.core.times import time_of_option

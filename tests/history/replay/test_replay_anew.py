@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.commands.cli.history import graphs_table
-from stream_icd.commands.cli.replay_run import PastOfArchive
+from stream_icd.commands.cli.replay import PastOfArchive
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection

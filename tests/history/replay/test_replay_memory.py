@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-from stream_icd.commands.cli.replay_run import (
-    PastOfArchive,
-    PastOfTopic,
-    check_smooth,
-)
-from stream_icd.commands.programs.options import ReplayOptions
+from stream_icd.commands.cli.replay import PastOfArchive, PastOfTopic
+from stream_icd.commands.programs.options import DetectionOptions
 from stream_icd.core.errors import BadSettings, OffsetGone
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
@@ -45,6 +41,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, archived_state, encode_state
+from tests.run_here import run_here
 from tests.streaming.workers.remembered import Found, records, said, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
@@ -52,10 +49,6 @@ from tests.testbed.streams import publish
 
 GRAPHS = ("a", "b", "c")
 N_WINDOWS = 6
-
-
-def detect_settings(options: ReplayOptions) -> DetectSettings:
-    return options.settings(options.processes)
 
 
 @pytest.fixture(scope="module")
@@ -345,40 +338,37 @@ def test_a_window_that_does_not_follow_is_refused_when_smoothing(
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("options", "reason"),
     [
-        ({"memory": "off"}, "needs memory"),
-        ({"method": "icd"}, "needs memory"),
-        ({"engine": "ray"}, "not ray"),
-        ({"rate": 1.0}, "excludes --speed"),
+        (["--memory", "off"], "needs memory"),
+        (["--method", "icd"], "needs memory"),
+        (["--engine", "ray"], "not ray"),
+        (["--rate", "1"], "excludes --speed"),
     ],
 )
 def test_what_cannot_be_smoothed_is_refused(
-    redetection: Redetection, changed: dict[str, Any], reason: str
+    folder: Path, tmp_path: Path, options: list[str], reason: str
 ) -> None:
-    plain = ReplayOptions()
-    options = replace(plain, **changed)
-    asked = replace(redetection, settings=detect_settings(options))
-    check_smooth(plain, redetection)
-    with pytest.raises(BadSettings, match=reason):
-        check_smooth(options, asked)
+    smooth = ("replay", "history", str(tmp_path), "--out", str(tmp_path / "out"), "--smooth")
+    refused = run_here(*smooth, "--model", str(folder), *options)
+    assert refused.returncode == 78
+    assert reason in refused.stderr
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_a_horizon_without_memory_is_refused(method: Method) -> None:
-    plain = ReplayOptions(method=method, horizon="5")
-    assert detect_settings(plain).horizon == 5
+    plain = DetectionOptions(method=method, horizon="5")
+    assert plain.settings(1).horizon == 5
     with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
-        detect_settings(replace(plain, memory="off"))
+        replace(plain, memory="off").settings(1)
     with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
-        detect_settings(replace(plain, horizon="long"))
+        replace(plain, horizon="long").settings(1)
 
 
 def test_processes_share_the_cores_unless_threads_are_asked_for() -> None:
-    assert detect_settings(ReplayOptions(workers=4096)).threads == 1
-    assert detect_settings(ReplayOptions(workers=4096, threads=3)).threads == 3
-    alone = detect_settings(ReplayOptions(engine="serial")).threads
-    assert alone == min(os.cpu_count() or 1, 4)
+    assert DetectionOptions().settings(4096).threads == 1
+    assert DetectionOptions(threads=3).settings(4096).threads == 3
+    assert DetectionOptions().settings(1).threads == min(os.cpu_count() or 1, 4)
 
 
 def test_a_part_of_a_topic_needs_the_windows_before_it(
