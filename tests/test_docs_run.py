@@ -28,7 +28,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_icd
-from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import app
 from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.core.errors import LimitExceeded
@@ -333,7 +333,7 @@ def test_settings_shown_exist(document: Path) -> None:
 def test_every_setting_is_explained() -> None:
     pages = [(ROOT / "docs" / f"{page}.md").read_text() for page in ("operating", "security")]
     shown = set(re.findall(r"`([^`\n]+)`", "".join(pages)))
-    names = {variable: variable.removeprefix(ENV_PREFIX).lower() for variable in variables()}
+    names = {variable: variable.removeprefix(ENV_PREFIX).lower() for variable in _variables()}
     assert [variable for variable, name in names.items() if not shown & {variable, name}] == []
     assert {f"[{settings.table}]" for settings in SETTINGS} <= shown
 

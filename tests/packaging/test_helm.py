@@ -22,7 +22,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from stream_icd.commands.cli.environment import variables
+from stream_icd.commands.cli.environment import check_environment
 from stream_icd.interfaces.view.web.access import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.methods.tracking.rules import parse_rule
@@ -157,7 +157,6 @@ def commands_of(container: dict[str, Any]) -> list[list[str]]:
 def test_containers_run_commands_that_exist_with_settings_that_exist(
     objects: Objects, case: str
 ) -> None:
-    known = {*variables(), "VIEW_TOKEN"}
     ran = 0
     for pod in pods(objects[case]).values():
         for container in containers(pod):
@@ -166,7 +165,9 @@ def test_containers_run_commands_that_exist_with_settings_that_exist(
             ran += 1
             for arguments in commands_of(container):
                 assert complaint(arguments) is None
-            assert {one["name"] for one in container["env"]} <= known
+            given = {one["name"]: "" for one in container["env"]}
+            assert all(name.startswith("STREAM_ICD_") or name == "VIEW_TOKEN" for name in given)
+            assert check_environment(given) == []
     assert ran >= 2
 
 

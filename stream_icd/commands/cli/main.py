@@ -61,7 +61,7 @@ _HOMES = {
     "topics": "stream_icd.commands.cli.topics:app",
     "train": "stream_icd.commands.cli.train:app",
     "label": "stream_icd.commands.cli.label:label",
-    "known": "stream_icd.commands.cli.known:known",
+    "known": "stream_icd.commands.cli.label:known",
     "retrain": "stream_icd.consumers.retrain:app",
     "evaluate": "stream_icd.commands.cli.evaluate:app",
     "models": "stream_icd.commands.cli.models:app",

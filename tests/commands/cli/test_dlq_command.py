@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.dlq import _RetryLetters, verdict
+from stream_icd.commands.cli.dlq import _RetryLetters
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -26,7 +26,7 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings, as_claim
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
@@ -45,12 +45,6 @@ Dlq = Callable[..., Result]
 N = 200
 
 pytestmark = pytest.mark.brokers("memory")
-
-
-def test_a_state_of_memory_is_read_as_one() -> None:
-    message = encode_state(state(value=b"no table"))
-    letter = Record("icd.memory.v1.dlq", 0, 0, 0, message.key, message.value, message.headers)
-    assert verdict(letter, MessageReader()).startswith("it cannot be read: BadMemory: ")
 
 
 @pytest.fixture
@@ -195,6 +189,16 @@ def test_a_claimed_value_is_written_whole_or_not_at_all(
     shown = dlq("show", "0:0", "--topic", topic_name, "--out", str(out)).stdout
     assert out.read_bytes() == b"large"
     assert shown.endswith(f"5 bytes to {out}\n")
+
+
+def test_a_state_of_memory_is_read_as_one(dlq: Dlq, broker: Broker, topic_name: str) -> None:
+    make_topics(broker, topic_name)
+    message = encode_state(state(value=b"no table"))
+    dead_lettered(
+        broker, [Record(topic_name, 0, 0, 0, message.key, message.value, message.headers)]
+    )
+    shown = dlq("show", "0:0", "--topic", topic_name).stdout
+    assert "today: it cannot be read: BadMemory: " in shown
 
 
 @pytest.mark.brokers("memory", "kafka")

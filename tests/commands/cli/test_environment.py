@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_icd
-from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import BadSettings
 
@@ -40,7 +40,7 @@ def test_what_other_programs_set_is_reported_and_changes_nothing() -> None:
 
 
 def test_real_settings_and_those_of_the_tests_are_silent() -> None:
-    names = [*variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
+    names = [*_variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
     given = {name: "x" for name in names if name != "STREAM_ICD_CONFIG_FILE"}
     assert check_environment(given) == []
     assert check_environment({name.lower(): "x" for name in given}) == []

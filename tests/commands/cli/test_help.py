@@ -19,8 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.archive import Kinds
-from stream_icd.commands.cli.main import app
-from stream_icd.commands.cli.plugins import BuiltIn, _Consumers, flowing
+from stream_icd.commands.cli.main import _BuiltIn, _Consumers, _flowing, app
 from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.run_here import run_here
@@ -86,14 +85,14 @@ def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: str = typer.Option("x", help="One of [local] or [train].")) -> None:
         """It has options only."""
 
-    monkeypatch.setattr(BuiltIn, "members", lambda _: {"read": lambda: other})
+    monkeypatch.setattr(_BuiltIn, "members", lambda _: {"read": lambda: other})
     said = rendered(("read",))
     assert "a[b]" in said
     assert "[local] or [train]" in said
 
 
 def test_indented_lines_stay_as_they_are() -> None:
-    assert flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
+    assert _flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
 
 
 def test_the_version_is_shown() -> None:

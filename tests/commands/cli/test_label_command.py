@@ -9,14 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.commands.programs.label import _archived, _named
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadRow, BadSettings
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
-from stream_icd.sources.node_tables import WindowName
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.run_here import run_here
@@ -155,8 +153,9 @@ def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> N
     for at, name in enumerate(("1999", "1999.04")):
         snapshot = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
         Archive(store).add("snapshots", encode_snapshot(snapshot))
-    found = _named(_archived(store, None), WindowName(None, "1999"))
-    assert [window.identity.snapshot_id for window in found] == [f"{GRAPH}/1999"]
+    table = _table(tmp_path / "known.csv", [("1999", 1, 1)], "snapshot,node,community")
+    done = run_here("label", table, "--archive", str(tmp_path / "archive"), "--dry-run")
+    assert done.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
 def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:

@@ -26,11 +26,9 @@ from rich.table import Table
 import stream_icd
 from stream_icd.commands.cli import main, models, subscribe
 from stream_icd.commands.cli import subscribe_formats as formats
-from stream_icd.commands.cli.dlq import table_lines
-from stream_icd.commands.cli.history import graphs_table, windows_lines
-from stream_icd.commands.cli.model_lines import card_lines
-from stream_icd.commands.cli.replay_run import agreements_table, qualities_table
-from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.cli.dlq import _table_lines
+from stream_icd.commands.cli.replay import _agreements_table, _qualities_table
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.commands.programs.process import wide_console
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
@@ -47,6 +45,7 @@ from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
 from stream_icd.registry.aliases import Aliases
 from stream_icd.registry.find import shipped_models
+from stream_icd.registry.model import read_card
 from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.metrics.metrics import MOST_GRAPHS, Health, Metrics
@@ -90,7 +89,7 @@ def test_a_long_name_is_shortened(long: str | bytes) -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write("table", [found(f"{FORGED}\t"), found()], OfCommunities())
+    formats.write("table", [found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
@@ -140,7 +139,9 @@ def test_an_output_that_a_program_put_in_its_place_stays_its_own(
 
 def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(main, "app", lambda: formats.write("csv", [found()], OfCommunities()))
+    monkeypatch.setattr(
+        main, "app", lambda: formats.write("csv", [found()], shape_of("communities"))
+    )
     main.main()
 
 
@@ -163,7 +164,7 @@ def test_a_stopped_subscriber_does_not_wait_for_its_reader(
             monkeypatch.setattr(sys, "stdout", output)
             output.write("as733")
             with pytest.raises(SystemExit) as ended:
-                subscribe.let_reader_finish(0.01)
+                subscribe._let_reader_finish(0.01)
         assert ended.value.code == 0
     finally:
         for number, handler in zip(numbers, before, strict=True):
@@ -227,11 +228,10 @@ def test_an_output_without_a_character_gets_its_escape(tmp_path: Path) -> None:
 
 
 def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    Archive(store).add("communities", encode_communities(found()))
-    selection = Selection("communities")
-    assert drawn(graphs_table(store, [selection])).count(ESCAPED) == 2
-    (line,) = windows_lines(store, selection)
+    Archive(open_store(str(tmp_path))).add("communities", encode_communities(found()))
+    listed = run_here("history", "list", str(tmp_path)).stdout
+    assert listed.count(ESCAPED) == 2
+    (line,) = run_here("history", "list", str(tmp_path), "--windows").stdout.splitlines()
     assert line.split("\t")[4:7] == [ESCAPED] * 3
 
 
@@ -241,8 +241,8 @@ def test_versions_are_compared_whatever_they_are_called() -> None:
         qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0, 2.0, 0.25)],
         agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
     )
-    assert drawn(qualities_table(comparison)).count(ESCAPED) == 2
-    assert drawn(agreements_table(comparison)).count(ESCAPED) == 5
+    assert drawn(_qualities_table(comparison)).count(ESCAPED) == 2
+    assert drawn(_agreements_table(comparison)).count(ESCAPED) == 5
 
 
 def drawn(table: object) -> str:
@@ -272,17 +272,16 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write("csv", [found("=cmd\x1b[2J", nodes)], OfCommunities())
+    formats.write("csv", [found("=cmd\x1b[2J", nodes)], shape_of("communities"))
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]
     assert cells == [printable(node) for node in nodes]
 
 
-def test_a_card_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    for folder in shipped_models().values():
-        say(*card_lines(folder))
-        assert capsys.readouterr().out == "\n".join(card_lines(folder)) + "\n"
+def test_a_card_is_shown_as_it_is() -> None:
+    for name, folder in shipped_models().items():
+        assert run_here("models", "show", name).stdout == read_card(folder)
 
 
 def test_versions_are_shown_whatever_they_are_called(
@@ -328,7 +327,7 @@ def test_a_dead_letter_says_briefly_what_is_wrong_with_a_long_name() -> None:
     letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
     assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
-    assert all(len(line) < 600 for line in table_lines([BadRecord([dead_letter_of(came)])]))
+    assert all(len(line) < 600 for line in _table_lines([BadRecord([dead_letter_of(came)])]))
 
 
 def test_labels_of_metrics_are_short_and_few() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.commands.cli import subscribe_formats as formats
-from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BrokerUnavailable
 from stream_icd.core.snapshot import Window
@@ -132,10 +132,10 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        formats.write("table", failing(), OfCommunities())
+        formats.write("table", failing(), shape_of("communities"))
     assert capsys.readouterr().out == ""
-    formats.write("table", [], OfCommunities())
-    assert capsys.readouterr().out == OfCommunities().heading + "\n"
+    formats.write("table", [], shape_of("communities"))
+    assert capsys.readouterr().out == shape_of("communities").heading + "\n"
 
 
 def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:
