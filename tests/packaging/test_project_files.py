@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+import conftest
+from tests.testbed.programs import told_missing
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -93,3 +96,12 @@ def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+
+
+def test_each_missing_program_is_said_with_the_way_to_get_it() -> None:
+    chromium, promtool = told_missing(None, None)
+    assert "tests of the live page are skipped" in chromium
+    assert "apt install chromium" in chromium
+    assert "apt install prometheus" in promtool
+    assert told_missing("/usr/bin/chromium", "/usr/bin/promtool") == []
+    assert conftest.pytest_report_header() == told_missing()
