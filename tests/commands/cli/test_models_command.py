@@ -13,7 +13,7 @@ from stream_icd.core.errors import BadSettings, ModelDamaged, ModelNotFound
 from stream_icd.core.store.store import open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
-from stream_icd.registry.find import folder_of, open_model, shipped_models
+from stream_icd.registry.find import open_model, shipped_models
 from stream_icd.registry.model import ABOUT_FILE, About, read_about, read_card, save_model
 
 SMALL = Recipe(name="small", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -48,7 +48,8 @@ def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
 
 
 def test_a_card_is_shown() -> None:
-    assert models("show", "lfr") == read_card(folder_of("lfr"))
+    for name, folder in shipped_models().items():
+        assert models("show", name) == read_card(folder)
     with pytest.raises(ModelNotFound, match="models list shows what each is for"):
         models("show", "internet")
 

@@ -144,7 +144,9 @@ def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
     version = packed.version
     assert f"version  {version}\n" in models("show", "mine")
     assert models("diff", "mine", version) == ""
-    models("export", "mine", str(tmp_path / "copy"))
+    place = str(tmp_path / "copy")
+    assert models("export", "mine", place) == f"{place}\n"
+    assert open_model(place).version == version
     other = pack(Model(recipe, BpParameters(resolution=2.0)))
     publish(registry, other, Lineage("retrain", NOW, "0"))
     with pytest.raises(ModelNotFound, match="several versions of 'mine'"):
@@ -176,15 +178,6 @@ def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
     assert versions(registry) == []
 
 
-@pytest.mark.usefixtures("registry")
-def test_an_export_is_the_same_model(tmp_path: Path) -> None:
-    models("import", "as")
-    models("promote", "as")
-    place = str(tmp_path / "copy")
-    assert models("export", "champion", place) == f"{place}\n"
-    assert open_model(place).version == AS
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "reason"),
     [
@@ -203,11 +196,15 @@ def test_what_is_missing_is_named(
         models(*arguments)
 
 
-@pytest.mark.usefixtures("registry")
-def test_promoting_a_model_that_was_not_imported_says_how_to_import_it() -> None:
-    models("import", "lfr")
-    with pytest.raises(ModelNotFound, match=rf"has: {LFR} \(stream-icd models import adds one"):
-        models("promote", "as")
+def test_a_registry_must_be_named_by_option_or_setting(
+    disk: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in (("rollback",), ("show", "previous"), ("import", "lfr")):
+        with pytest.raises(BadSettings, match="--registry"):
+            models(*arguments)
+    monkeypatch.setenv("STREAM_ICD_REGISTRY", "/nonesuch")
+    models("import", "as", "--registry", disk.uri)
+    assert versions(disk) == [AS]
 
 
 @pytest.mark.parametrize(
@@ -224,13 +221,9 @@ def test_a_registry_without_versions_is_said_to_be_one(
     assert notice in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("rollback",), ("show", "previous"), ("import", "lfr")])
-def test_a_registry_must_be_named(arguments: tuple[str, ...]) -> None:
-    with pytest.raises(BadSettings, match="--registry"):
-        models(*arguments)
-
-
-def test_a_name_of_several_versions_is_not_guessed(registry: Store, tmp_path: Path) -> None:
+def test_a_name_of_several_versions_is_not_guessed_and_no_damaged_one_is_promoted(
+    registry: Store, tmp_path: Path
+) -> None:
     models("import", "lfr")
     models("export", "lfr", str(tmp_path / "other"))
     recipe = tmp_path / "other" / "recipe.toml"
@@ -239,13 +232,11 @@ def test_a_name_of_several_versions_is_not_guessed(registry: Store, tmp_path: Pa
     assert len(versions(registry)) == 2
     with pytest.raises(ModelNotFound, match=rf"several versions of 'lfr' in .*{LFR}"):
         models("promote", "lfr")
+    with pytest.raises(ModelNotFound, match=rf"has: .*{LFR}.* \(stream-icd models import adds one"):
+        models("promote", "as")
     recipe.write_text("format = 1")
     with pytest.raises(StreamIcdError):
         models("import", str(tmp_path / "other"))
-
-
-def test_a_damaged_version_is_not_promoted(registry: Store) -> None:
-    models("import", "lfr")
     (Path(registry.root) / "versions" / LFR.replace("@", "-") / "recipe.toml").write_text("a = ")
     with pytest.raises((ModelDamaged, ModelNotFound)):
         models("promote", LFR)
@@ -362,11 +353,3 @@ def _promote_and_die(bootstrap_servers: str) -> None:
 
     messages.announce = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     CliRunner().invoke(app, ["models", "promote", "as", "--bootstrap-servers", bootstrap_servers])
-
-
-def test_a_registry_may_be_named_by_option_and_setting(
-    disk: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STREAM_ICD_REGISTRY", "/nonesuch")
-    models("import", "as", "--registry", disk.uri)
-    assert versions(disk) == [AS]

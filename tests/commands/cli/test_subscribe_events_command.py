@@ -128,20 +128,16 @@ def test_a_name_that_is_a_formula_is_none_in_csv(embedded: Broker, graph: str) -
     assert all(row.startswith(f'"\'{formula}",') for row in rows)
 
 
-def test_a_graph_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+def test_a_graph_or_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
     for more in ((), ("--events",)):
         done = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more)
         assert done.returncode == 78
-        assert "holds nothing of graph" in done.stderr
+        assert f"holds nothing of graph {graph}x; it holds " in done.stderr
         assert f"did you mean {graph}?" in done.stderr
-    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
-
-
-def test_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
-    for more in ((), ("--events",)):
         done = subscribe(embedded, "--graph", graph, "--model", "nonesuch", *ALL, *more)
         assert done.returncode == 78
         assert "holds nothing of model nonesuch; it holds " in done.stderr
+    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
 
 
 def test_where_no_tracker_ever_ran_it_says_so() -> None:

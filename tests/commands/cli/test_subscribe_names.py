@@ -51,23 +51,17 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
 
 
-def test_one_graph_with_other_ids_is_an_error() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
-    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
-        named.document(result("g", text=True))
-
-
-def test_one_table_and_two_graphs_is_an_error() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=False)
-    assert names_in(named, result("g"))
-    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
-        names_in(named, result("school"))
-
-
 def test_a_table_names_the_communities_of_its_graph_only() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming("g"), of_one_graph=False)
-    assert names_in(named, result("school")) == {}
-    assert names_in(named, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    one = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        one.document(result("g", text=True))
+    several = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=False)
+    assert names_in(several, result("g"))
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        several.document(result("school"))
+    of_g = shapes.named(shapes.shape_of("communities"), naming("g"), of_one_graph=False)
+    assert names_in(of_g, result("school")) == {}
+    assert names_in(of_g, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
