@@ -104,7 +104,6 @@ class Alert(WorkerOptions):
         return Alerting(rules, self.confirmed, self.group_of("alert"), names)
 
     def topic(self) -> str:
-        """Return the topic of alerts."""
         from stream_icd.kafka.topics import ALERTS, check_topic_for
 
         named = [to.removeprefix(TOPIC) for to in self.to or () if to.startswith(TOPIC)]

@@ -192,12 +192,6 @@ def test_pods_run_commands_that_exist_without_rights_and_with_limits(
     assert probed == expected[case]
 
 
-def test_the_page_is_probed_for_what_it_answers(objects: Objects) -> None:
-    (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
-    for probe in ("livenessProbe", "readinessProbe"):
-        assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
-
-
 @pytest.mark.parametrize(
     ("model", "processes", "copies"), [("default", 1, 1), ("champion", 1, 2), ("champion", 4, 8)]
 )
@@ -391,6 +385,7 @@ def test_the_readme_explains_every_value_and_is_up_to_date() -> None:
     made = runpy.run_path(str(ROOT / "deploy" / "helm" / "readme.py"))["readme"]()
     assert (CHART / "README.md").read_text("utf-8") == made, "run python deploy/helm/readme.py"
     assert set(re.findall(r"^\| `([\w.]+)` \|", made, re.MULTILINE)) == set(leaves(VALUES))
+    assert VALUES["registry"]["firstChampion"] in shipped_models()
 
 
 def leaves(values: dict[str, Any], path: str = "") -> list[str]:
@@ -403,10 +398,6 @@ def leaves(values: dict[str, Any], path: str = "") -> list[str]:
             else [f"{path}{name}"]
         )
     ]
-
-
-def test_the_first_champion_is_a_shipped_model() -> None:
-    assert VALUES["registry"]["firstChampion"] in shipped_models()
 
 
 # The next test holds what must never change: Kubernetes refuses other selectors in an upgrade, and
@@ -464,29 +455,29 @@ def test_topics_may_be_left_to_administrators(objects: Objects) -> None:
     assert not [one for one in nothing if one["kind"] == "Job"]
 
 
-def test_names_can_be_chosen(objects: Objects) -> None:
-    names = [one["metadata"]["name"] for one in objects["reached-values"]]
+def test_names_users_and_the_spread_of_pods_can_be_chosen(objects: Objects) -> None:
+    reached = objects["reached-values"]
+    names = [one["metadata"]["name"] for one in reached]
     assert all(name == "graphs" or name.startswith("graphs-") for name in names)
     named = of_kind(rendered("default", "--set", "nameOverride=graphs"), "Deployment", "detector")
     assert named["metadata"]["name"] == "icd-graphs-detector"
     assert named["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"] == "graphs"
-
-
-def test_a_cluster_may_give_users_and_groups(objects: Objects) -> None:
-    for pod in pods(objects["reached-values"]).values():
+    for pod in pods(reached).values():
         assert not {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
         assert pod["priorityClassName"] == "high"
-
-
-def test_pods_of_a_kind_are_spread(objects: Objects) -> None:
-    for one in objects["reached-values"]:
+    for one in reached:
         if one["kind"] == "Deployment":
             (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
             assert constraint["labelSelector"] == one["spec"]["selector"]
             assert pod_labels(one)["team"] == "graphs"
 
 
-def test_the_page_is_reached_through_its_service(objects: Objects) -> None:
+def test_the_page_is_reached_through_its_service_and_probed_for_what_it_answers(
+    objects: Objects,
+) -> None:
+    (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
     found = objects["reached-values"]
     service = of_kind(found, "Service", "view")
     (port,) = service["spec"]["ports"]

@@ -77,14 +77,6 @@ def release() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def test_a_release_is_for_both_architectures_and_says_what_is_in_it() -> None:
     job, steps = release()
     assert job["permissions"] == {"contents": "read", "packages": "write"}
-    used = [step["uses"].split("@")[0] for step in steps if "uses" in step]
-    assert used == [
-        "actions/checkout",
-        "docker/setup-qemu-action",
-        "docker/setup-buildx-action",
-        "docker/login-action",
-        "docker/build-push-action",
-    ]
     build = steps[-1]["with"]
     assert build["platforms"].split(",") == ["linux/amd64", "linux/arm64"]
     assert (build["push"], build["sbom"], build["provenance"]) == (True, True, "mode=max")

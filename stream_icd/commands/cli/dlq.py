@@ -244,7 +244,6 @@ def _table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
 
 
 def _counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
-    """How many there are of each exception, most first."""
     from stream_icd.streaming.dead_letters.box import UNKNOWN
 
     for name, count in Counter(letter.exception or UNKNOWN for letter in letters).most_common():
@@ -252,7 +251,6 @@ def _counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
 
 
 def _json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
-    """A JSON object for each, with all but the value."""
     return (json.dumps(_document(record)) for record in records)
 
 

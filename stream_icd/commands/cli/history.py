@@ -172,7 +172,6 @@ def _opened(uri: str, graph: str | None) -> Store:
 
 
 def _graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
-    """A line for each kind, graph and model version."""
     from rich.table import Table
     from rich.text import Text
 

@@ -53,7 +53,6 @@ class _SendOptions(BrokerOptions):
 
     @property
     def done(self) -> str:
-        """What the command says that it did."""
         return "would send" if self.dry_run else "sent"
 
 
@@ -164,8 +163,6 @@ class _SendKnown(_SendOptions):
 
 @dataclass(slots=True)
 class _LabelCounts:
-    """What became of a table of labels."""
-
     windows: int = 0  # sent
     nodes: int = 0  # sent
     partly: int = 0  # windows that were sent, and have nodes without a label

@@ -110,8 +110,6 @@ class _LazyGroup(TyperGroup):
 
 
 class _BuiltIn(_LazyGroup):
-    """The commands of this package."""
-
     def members(self) -> dict[str, _Load]:
         return {name: EntryPoint(name, home, "").load for name, home in _HOMES.items()}
 
@@ -168,7 +166,6 @@ def _flowing(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text in which rich finds no markup."""
     return _MARKUP.sub(r"\\", text)
 
 

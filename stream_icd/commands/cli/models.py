@@ -346,7 +346,6 @@ def _version_lines(registry: Store) -> Iterator[str]:
 
 
 def _described(registry: Store, version: str) -> tuple[datetime, str, list[str]]:
-    """When a version was made, its name, and the lines that describe it."""
     from stream_icd.registry.versions import read_lineage, version_folder
 
     try:

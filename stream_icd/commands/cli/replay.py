@@ -75,7 +75,6 @@ class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
 
     @property
     def processes(self) -> int:
-        """Number of processes or actors that detect."""
         return 1 if self.engine == "serial" else self.workers or os.cpu_count() or 1
 
     def replay(
@@ -247,7 +246,6 @@ class PastOfTopic:
                     yield job
 
     def nothing(self) -> StreamIcdError:
-        """Return the error for a past without snapshots."""
         from stream_icd.kafka.messages.topic_range import said_position
 
         of = "no snapshot" if self.graph is None else f"no snapshot of graph {self.graph}"
@@ -284,7 +282,6 @@ class PastOfArchive:
         return jobs, First(memory.at_start)
 
     def nothing(self) -> StreamIcdError:
-        """Return the error for a past without snapshots."""
         from stream_icd.history.archive import nothing_selected
 
         return nothing_selected(self.store, self.selection)
@@ -315,7 +312,6 @@ def _engine_of(
 
 
 def _check_smooth(options: _ReplayOptions, redetection: Redetection) -> None:
-    """Check that smoothing is possible."""
     method = redetection.model.model.method_for(options.method)
     if method != "bp" or not redetection.remembers:
         raise BadSettings(
@@ -386,7 +382,6 @@ def _plan_lines(plan: ReplayPlan, where: str, tempo: Tempo) -> Iterator[str]:
 
 
 def _qualities_table(comparison: ReplayComparison) -> Table:
-    """A line a version."""
     table = Table("graph", "model", "when", title="quality, means over the windows", box=None)
     for name in ("windows", "communities", "modularity", "NCut", "churn", "horizon", "predicted"):
         table.add_column(name, justify="right")
@@ -405,7 +400,6 @@ def _qualities_table(comparison: ReplayComparison) -> Table:
 
 
 def _agreements_table(comparison: ReplayComparison) -> Table:
-    """A line a pair of versions."""
     table = Table("before", "replayed", title="agreement of versions", box=None)
     for name in ("windows", "the same", "NMI", "least NMI", "at"):
         table.add_column(name, justify="right")

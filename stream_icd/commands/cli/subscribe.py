@@ -130,7 +130,6 @@ class _Subscribe(BrokerOptions):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some events are wanted."""
         filters = self.event or None, self.community, self.least_bits, self.confirmed
         return any(wanted is not None for wanted in filters)
 
@@ -271,7 +270,6 @@ def _when_reader_leaves(call: Callable[[], None]) -> None:
 
 
 def _parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
-    """`beginning`, `latest`, or a time; a time without a zone is taken for UTC."""
     from stream_icd.core.times import time_of_option
 
     if text == "beginning":

@@ -53,7 +53,6 @@ def _write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def _write_json_lines(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """A JSON object a snapshot, whole, for programs."""
     for result in results:
         say(json.dumps(shape.document(result)))
 
@@ -70,7 +69,6 @@ def _write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """One Arrow IPC stream, a batch a snapshot."""
     writer: pa.ipc.RecordBatchStreamWriter | None = None
     for table in _tables(results, shape):
         writer = writer or pa.ipc.new_stream(sys.stdout.buffer, table.schema)
@@ -142,7 +140,6 @@ def _file_name(table: pa.Table) -> str:
 
 
 def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
-    """The results as tables of one schema, that of the first."""
     schema: pa.Schema | None = None
     for table in map(shape.table, results):
         same = table if schema is None else in_schema(table, schema)

@@ -47,7 +47,6 @@ class Shape(ABC, Generic[Item]):
 
     @property
     def heading(self) -> str:
-        """What stands over the lines."""
         return f"{'graph':<12} {'snapshot':<28} {self.titles}"
 
     def lines(self, result: Item) -> Iterator[str]:
@@ -57,7 +56,6 @@ class Shape(ABC, Generic[Item]):
             yield f"{graph:<12} {snapshot:<28} {printable(text)}"
 
     def document(self, result: Item) -> dict[str, Any]:
-        """Return the whole result as JSON."""
         return {**_place(result), **self.values(result)}
 
     def table(self, result: Item) -> pa.Table:
@@ -372,7 +370,6 @@ class _Named(Shape[Item]):
 
 
 def _assignment(result: _Result) -> tuple[pa.Array, NDArray[np.integer]]:
-    """Return the nodes of a result, and the community of each: stable ids if there are any."""
     if isinstance(result, NodeChange):
         result = result.window_events
     if isinstance(result, CommunityEvents):

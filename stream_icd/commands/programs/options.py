@@ -214,7 +214,6 @@ class DetectionOptions(MethodOptions):
     seed: Seed = 0
 
     def settings(self, processes: int, group: str = "") -> DetectSettings:
-        """Return the settings of a detection in so many processes."""
         from stream_icd.streaming.detection.settings import DetectSettings
 
         return DetectSettings(
@@ -258,7 +257,6 @@ class Producer(ServedOptions, _WaitingOptions):
         return False
 
     def tempo(self) -> Tempo:
-        """Return how fast it sends."""
         return Tempo(rate=self.rate)
 
     def open(self, run: ProducerRun) -> Source:
@@ -266,7 +264,6 @@ class Producer(ServedOptions, _WaitingOptions):
         raise NotImplementedError
 
     def run(self) -> None:
-        """Send the snapshots of the source; see `run_producer`."""
         from stream_icd.commands.programs.producer import run_producer
 
         run_producer(self.open, self)
@@ -387,7 +384,6 @@ class RowOptions:
 
     @property
     def header(self) -> list[str] | None:
-        """The names of the columns of files without a header line, if they were given."""
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
 
     @cached_property
@@ -462,7 +458,6 @@ class TempoOptions:
     fastest: bool = option(False, "Do not wait between windows (default).", "--as-fast-as-possible")
 
     def tempo(self) -> Tempo:
-        """Return the tempo; raise `BadSettings` if the options exclude each other."""
         return parse_tempo(self.speed, self.rate, fastest=self.fastest)
 
 

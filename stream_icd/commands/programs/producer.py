@@ -81,7 +81,6 @@ class ProducerRun:
 
     @cached_property
     def outage(self) -> Outage:
-        """The broker's absence, however often it is noticed."""
         return Outage(self.options.give_up_after_s)
 
     def _read_sent_before(self) -> SentBefore:
@@ -119,7 +118,6 @@ class ProducerRun:
             structlog.get_logger().warning("bad row", reason=str(error))
 
     def count(self, kind: str, how_many: int) -> None:
-        """Count data that was left out; the summary shows it."""
         self.left_out[kind] += how_many
 
     def on_late(self, path: Path) -> OnLate:
