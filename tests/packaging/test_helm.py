@@ -100,6 +100,16 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     return [*pod["initContainers"], *pod["containers"]]
 
 
+def environments(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The environment of each container that stays, by name; None: from elsewhere."""
+    running = [one for pod in pods(objects).values() for one in pod["containers"]]
+    return [{one["name"]: one.get("value") for one in container["env"]} for container in running]
+
+
+def deployments(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in objects if one["kind"] == "Deployment"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_lint_has_no_complaint_and_every_object_fits_its_schema(
     objects: Objects, case: str
@@ -225,13 +235,12 @@ def test_detectors_are_scaled_by_their_own_lag(objects: Objects) -> None:
     assert trigger["authenticationRef"]["name"] == allowed["metadata"]["name"]
     given = {one["parameter"] for one in allowed["spec"]["secretTargetRef"]}
     assert given == {"username", "password", "ca", "cert", "key"}
-
-
-def test_scaling_needs_no_secret_where_the_brokers_certificate_is_a_public_one() -> None:
-    public = "kafka.securityProtocol=SSL,detector.autoscaling.enabled=true"
-    objects = rendered("default", "--set", public)
-    assert not [one for one in objects if one["kind"] == "TriggerAuthentication"]
-    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    # No secret is needed if the brokers' certificate is a public one.
+    public = rendered(
+        "default", "--set", "kafka.securityProtocol=SSL,detector.autoscaling.enabled=true"
+    )
+    assert "TriggerAuthentication" not in {one["kind"] for one in public}
+    (trigger,) = of_kind(public, "ScaledObject")["spec"]["triggers"]
     assert trigger["metadata"]["tls"] == "enable"
     assert "authenticationRef" not in trigger
 
@@ -272,9 +281,7 @@ def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(objects: Object
     )
     chosen = service["spec"]["selector"].items()
     scraped = {
-        one["metadata"]["name"]
-        for one in secured
-        if one["kind"] == "Deployment" and chosen <= pod_labels(one).items()
+        name for name, one in deployments(secured).items() if chosen <= pod_labels(one).items()
     }
     assert scraped == {
         f"icd-stream-icd-{one}"
@@ -289,12 +296,12 @@ def pod_labels(deployment: dict[str, Any]) -> dict[str, str]:
 
 def test_selectors_find_the_pods_they_are_for(objects: Objects) -> None:
     for case in objects.values():
-        deployments = {one["metadata"]["name"]: one for one in case if one["kind"] == "Deployment"}
-        for name, one in deployments.items():
-            assert one["spec"]["selector"]["matchLabels"].items() <= pod_labels(one).items(), name
+        labels = {name: pod_labels(one).items() for name, one in deployments(case).items()}
+        for name, one in deployments(case).items():
+            assert one["spec"]["selector"]["matchLabels"].items() <= labels[name]
         for budget in (one for one in case if one["kind"] == "PodDisruptionBudget"):
             wanted = budget["spec"]["selector"]["matchLabels"].items()
-            hit = [name for name, one in deployments.items() if wanted <= pod_labels(one).items()]
+            hit = [name for name in labels if wanted <= labels[name]]
             assert hit == [budget["metadata"]["name"]]
 
 
@@ -330,20 +337,16 @@ TOKENS = "kafka.securityProtocol=SASL_SSL,kafka.sasl.mechanism=OAUTHBEARER"
 
 def test_a_login_by_token_takes_its_settings_from_those_of_all_containers() -> None:
     extra = "extraEnv[0].name=STREAM_ICD_SASL_OAUTH_TOKEN_FILE,extraEnv[0].value=/run/token"
-    for pod in pods(rendered("default", "--set", f"{TOKENS},{extra}")).values():
-        for container in pod["containers"]:
-            env = {one["name"]: one.get("value") for one in container["env"]}
-            assert env["STREAM_ICD_SASL_MECHANISM"] == "OAUTHBEARER"
-            assert env["STREAM_ICD_SASL_OAUTH_TOKEN_FILE"] == "/run/token"
-            assert "STREAM_ICD_SASL_USERNAME" not in env
+    for env in environments(rendered("default", "--set", f"{TOKENS},{extra}")):
+        assert env["STREAM_ICD_SASL_MECHANISM"] == "OAUTHBEARER"
+        assert env["STREAM_ICD_SASL_OAUTH_TOKEN_FILE"] == "/run/token"
+        assert "STREAM_ICD_SASL_USERNAME" not in env
 
 
 def test_a_prefix_is_that_of_all_programs_and_of_their_scaling() -> None:
     prefix = "kafka.topicPrefix=team-a.,detector.autoscaling.enabled=true"
     objects = rendered("default", "--set", prefix)
-    for name, pod in pods(objects).items():
-        for container in pod["containers"]:
-            assert {"name": "STREAM_ICD_TOPIC_PREFIX", "value": "team-a."} in container["env"], name
+    assert {env["STREAM_ICD_TOPIC_PREFIX"] for env in environments(objects)} == {"team-a."}
     (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
     assert trigger["metadata"]["topic"] == "team-a.icd.snapshots.v1"
     assert trigger["metadata"]["consumerGroup"] == "team-a.stream-icd-detect"
@@ -406,12 +409,10 @@ def leaves(values: dict[str, Any], path: str = "") -> list[str]:
 
 def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> None:
     other = rendered("default", "--set", "image.tag=next,detector.processes=3,podLabels.a=b")
+    parts = ("detector", "tracker", "archive", "view")
     for found in (objects["default"], other):
-        deployments = {one["metadata"]["name"]: one for one in found if one["kind"] == "Deployment"}
-        assert deployments.keys() == {
-            f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive", "view")
-        }
-        for name, one in deployments.items():
+        assert deployments(found).keys() == {f"icd-stream-icd-{one}" for one in parts}
+        for name, one in deployments(found).items():
             assert one["spec"]["selector"] == {
                 "matchLabels": {
                     "app.kubernetes.io/name": "stream-icd",
@@ -428,16 +429,13 @@ def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> Non
 def test_an_upgrade_starts_a_pod_before_it_stops_one_and_lets_it_finish_its_batch(
     objects: Objects, case: str
 ) -> None:
-    for one in objects[case]:
-        if one["kind"] == "Deployment":
-            assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    for pod in pods(objects[case]).values():
-        for container in pod["containers"]:
-            env = {one["name"]: one.get("value") for one in container["env"]}
-            batch_s = int(env["STREAM_ICD_SHUTDOWN_TIMEOUT_S"])
-            assert batch_s >= KafkaSettings().shutdown_timeout_s
-            # After its batch, a worker notes its end (5 s) and leaves its group (5 s).
-            assert pod["terminationGracePeriodSeconds"] >= batch_s + 15
+    for one in deployments(objects[case]).values():
+        assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    batch_s = {int(env["STREAM_ICD_SHUTDOWN_TIMEOUT_S"]) for env in environments(objects[case])}
+    assert min(batch_s) >= KafkaSettings().shutdown_timeout_s
+    # After its batch, a worker notes its end (5 s) and leaves its group (5 s).
+    grace_s = [pod["terminationGracePeriodSeconds"] for pod in pods(objects[case]).values()]
+    assert min(grace_s) >= max(batch_s) + 15
 
 
 def test_each_revision_has_a_setup_of_its_own() -> None:
@@ -465,11 +463,10 @@ def test_names_users_and_the_spread_of_pods_can_be_chosen(objects: Objects) -> N
     for pod in pods(reached).values():
         assert not {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
         assert pod["priorityClassName"] == "high"
-    for one in reached:
-        if one["kind"] == "Deployment":
-            (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
-            assert constraint["labelSelector"] == one["spec"]["selector"]
-            assert pod_labels(one)["team"] == "graphs"
+    for one in deployments(reached).values():
+        (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert constraint["labelSelector"] == one["spec"]["selector"]
+        assert pod_labels(one)["team"] == "graphs"
 
 
 def test_the_page_is_reached_through_its_service_and_probed_for_what_it_answers(
@@ -502,14 +499,14 @@ def test_the_network_lets_through_metrics_page_brokers_and_no_more(objects: Obje
     alert = of_kind(objects["reached-values"], "Deployment", "alert")
     assert by_name["graphs-alert"]["podSelector"] == alert["spec"]["selector"]
     wanted = everyone["podSelector"]["matchLabels"].items()
-    deployments = [one for one in objects["reached-values"] if one["kind"] == "Deployment"]
-    assert all(wanted <= pod_labels(one).items() for one in deployments)
+    workers = list(deployments(objects["reached-values"]).values())
+    assert all(wanted <= pod_labels(one).items() for one in workers)
     for name, port in (("graphs-metrics", "metrics"), ("graphs-view", "http")):
         (rule,) = by_name[name]["ingress"]
         assert rule["from"]
         assert rule["ports"] == [{"port": port, "protocol": "TCP"}]
         chosen = by_name[name]["podSelector"]["matchLabels"].items()
-        for one in deployments:
+        for one in workers:
             if chosen <= pod_labels(one).items():
                 (container,) = one["spec"]["template"]["spec"]["containers"]
                 assert port in {p["name"] for p in container["ports"]}

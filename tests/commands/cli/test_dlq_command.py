@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,25 +42,22 @@ from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]
 N = 200
+CLI = (sys.executable, "-m", "stream_icd.commands.cli")
 
 pytestmark = pytest.mark.brokers("memory")
 
 
 @pytest.fixture
-def dlq(broker: Broker) -> Iterator[Dlq]:
+def dlq(broker: Broker) -> Dlq:
     """`dlq("list", TOPIC)`: as the command does it."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(command: str, *arguments: str) -> Result:
         address = ("--bootstrap-servers", broker.bootstrap_servers)
-        result = CliRunner().invoke(app, ["dlq", command, *arguments, *address])
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
+        return CliRunner().invoke(
+            app, ["dlq", command, *arguments, *address], catch_exceptions=False
+        )
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return run
 
 
 def make_topics(broker: Broker, topic: str, **spec: Any) -> None:
@@ -334,6 +330,10 @@ main()
 """
 
 
+def retry_all(broker: Broker, topic: str) -> list[str]:
+    return ["dlq", "retry", "--all", "--topic", topic, "-b", broker.bootstrap_servers]
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     ("method", "at"),
@@ -348,11 +348,11 @@ def test_kill_9_of_a_retry_is_not_seen(
 ) -> None:
     make_topics(kafka, topic_name)
     dead_lettered(kafka, numbered(topic_name, N))
-    options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
+    options = retry_all(kafka, topic_name)
     command = [sys.executable, "-c", KILLED, method, str(at), *options]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == -9
     # The next one does not wait for the broker to give up on what the first one left open.
-    command = [sys.executable, "-m", "stream_icd.commands.cli", *options]
+    command = [*CLI, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert [int(r.value or b"") for r in everything(kafka, topic_name)] == list(range(N))
@@ -368,9 +368,7 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
     make_topics(broker, topic_name)
     dead_lettered(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
-    address = ("--bootstrap-servers", broker.bootstrap_servers)
-    command = [sys.executable, "-m", "stream_icd.commands.cli", "dlq", "retry", "--all", *address]
-    command += ["--topic", topic_name, "--rate", "2"]
+    command = [*CLI, *retry_all(broker, topic_name), "--rate", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: everything(broker, topic_name))
         process.terminate()
@@ -418,8 +416,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: str) -> None:
     make_topics(kafka, topic_name)
     dead_lettered(kafka, numbered(topic_name, 40))
-    options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
-    command = [sys.executable, "-m", "stream_icd.commands.cli", *options]
+    command = [*CLI, *retry_all(kafka, topic_name)]
     slowly = [*command, "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
         wait_until(lambda: everything(kafka, topic_name))
