@@ -390,10 +390,3 @@ def test_what_is_no_model_is_not_shown(tmp_path: Path) -> None:
     for options in ([str(tmp_path / "file")], ["--registry", str(tmp_path / "file")]):
         with pytest.raises(BadSettings, match="is a file: give a folder"):
             models("list", *options)
-
-
-@pytest.mark.parametrize("text", ["purpose = ", 'colour = "red"'])
-def test_a_spoilt_description_is_said_to_be_one(text: str, tmp_path: Path) -> None:
-    (tmp_path / "about.toml").write_text(text)
-    with pytest.raises(ModelDamaged, match="about.toml"):
-        read_about(open_store(str(tmp_path)))
