@@ -76,7 +76,6 @@ class Changes(ReadingProducer):
         from stream_icd.commands.programs.windowed import read_topic_rows
         from stream_icd.core.snapshot import EPOCH
         from stream_icd.core.times import microseconds, parse_wait, utc_now
-        from stream_icd.kafka.messages.publish import read_last_snapshot
         from stream_icd.kafka.topics import describe_topic
         from stream_icd.sources.changes import (
             MOST_STREAMS,
@@ -91,7 +90,7 @@ class Changes(ReadingProducer):
         quiet_s = parse_wait("--quiet-after", self.quiet_after)
         columns = ChangeColumns(self.time, run.bad_rows, self._kind(run), self.time_unit)
         sent_before, topic = run.sent_before, self.topic
-        last = read_last_snapshot(run.settings, run.topic, self.graph, sent_before)
+        last = sent_before.last_of(self.graph, run.settings, run.topic)
         n_streams = describe_topic(run.settings, topic).partitions
         if n_streams > MOST_STREAMS:
             raise BadSettings(f"{topic} has {n_streams} partitions; the limit is {MOST_STREAMS}")

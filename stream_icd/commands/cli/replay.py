@@ -229,10 +229,9 @@ class PastOfTopic:
 
         from stream_icd.history.replay.redetect import record_job
         from stream_icd.kafka.messages.claims import MessageReader
-        from stream_icd.kafka.messages.topic_range import read_range
 
         reader = MessageReader()
-        with read_range(self.settings, self.part, stop, from_beginning=remember) as records:
+        with self.part.read(self.settings, stop, from_beginning=remember) as records:
             for record in records:
                 if self.graph is not None and record.key != self.graph.encode():
                     continue
@@ -246,12 +245,11 @@ class PastOfTopic:
                     yield job
 
     def nothing(self) -> StreamIcdError:
-        from stream_icd.kafka.messages.topic_range import said_position
-
         of = "no snapshot" if self.graph is None else f"no snapshot of graph {self.graph}"
-        start = said_position(self.part.start, "the beginning")
-        end = said_position(self.part.end, "the end")
-        return BadSettings(f"{self.part.topic} holds {of} from {start} to {end}")
+        start, end = self.part.said()
+        return BadSettings(
+            f"{self.part.topic} holds {of} from {start or 'the beginning'} to {end or 'the end'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
