@@ -154,11 +154,6 @@ Delivery = Annotated[
 Seed = Annotated[int, Option(min=0, help="Random seed; the same seed gives the same bytes.")]
 
 
-def threads_for(asked: int | None, processes: int) -> int:
-    """Cores of one snapshot: together, the processes use no more than there are."""
-    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))
-
-
 @options
 class MethodOptions:
     """The method, and how far back it looks with memory."""
@@ -222,7 +217,8 @@ class DetectionOptions(MethodOptions):
             group=group,
             n_communities=self.k,
             method=self.method,
-            threads=threads_for(self.threads, processes),
+            # Together, the processes use no more cores than there are.
+            threads=self.threads or max(1, min((os.cpu_count() or 1) // processes, 4)),
             seed=self.seed,
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app, batch_limits
-from stream_icd.commands.programs import options as program_options
+from stream_icd.commands.programs.options import DetectionOptions
 from stream_icd.core.child_process import stop_child
 from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
@@ -27,9 +28,9 @@ from tests.testbed.streams import publish
 def test_threads_and_processes_together_use_no_more_than_the_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
 ) -> None:
-    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
-    assert program_options.threads_for(None, processes) == threads
-    assert program_options.threads_for(3, processes) == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert DetectionOptions().settings(processes).threads == threads
+    assert DetectionOptions(threads=3).settings(processes).threads == 3
 
 
 @pytest.mark.parametrize(

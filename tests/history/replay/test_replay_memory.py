@@ -365,12 +365,6 @@ def test_a_horizon_without_memory_is_refused(method: Method) -> None:
         replace(plain, horizon="long").settings(1)
 
 
-def test_processes_share_the_cores_unless_threads_are_asked_for() -> None:
-    assert DetectionOptions().settings(4096).threads == 1
-    assert DetectionOptions(threads=3).settings(4096).threads == 3
-    assert DetectionOptions().settings(1).threads == min(os.cpu_count() or 1, 4)
-
-
 def test_a_part_of_a_topic_needs_the_windows_before_it(
     memory: Broker,
     topic_name: str,
