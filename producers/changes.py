@@ -13,7 +13,6 @@ from stream_icd.commands.programs.options import GraphName, Ids, ReadingProducer
 from stream_icd.core.errors import BadSettings, OffsetGone
 
 if TYPE_CHECKING:
-    from stream_icd.core.snapshot import Snapshot
     from stream_icd.sources.changes import Change
     from stream_icd.sources.values import KindBefore
     from stream_icd.sources.windows import Quiet
@@ -77,12 +76,7 @@ class Changes(ReadingProducer):
         from stream_icd.core.snapshot import EPOCH
         from stream_icd.core.times import microseconds, parse_wait, utc_now
         from stream_icd.kafka.topics import describe_topic
-        from stream_icd.sources.changes import (
-            MOST_STREAMS,
-            ChangeColumns,
-            Standing,
-            StandingWindows,
-        )
+        from stream_icd.sources.changes import MOST_STREAMS, ChangeColumns, StandingWindows
         from stream_icd.sources.source import Source
         from stream_icd.sources.windows import Quiet
 
@@ -94,7 +88,17 @@ class Changes(ReadingProducer):
         n_streams = describe_topic(run.settings, topic).partitions
         if n_streams > MOST_STREAMS:
             raise BadSettings(f"{topic} has {n_streams} partitions; the limit is {MOST_STREAMS}")
-        standing = Standing() if last is None else Standing.after(last, topic)
+        windows = StandingWindows(
+            last,
+            graph=self.graph,
+            topic=topic,
+            every=timedelta(seconds=every_s),
+            n_streams=n_streams,
+            now=lambda: microseconds(utc_now() - EPOCH),
+            only_changed=self.only_changed,
+            isolated=not self.drop_isolated,
+            count=run.count,
+        )
         if last is None and not self.anew:
             _check_that_all_is_there(run, topic, n_streams)
 
@@ -104,7 +108,7 @@ class Changes(ReadingProducer):
                 topic,
                 columns.names,
                 run.bad_rows,
-                since=standing.places.copy(),
+                since=windows.places.copy(),
                 until=self.until,
                 quiet_after_s=quiet_s if self.until == "forever" else None,
                 optional=_OPTIONAL,
@@ -113,22 +117,8 @@ class Changes(ReadingProducer):
             for batch in rows:
                 yield batch if isinstance(batch, Quiet) else columns.read(batch)
 
-        def snapshots() -> Iterator[tuple[Snapshot, None]]:
-            windows = StandingWindows(
-                standing,
-                graph=self.graph,
-                topic=topic,
-                every=timedelta(seconds=every_s),
-                n_streams=n_streams,
-                now=lambda: microseconds(utc_now() - EPOCH),
-                only_changed=self.only_changed,
-                isolated=not self.drop_isolated,
-                count=run.count,
-            )
-            for snapshot in windows.snapshots(arrivals(), run.stop):
-                yield snapshot, None
-
-        return Source(None, snapshots())
+        found = windows.snapshots(arrivals(), run.stop)
+        return Source(None, ((snapshot, None) for snapshot in found))
 
     def _kind(self, run: programs.ProducerRun) -> KindBefore:
         return lambda: self.ids if self.ids != "auto" else run.kind_before(self.graph)

@@ -151,8 +151,7 @@ class _SendKnown(_SendOptions):
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.record import OutgoingRecord
         from stream_icd.kafka.topics import KNOWN
-        from stream_icd.wire.known import KnownNode, encode_known
-        from stream_icd.wire.message import node_key
+        from stream_icd.wire.nodes import KnownNode, encode_known, node_key
 
         now = datetime.now(UTC)
         for node, label in changed.items():
@@ -210,14 +209,14 @@ def _send_labels(
 def _archived(store: Store, graph: str | None) -> _Archived:
     """The archived windows by the names that a table may give them."""
     from stream_icd.history.archive import Selection, windows
-    from stream_icd.sources.node_tables import names_of
+    from stream_icd.sources.node_tables import WindowName
 
     named: _Archived = defaultdict(dict)
     stems: _Archived = defaultdict(dict)
     for noted in windows(store, Selection("snapshots", graph)):
         of_graph = noted.partition.graph
         named[of_graph].setdefault(None, []).append(noted)
-        *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
+        *own, stem = WindowName.windows(of_graph, noted.identity.snapshot_id, noted.window.start)
         named[of_graph] |= {name: [noted] for name in own}
         stems[of_graph][stem] = [noted]
     return {of_graph: stems[of_graph] | names for of_graph, names in named.items()}

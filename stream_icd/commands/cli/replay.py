@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from stream_icd.core.store.store import Store
     from stream_icd.history.archive import Selection
     from stream_icd.history.replay.compare import ReplayComparison
-    from stream_icd.history.replay.redetect import GraphJobs, Job, Outcome, Redetection
+    from stream_icd.history.replay.redetect import Job, Outcome, Redetection
     from stream_icd.history.replay.replay import ReplayPlan, Results
-    from stream_icd.kafka.messages.records import Refused
     from stream_icd.kafka.messages.topic_range import TopicRange
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.kafka.waiting import Stop
@@ -91,7 +90,7 @@ class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
         from stream_icd.commands.programs.process import finish, progress_bar, stop_on_signals
         from stream_icd.core.log import configure_logging
         from stream_icd.history.replay.redetect import Redetection
-        from stream_icd.history.replay.replay import make_plan, replay
+        from stream_icd.history.replay.replay import ReplayPlan, replay
         from stream_icd.registry.settings import registry_at
 
         configure_logging()
@@ -100,7 +99,7 @@ class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
         if smooth:
             _check_smooth(self, redetection)
         jobs, first = past(redetection)
-        plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
+        plan = ReplayPlan.of(jobs(None), results, redetection)  # a signal ends the program here
         if not plan.newest:
             raise past.nothing()
         say(*_plan_lines(plan, results.name, self.tempo()), err=True)
@@ -144,12 +143,12 @@ class _ReplayTopic(PartOptions, _ReplayOptions):
     topic: str = option("icd.snapshots.v1", "Topic that holds the snapshots.")
 
     def run(self) -> None:
-        from stream_icd.history.replay.replay import TopicResults, check_results_topic
+        from stream_icd.history.replay.replay import TopicResults
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
 
         if self.out_topic is None:
             raise BadSettings("say where results go: --out-topic")
-        check_results_topic(self.out_topic, into_live=self.into_live)
+        TopicResults.check(self.out_topic, into_live=self.into_live)
         if self.out_topic == self.topic:
             raise BadSettings(f"{self.topic} holds the snapshots: give another --out-topic")
         self.tempo()  # a wrong one is refused before the broker is asked
@@ -187,11 +186,7 @@ class _ReplayHistory(PastOptions, _ReplayOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.replay.replay import (
-            HistoryResults,
-            TopicResults,
-            check_results_topic,
-        )
+        from stream_icd.history.replay.replay import HistoryResults, TopicResults
 
         if (self.out is None) == (self.out_topic is None):
             raise BadSettings("give either --out or --out-topic for the results")
@@ -200,7 +195,7 @@ class _ReplayHistory(PastOptions, _ReplayOptions):
         if self.out is not None:
             results: Results = HistoryResults(open_store(self.out))
         else:
-            check_results_topic(str(self.out_topic), into_live=self.into_live)
+            TopicResults.check(str(self.out_topic), into_live=self.into_live)
             results = TopicResults(self.kafka(), str(self.out_topic))
         self.replay(
             PastOfArchive(store, selection),
@@ -261,8 +256,7 @@ class PastOfArchive:
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         from stream_icd.history.archive import windows
-        from stream_icd.history.replay.archived_memory import archived_memory
-        from stream_icd.history.replay.redetect import archived_job
+        from stream_icd.history.replay.redetect import archived_job, archived_memory
         from stream_icd.streaming.execution.work import First
         from stream_icd.wire.limits import Limits
 
@@ -288,18 +282,18 @@ class PastOfArchive:
 def _engine_of(
     options: _ReplayOptions, model_name: str, redetection: Redetection, stop: Stop
 ) -> Engine[Job, Outcome]:
-    from stream_icd.history.replay.redetect import SmoothedGraphs, Smoothing
+    from stream_icd.history.replay.smooth import smoothing_engine
     from stream_icd.streaming.execution.processes import in_processes
     from stream_icd.streaming.execution.work import InProcess
 
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
-        smoothing = Smoothing(redetection.model, redetection.settings)
-        of_graphs: Engine[GraphJobs, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
-            of_graphs = in_processes(smoothing, model_name, options.processes)
-        return SmoothedGraphs(of_graphs)
+            return smoothing_engine(
+                redetection, lambda work: in_processes(work, model_name, options.processes)
+            )
+        return smoothing_engine(redetection, InProcess)
     if options.engine == "serial":
         return InProcess(redetection)
     if options.engine == "pool":

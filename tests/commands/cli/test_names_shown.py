@@ -37,7 +37,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
-from stream_icd.history.replay.compare import Agreement, ReplayComparison, VersionQuality
+from stream_icd.history.replay.compare import compare
 from stream_icd.interfaces.view.report import read_archive
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
@@ -213,12 +213,8 @@ def test_tables_of_archives_and_versions_show_names_escaped(tmp_path: Path) -> N
     (line,) = run_here("history", "list", place, "--windows").stdout.splitlines()
     assert line.split("\t")[4:7] == [f"{ESCAPED}Zürich"] * 3
     assert "Z\\xfcrich" in run_here("history", "list", place, encoding="ascii").stdout
-    version = (FORGED, FORGED, "before")
-    comparison = ReplayComparison(
-        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0, 2.0, 0.25)],
-        agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
-    )
-    assert drawn(_qualities_table(comparison)).count(ESCAPED) == 2
+    comparison = compare([found()], [found()])
+    assert drawn(_qualities_table(comparison)).count(ESCAPED) == 4
     assert drawn(_agreements_table(comparison)).count(ESCAPED) == 5
 
 
