@@ -222,7 +222,7 @@ class PastOfTopic:
         """Yield the snapshots, to remember also those before the part; log what is none."""
         import structlog
 
-        from stream_icd.history.replay.redetect import record_job
+        from stream_icd.history.replay.redetect import Job
         from stream_icd.kafka.messages.claims import MessageReader
 
         reader = MessageReader()
@@ -231,7 +231,7 @@ class PastOfTopic:
                 if self.graph is not None and record.key != self.graph.encode():
                     continue
                 try:
-                    job = record_job(record, reader, for_memory=not self.part.holds(record))
+                    job = Job.of_record(record, reader, for_memory=not self.part.holds(record))
                 except BadInput as error:
                     structlog.get_logger().warning(
                         "no snapshot", place=record.place, reason=str(error)
@@ -256,11 +256,11 @@ class PastOfArchive:
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         from stream_icd.history.archive import windows
-        from stream_icd.history.replay.redetect import archived_job, archived_memory
+        from stream_icd.history.replay.redetect import Job, archived_memory
         from stream_icd.streaming.execution.work import First
         from stream_icd.wire.limits import Limits
 
-        job = partial(archived_job, self.store.uri, limits=Limits())
+        job = partial(Job.of_archived, self.store.uri, limits=Limits())
         if not redetection.remembers:
             return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
         memory = archived_memory(self.store, self.selection, redetection)
