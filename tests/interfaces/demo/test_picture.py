@@ -26,7 +26,6 @@ from stream_icd.interfaces.demo.run import Arrival, DemoRun
 from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import attributes_of
-from tests.streaming.workers.tracked import window as tracked_window
 from tests.testbed.windows import follow, window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -261,15 +260,9 @@ def merging(bits: float, then: Sequence[tuple[np.ndarray, dict]]) -> list[Commun
     found = []
     for hour, (ids, moved) in enumerate(windows):
         names, labels = np.unique(ids, return_inverse=True)
-        found.append(
-            replace(
-                tracked_window("g", hour, labels),
-                community_ids=names,
-                replaced=np.empty((0, 2), np.int64),
-                moved=np.array(list(moved), np.int64).reshape(-1, 2),
-                moved_bits=np.array(list(moved.values())),
-            )
-        )
+        ways = np.array(list(moved), np.int64).reshape(-1, 2)
+        one = window(hour, labels, ids=names)
+        found.append(replace(one, moved=ways, moved_bits=np.array(list(moved.values()))))
     return follow(found)
 
 
@@ -277,7 +270,7 @@ def test_an_event_that_lasted_is_told_with_names_and_bits_and_drawn(tmp_path: Pa
     told = draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path := tmp_path / "story.png")
     assert told == [
         "1 mergers and splits that lasted and that the edges support",
-        "2020-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
+        "2026-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
     ]
     colours = Image.open(path).convert("RGB").getcolors(1 << 24)
     assert colours is not None
