@@ -14,8 +14,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import SourceNotFound, StoreUnreachable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import archive
-from stream_icd.history.archive import Archive
-from stream_icd.history.compact import compact
+from stream_icd.history.archive import Archive, compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
 from stream_icd.interfaces.view.feeds.archives import Archives
@@ -93,13 +92,15 @@ def test_days_that_are_over_are_not_listed_again(
     page.add(first, *range(0, 240, 24))
     assert page.look() == 11
     assert page.look() == 0
-    listed = []
-    data_files = archive.data_files
-    monkeypatch.setattr(
-        archive, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
-    )
+    listed, files = list[str](), Store.files
+
+    def noting(store: Store, folder: str = "") -> list[str]:
+        listed.append(folder)
+        return files(store, folder)
+
+    monkeypatch.setattr(Store, "files", noting)
     page.look()
-    assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
+    assert [folder[-10:] for folder in listed] == ["2026-01-09", "2026-01-10"]
 
 
 def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page: Page) -> None:
