@@ -32,12 +32,7 @@ from stream_icd.kafka.client.connections import (
     positions,
 )
 from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, ClientReader
-from stream_icd.kafka.client.translate import (
-    GROUP_MOVED_ON,
-    TOO_LARGE,
-    translate,
-    translated,
-)
+from stream_icd.kafka.client.translate import GROUP_MOVED_ON, TOO_LARGE, translate, translated
 from stream_icd.kafka.client.workarounds import close_producer, encodable
 from stream_icd.kafka.port import (
     KAFKA,

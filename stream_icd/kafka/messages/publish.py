@@ -25,12 +25,7 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    EventHeaders,
-    correction_in,
-    graph_of,
-    source_of_correction,
-)
+from stream_icd.wire.message import EventHeaders, correction_in, graph_of, source_of_correction
 from stream_icd.wire.snapshots import (
     SNAPSHOT_TYPE,
     check_snapshot_headers,

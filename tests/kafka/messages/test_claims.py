@@ -33,12 +33,7 @@ from stream_icd.history.archive import Archive, Selection, read_message, read_sn
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.replay.redetect import record_job
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.claims import (
-    Claim,
-    ClaimCheck,
-    ClaimSettings,
-    MessageReader,
-)
+from stream_icd.kafka.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import Destination, publish_source
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -229,9 +224,7 @@ def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
     assert "set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
 
 
-def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
-    placeless: Stream,
-) -> None:
+def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(placeless: Stream) -> None:
     headers = (("x", bytes(DEAD_LETTER_ROOM + INLINE)),)
     topic = placeless.topics[0]
     publish(placeless.broker, [OutgoingRecord(topic, b"garbage", b"test", headers)])
