@@ -121,7 +121,7 @@ def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
     return [theirs(partition) for partition in partitions]
 
 
-def positions(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
+def their_offsets(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
     return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
 
 
