@@ -41,7 +41,9 @@ def arrivals(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[Arrival,
             bits_saved=0.75,
             milliseconds=dict.fromkeys(STAGES, 5.0),
         )
-        found.append(Arrival(shape_of("communities").document(result), START + timedelta(seconds=1)))
+        found.append(
+            Arrival(shape_of("communities").document(result), START + timedelta(seconds=1))
+        )
     return tuple(found)
 
 
