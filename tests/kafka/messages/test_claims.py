@@ -31,7 +31,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import record_job
+from stream_icd.history.replay.redetect import Job
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import (
     Claim,
@@ -282,7 +282,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
 def test_a_replay_of_a_topic_fetches_what_is_claimed(
     claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
-    assert record_job(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
+    assert Job.of_record(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
 
 
 def test_an_object_store_holds_what_is_claimed(
