@@ -30,13 +30,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributes:
-    """Attributes of nodes; made by `attributes_of`.
+    """Attributes of nodes; made by `attributes_of`."""
 
-    Attributes:
-        nodes: `(n,)` ids, ascending, each once.
-    """
-
-    nodes: pa.Array
+    nodes: pa.Array  # (n,) ids, ascending, each once
     columns: tuple[Attribute, ...]
 
     def of_nodes(

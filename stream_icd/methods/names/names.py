@@ -105,9 +105,6 @@ def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray
     since all of them are tried.
     n_tests: number of all comparisons, also of those that are in none of the arrays because the
     community has no such member (Benjamini and Hochberg, JRSS B 1995).
-
-    >>> [names.tolist() for names in _significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
-    [[False, True], [True]]
     """
     ascending = np.sort(np.concatenate(p))
     limits = _FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
@@ -118,18 +115,12 @@ def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What is over-represented in a community.
-
-    Attributes:
-        values: the values that name it, that of the most members first, and how many have each.
-        known: members with a value of the attribute.
-        size: all members.
-    """
+    """What is over-represented in a community."""
 
     attribute: str
-    values: tuple[tuple[str, int], ...]
-    known: int
-    size: int
+    values: tuple[tuple[str, int], ...]  # that name it, and how many members have each, most first
+    known: int  # members with a value of the attribute
+    size: int  # all members
 
     def __str__(self) -> str:
         """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
@@ -148,20 +139,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One value of an attribute in a community.
+    """One value of an attribute in a community."""
 
-    Attributes:
-        value: None stands for the members of which it is not known.
-        members, total: how many members, and how many nodes of the window, have it.
-        z: log-odds against the other communities, in standard errors.
-        names: whether it is over-represented beyond chance.
-    """
-
-    value: str | None
+    value: str | None  # None stands for the members of which it is not known
     members: int
-    total: int
-    z: float
-    names: bool
+    total: int  # nodes of the window that have it
+    z: float  # log-odds against the other communities, in standard errors
+    names: bool  # whether it is over-represented beyond chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,15 +172,10 @@ class _ComparedAttribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedWindow:
-    """The communities of a window beside attributes of their nodes; made by `named`.
+    """The communities of a window beside attributes of their nodes; made by `named`."""
 
-    Attributes:
-        ids: id of each community, `(K,)`, ascending.
-        labels: position of each node's community in `ids`, `(n,)`.
-    """
-
-    ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    ids: NDArray[np.int64]  # (K,), ascending
+    labels: NDArray[np.int64]  # (n,), position of each node's community in `ids`
     compared: tuple[_ComparedAttribute, ...]
 
     def names(self) -> dict[int, Name]:
