@@ -18,7 +18,6 @@ from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
@@ -325,7 +324,7 @@ class SnapshotMemory:
         if self.after is None:
             return None
         record = self._message(communities, self.after)
-        while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
+        while (size := record.size_as_sent) > self.relay.most_bytes and self.after.n_nodes:
             some = int(_CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
                 "memory is too large for its topic, and is cut",
