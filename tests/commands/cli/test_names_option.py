@@ -22,7 +22,7 @@ def countries(tmp_path: Path) -> str:
 
 
 def graphs_of(names: list[str], graph: str | None = None) -> dict[str | None, str]:
-    return {of: table.columns[0].name for of, table in _tables_of(names, graph)._tables.items()}
+    return {of: table.columns[0].name for of, table in _tables_of(names, graph).items()}
 
 
 def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_path: Path) -> None:

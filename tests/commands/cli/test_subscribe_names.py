@@ -13,7 +13,7 @@ from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from tests.streaming.workers.tracked import unbroken, window
 
@@ -22,7 +22,7 @@ CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8}
 
 
 def naming(*graphs: str) -> Naming:
-    return Naming(Tables(dict.fromkeys(graphs or (None,), CLASSES)))
+    return Naming(dict.fromkeys(graphs or (None,), CLASSES))
 
 
 def result(graph: str, *, text: bool = False) -> Communities:

@@ -12,7 +12,7 @@ import pytest
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.report import kept_answers
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from tests.interfaces.view.windows import ORIGIN, name, renamed
 from tests.interfaces.view.windows import queries as queries_of
@@ -23,7 +23,7 @@ APART, TOGETHER = np.repeat([0, 1, 2], 20), np.repeat([0, 0, 1], 20)
 
 
 def classes() -> Naming:
-    return Naming(Tables({None: attributes_of(pa.array(range(60)), {"class": CLASSES})}))
+    return Naming({None: attributes_of(pa.array(range(60)), {"class": CLASSES})})
 
 
 def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
@@ -100,7 +100,7 @@ def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
 
 
 def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
-    naming = Naming(Tables({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})}))
+    naming = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
     queries = shown(APART, naming=naming)
     assert queries.flow(name()._asdict())["names"] == {}
     assert (

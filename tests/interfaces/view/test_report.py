@@ -37,7 +37,7 @@ from stream_icd.interfaces.view.report import (
     write_pictures,
 )
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -244,7 +244,7 @@ def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> Non
 
 def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
     classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
-    everything = AllSeries(naming=Naming(Tables({None: classes})))
+    everything = AllSeries(naming=Naming({None: classes}))
     for hour in (0, 1, 4, 5):
         everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
     windows = everything.windows(name(), 9)
