@@ -62,18 +62,15 @@ def ids_by_node(found: Remembered, snapshot: Snapshot) -> dict[int, int]:
 
 
 @BOTH
-def test_ids_belong_to_nodes_whatever_their_places(parameters: BpParameters) -> None:
-    after = (range(1, 5), range(20, 30), range(10, 20))  # new nodes come first now
+def test_ids_belong_to_nodes_whatever_their_places_and_new_ones_join_neighbours(
+    parameters: BpParameters,
+) -> None:
+    after = (range(1, 5), range(20, 30), (*range(10, 20), 40))  # new nodes come first now
     (first, before), (second, now) = seen(parameters, (range(10, 20), range(20, 30)), after)
     assert (now[10], now[20]) == (before[10], before[20])
     assert now[1] >= first.memory.next_id
+    assert now[40] == before[10]
     assert second.n_continued == 2
-
-
-@BOTH
-def test_a_new_node_joins_the_community_that_it_is_linked_to(parameters: BpParameters) -> None:
-    (_, before), (_, now) = seen(parameters, TWO, (range(11), range(20, 30)))
-    assert now[10] == before[0]
 
 
 @BOTH
