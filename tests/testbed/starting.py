@@ -36,7 +36,7 @@ _PRELOADED = (
     f"{CLI}.main",
     *(f"stream_icd.consumers.{name}" for name in ("alert", "archive", "detect", "rows", "track")),
     *(f"stream_icd.streaming.workers.{name}" for name in ("alert", "detect", "rows", "track")),
-    "stream_icd.commands.programs.model_at_work",
+    "stream_icd.streaming.workers.model_swap",
     "stream_icd.history.archiver",
     "stream_icd.kafka.client.broker",
     "stream_icd.registry.find",

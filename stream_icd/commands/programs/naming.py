@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from stream_icd.methods.names.attributes import Attributes
     from stream_icd.methods.names.names import Naming
 
-OneNames = Annotated[
-    str | None,
-    Option(
-        "--names",
-        metavar="[GRAPH=]FILE",
-        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country.",
-    ),
-]
-
 GraphNames = Annotated[
     list[str] | None,
     Option(

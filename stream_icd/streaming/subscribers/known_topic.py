@@ -17,8 +17,8 @@ from stream_icd.kafka.topics import KNOWN, describe_topic
 from stream_icd.kafka.waiting import in_background
 from stream_icd.methods.bp.known import Known
 from stream_icd.streaming.subscribers.subscription import log_bad
-from stream_icd.wire.known import decode_known
 from stream_icd.wire.limits import Limits
+from stream_icd.wire.nodes import decode_known
 
 _LOG = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.known import KnownNode, encode_known
+from stream_icd.wire.nodes import KnownNode, encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import records
 from tests.testbed.brokers import Broker, wait_until
