@@ -31,7 +31,7 @@ from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.levels import levels_of
-from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
+from stream_icd.methods.graphs.adjacency import as_named
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.presets import preset
@@ -436,14 +436,16 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
+def _is_pair_of_ids(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) in (2, 3) and isinstance(one[0], str | Integral)
+
+
 def _with_labels(
     graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None
 ) -> list[LabelledGraph]:
     is_list = isinstance(graphs, list | tuple)
     # Not of an edge_index and a number of nodes each: those are graphs.
-    is_pairs = (
-        is_list and is_table_of_pairs(list(graphs)) and isinstance(graphs[0][0], str | Integral)
-    )
+    is_pairs = is_list and bool(graphs) and all(map(_is_pair_of_ids, graphs))
     if is_pairs or not is_list:
         given = "list of pairs" if is_pairs else type(graphs).__name__
         raise BadSettings(f"fit takes a list of graphs, not a {given}; for one graph: fit([graph])")

@@ -30,8 +30,7 @@ from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import accuracy, ami, nmi, of_known
-from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
-from stream_icd.methods.quality.partition import modularity, ncut
+from stream_icd.methods.quality.partition import mean_hidden_edge_score, modularity, ncut
 from stream_icd.streaming.execution.budget import Allowance
 
 

@@ -188,7 +188,7 @@ def _kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str]) -
 
 def _attributes(queries: Queries) -> Sequence[str]:
     naming = queries.seen.naming
-    return () if naming is None else naming.attributes.names
+    return () if naming is None else naming.names
 
 
 def _values(queries: Queries, asked: Mapping[str, str], drawn: _Answers) -> _Answers:

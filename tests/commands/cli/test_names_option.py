@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
@@ -28,7 +28,7 @@ CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8}
 
 
 def naming(*graphs: str) -> Naming:
-    return Naming(Tables(dict.fromkeys(graphs or (None,), CLASSES)))
+    return Naming(dict.fromkeys(graphs or (None,), CLASSES))
 
 
 def result(graph: str, *, text: bool = False) -> Communities:
@@ -132,7 +132,7 @@ def countries(tmp_path: Path) -> str:
 
 
 def graphs_of(names: list[str], graph: str | None = None) -> dict[str | None, str]:
-    return {of: table.columns[0].name for of, table in _tables_of(names, graph)._tables.items()}
+    return {of: table.columns[0].name for of, table in _tables_of(names, graph).items()}
 
 
 def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
 from stream_icd.interfaces.view.panels.queries import BadQuestion, Queries
 from stream_icd.interfaces.view.report import write_html
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
@@ -220,7 +220,7 @@ APART, TOGETHER = np.repeat([0, 1, 2], 20), np.repeat([0, 0, 1], 20)
 
 
 def classes() -> Naming:
-    return Naming(Tables({None: attributes_of(pa.array(range(60)), {"class": CLASSES})}))
+    return Naming({None: attributes_of(pa.array(range(60)), {"class": CLASSES})})
 
 
 def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
@@ -288,7 +288,7 @@ def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
 
 
 def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
-    naming = Naming(Tables({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})}))
+    naming = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
     asked_of = shown(APART, naming=naming)
     assert asked_of.flow(name()._asdict())["names"] == {}
     trouble = asked_of.overview({})["troubles"]["the table of names"]
