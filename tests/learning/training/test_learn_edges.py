@@ -138,11 +138,11 @@ def test_what_is_learned_on_is_never_worse_on_the_validation_graphs(learned: Lea
 
 
 def test_the_papers_losses_cannot_train_it() -> None:
-    adversaries = pytest.importorskip(
-        "stream_icd.learning.training.icd.adversaries", exc_type=ImportError
+    by_losses = pytest.importorskip(
+        "stream_icd.learning.training.icd.train_encoder", exc_type=ImportError
     )
     with pytest.raises(BadSettings, match="learns from labels"):
-        adversaries.Adversaries(RECIPE.changed(discriminator_widths=(32, 1)))
+        by_losses.Adversaries(RECIPE.changed(discriminator_widths=(32, 1)))
 
 
 def test_torch_is_not_imported() -> None:

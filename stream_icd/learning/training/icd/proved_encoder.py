@@ -8,20 +8,32 @@ not, and a detector that leaves the method to the model detects as was best.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Labels
-from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
-from stream_icd.learning.training.icd.taught import Taught, summed
+from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.node_ids import common_type
+from stream_icd.learning.training.icd.learn_edges import (
+    LabelledAdjacency,
+    is_sure_gain,
+    learn_by_turns,
+    learn_edges,
+)
+from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.learning.training.yardstick import WARM_UP, judge
+from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
+from stream_icd.methods.memory.evidence import grown
+from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami, of_known
 from stream_icd.streaming.detection.detect import detect
@@ -29,7 +41,7 @@ from stream_icd.streaming.detection.detect import detect
 _FEWEST_NEWEST, _MOST_NEWEST, _MOST_ENTRIES = 10, 40, 400_000
 """Graphs that the encoder learns from, the newest. More large ones add little
 (docs/measured/retraining.md); small ones teach together what one large one does, up to so many
-entries."""
+entries. As many have the sums of small windows together."""
 
 _FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
@@ -119,7 +131,7 @@ def with_edges(
     learned, stopped = None, False
     if len(taught) > n_tests:
         result = learn_edges(
-            [*pairs[:-n_tests], *summed(taught[:-n_tests])],
+            [*pairs[:-n_tests], *_summed(taught[:-n_tests])],
             model.recipe,
             validation=pairs[-n_tests:],
             start=before,
@@ -276,3 +288,51 @@ def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[lis
 
 def _agreement(one: Taught, found: Labels) -> float:
     return ami(*of_known(one.labels, found))
+
+
+def _summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """Return sums of the windows so far of each graph, `(n, n)`, with the newest known labels.
+
+    On a stream, the encoder is to weight such a sum, as memory keeps it. Weights learned from
+    single windows throw evidence away that a sum has.
+
+    taught: in time order. Graphs of no stream have no sums, and the first window's sum is itself.
+    The newest sums come first, while all together have at most as many entries as the windows, or
+    `_MOST_ENTRIES`: more would take more time to learn from than the windows.
+    """
+    by_graph = defaultdict[str, list[Taught]](list)
+    for one in taught:
+        if one.graph.moment is not None:
+            by_graph[one.graph.moment.graph].append(one)
+    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
+    found = list[LabelledAdjacency]()
+    for windows in by_graph.values():
+        for adjacency, labels in reversed(_sums(windows)[1:]):
+            room -= adjacency.nnz
+            if room < 0:
+                return found
+            found.append((adjacency, labels))
+    return found
+
+
+def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """The sum after each window of a graph."""
+    of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
+    kind, first = SIDE_BY_SIDE[0], of_windows[0]
+    if any(common_type(first, nodes) is None for nodes in of_windows):
+        return []
+    ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
+    names = np.unique(np.concatenate(ids))
+    shape = len(names), len(names)
+    total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
+    for one, nodes in zip(windows, ids, strict=True):
+        at = np.searchsorted(names, nodes)
+        entries = one.graph.adjacency.tocoo()
+        weights = comparable_weights(entries.data, kind.within)
+        window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
+        window.sort_indices()
+        total = grown(total, kind.decay, rows_of(window))
+        labels = labels.copy()
+        labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
+        found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
+    return found
