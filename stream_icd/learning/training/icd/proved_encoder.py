@@ -32,8 +32,8 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
-from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
+from stream_icd.methods.memory.sums import grown
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami, of_known
 from stream_icd.streaming.detection.detect import detect
