@@ -1,4 +1,4 @@
-"""The gate: whether a challenger replaces the champion, and afterwards keeps its promise.
+"""The gate: measure champion and challenger, and decide whether the second one replaces the first.
 
 Both are judged on windows that they did not see. Hidden edges decide, since they need no labels:
 these may be late, wrong or poisoned. Labels can only add to it: they veto a challenger that is

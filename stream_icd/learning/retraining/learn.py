@@ -16,6 +16,7 @@ from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.windows import ArchivedLesson, Known, Lesson, read_lessons
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.card import encoder_section
+from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     quarter,
@@ -114,12 +115,9 @@ def learn_job(
     checkpoints: str,
     parent: str,
 ) -> Made:
-    """Learn a model.
+    """Learn a model. Raises `NoGoodRows` if no window can be read.
 
     `checkpoints` is the URI of a folder, see `learn`; `parent` the path or URI of the champion.
-
-    Raises:
-        NoGoodRows: no window can be read.
     """
     until = time.process_time() + _LEARNING_SHARE * settings.budget.seconds
     folder = open_store(checkpoints) if recipe.trains_encoder else None
@@ -171,14 +169,9 @@ def learn(
     taught = [None] * len(lessons) if recipe.encoder_stays else _taught(lessons, recipe.seed)
     proof = None
     if recipe.learns_edges:
-        model, proof = with_edges(
-            model,
-            list(filter(None, taught)),
-            parent=parent,
-            seconds=until - time.process_time(),
-            threads=threads,
-            clock=time.process_time,
-        )
+        effort = Effort(until - time.process_time(), threads, clock=time.process_time)
+        teaching = list(filter(None, taught))
+        model, proof = with_edges(model, teaching, parent=parent, effort=effort)
     elif recipe.trains_encoder:
         model, proof = _trained(model, graphs, taught, threads, checkpoints, until)
     windows = tuple(

@@ -19,10 +19,8 @@ class Rules:
     """When a challenger is better; NMI and churn are in 0..1.
 
     The churn vetoes only a challenger whose gain on hidden edges is at most ten
-    margins (`gate._FAR_BETTER`): a champion that finds nothing never changes anything.
-
-    Raises:
-        BadSettings: a value is out of range.
+    margins (`gate._FAR_BETTER`): a champion that finds nothing never changes anything. Raises
+    `BadSettings` if a value is out of range.
     """
 
     margin: float = 0.005  # to exceed on hidden edges, as a fraction of the champion's score
@@ -44,11 +42,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many windows to use.
-
-    Raises:
-        BadSettings: a number is out of range.
-    """
+    """How many windows to use; raises `BadSettings` if a number is out of range."""
 
     newest: int = 6  # to learn from, directly before those that prove
     older: int = 2  # to learn from, drawn at random from all earlier ones
@@ -83,8 +77,7 @@ _LEARNED = Recipe(name="retrained", encoder=EDGES)
 class Retraining:
     """Settings of a retrainer. It learns when one of `every_windows`, `every` and `drift` says so.
 
-    Raises:
-        BadSettings: the name or a number is out of range.
+    Raises `BadSettings` if the name or a number is out of range.
     """
 
     archive: str  # a path or a URI

@@ -67,10 +67,7 @@ class Accumulated:
     ) -> Accumulated:
         """Look up the newest windows of the archive, and their labels, however late these came.
 
-        Windows far ahead of `now`, the time in UTC, are not used.
-
-        Raises:
-            HistoryDamaged: a file is not an archive file.
+        Windows far ahead of `now`, the time in UTC, are not used. Raises `HistoryDamaged`.
         """
         windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
         for window in _graphs_in_turn(store, Selection("snapshots", graph)):
@@ -257,11 +254,7 @@ class Lesson:
 
     @classmethod
     def read(cls, store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
-        """Read a window, and its labels if there are any.
-
-        Raises:
-            HistoryDamaged, BadInput: it cannot be read.
-        """
+        """Read a window, and its labels if there are any; raises `HistoryDamaged`, `BadInput`."""
         limits = Limits()
         snapshot = read_snapshot(store, window, limits)
         if labels is None:

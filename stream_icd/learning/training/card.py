@@ -17,20 +17,15 @@ from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, save_model
 
 
 def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write weights, recipe, description and card; `training.png` where an encoder was trained.
+    """Write weights, recipe, description and card; `training.png` if the paper's losses trained.
 
-    Raises:
-        BadSettings: the folder holds a model already.
+    Raises `BadSettings` if the folder holds a model already.
     """
-    files = {ABOUT_FILE: _about(trained).to_toml(), CARD_FILE: card(trained).encode()}
+    about = About(_purpose(trained), _learned_on(trained), _figures(trained))
+    files = {ABOUT_FILE: about.to_toml(), CARD_FILE: card(trained).encode()}
     if trained.history:
         files["training.png"] = _picture(trained.history, trained.model.recipe.name)
     save_model(trained.model, folder, files)
-
-
-def _about(trained: TrainedModel) -> About:
-    """The model's short description."""
-    return About(_purpose(trained), _learned_on(trained), _figures(trained))
 
 
 def card(trained: TrainedModel) -> str:

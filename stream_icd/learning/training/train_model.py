@@ -13,6 +13,7 @@ from stream_icd.core.store.store import Store
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit, FitOptions, OnStep
 from stream_icd.learning.training.icd.epochs import Epoch, History, Training
+from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     control,
@@ -107,8 +108,7 @@ def train_model(
         model, proof = with_edges(
             model,
             taught_by(newest(second), recipe.seed, threads),
-            threads=threads,
-            on_step=partial(on_step, "learn the encoder"),
+            effort=Effort(threads=threads, on_step=partial(on_step, "learn the encoder")),
         )
     last = None if training is None else training.last
     history = () if training is None else training.history
@@ -201,10 +201,8 @@ def _split_in_order(
 ) -> tuple[Sequence[_Graph], Sequence[_Graph], Sequence[_Graph]]:
     """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
 
-    In order, so that what is later in time never trains what is judged on earlier graphs.
-
-    Raises:
-        BadSettings: too few graphs for each share above 0 to get one.
+    In order, so that what is later in time never trains what is judged on earlier graphs. Raises
+    `BadSettings` if there are too few for each share above 0 to get one.
 
     >>> _split_in_order("abcdefghij", (0.8, 0.1, 0.1))
     ('abcdefgh', 'i', 'j')

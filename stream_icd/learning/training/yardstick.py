@@ -27,7 +27,7 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.model import Method, MethodChoice, Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import ami, nmi, of_known
 from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
@@ -221,9 +221,10 @@ def compared_with_default(
     memory: bool,
     on_graph: Callable[[], None] = lambda: None,
 ) -> list[ModelComparison]:
-    """Compare a model with the shipped `default`; see `_against_default`.
+    """Compare a model with the shipped `default` on graphs that it did not learn from.
 
-    The last windows of `learned` come first, so that both start with memory.
+    The first comparison decides. The last windows of `learned` come first, so that both start with
+    memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = model, open_model(DEFAULT).model
@@ -232,26 +233,16 @@ def compared_with_default(
         if number >= len(before):
             judged.append((ours, default))
             on_graph()
-    return _against_default(judged, model.method, memory=memory)
-
-
-def _against_default(
-    judged: Sequence[tuple[_Judged, _Judged]], method: Method = "bp", *, memory: bool
-) -> list[ModelComparison]:
-    """Compare a model, of this method, with the shipped `default`; the first comparison decides.
-
-    `judged`: both on each graph, which the model did not learn from.
-    """
-    name = f"{method} with memory" if memory else method
     measures: tuple[tuple[Measure, str, float], ...] = (
         ("AMI, %", "ami", 100.0),
         ("NMI, %", "nmi", 100.0),
         ("bits saved per edge", "bits", 1.0),
     )
+    name = f"{model.method} with memory" if memory else model.method
     found = []
     for measure, attribute, unit in measures:
-        both = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
-        pairs = [(unit * a, unit * b) for a, b in both if a is not None and b is not None]
+        scores = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
+        pairs = [(unit * a, unit * b) for a, b in scores if a is not None and b is not None]
         if pairs:
             found.append(ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True)))
     return found

@@ -24,7 +24,6 @@ from stream_icd.core.errors import (
     ModelNotFound,
     OverBudget,
     Overloaded,
-    StoreUnwritable,
 )
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.store.store import Store, open_store
@@ -144,16 +143,19 @@ class Retrainer:
     ) -> Decision:
         return retrain(self.registry, self.settings, now, run=run, **more)
 
-    def asked(self) -> Decision:
-        return self.round(asked=True)
+    def decides(self, outcome: str, *words: str, **more: Any) -> Decision:
+        """Make a round, whose decision is this one, with all these words in its reason."""
+        decided = self.round(**more)
+        assert decided.outcome == outcome, decided.reason
+        assert [word for word in words if word not in decided.reason] == [], decided.reason
+        return decided
 
     def watch_a_worse_champion(self) -> str:
         """Promote a worse model, and archive what shows it; return the version before."""
         self.archive(3)
         good = self.crown(GOOD)
         self.crown(JOINS_ALL)
-        said = "watching the new champion: 0 of 4 windows since the swap"
-        assert self.round().reason == said
+        self.decides("not now", "watching the new champion: 0 of 4 windows since the swap")
         self.archive(7, since=3)
         return good
 
@@ -199,15 +201,11 @@ def test_settings_out_of_range_are_refused(
 
 
 def test_an_empty_registry_gets_its_first_champion(retrainer: Retrainer) -> None:
-    first = retrainer.round()
-    assert first.outcome == "first champion"
+    first = retrainer.decides("first champion")
     assert retrainer.champion == first.champion
     assert first.champion.startswith("default@")
-    nothing = retrainer.round()
-    assert nothing.outcome == "not now"
-    assert nothing.reason.startswith(
-        f"0 of 4 new windows; there is no archive at {retrainer.settings.archive}: "
-    )
+    place = retrainer.settings.archive
+    retrainer.decides("not now", f"0 of 4 new windows; there is no archive at {place}: ")
 
 
 def test_another_program_may_make_the_first_champion(
@@ -228,8 +226,8 @@ def test_a_misspelt_graph_is_in_the_reason(retrainer: Retrainer) -> None:
     (graph,) = {snapshot.graph for snapshot, _ in small_windows(1)}
     retrainer.set(graph=f"{graph}x")
     retrainer.round()  # the first champion
-    for decided in (retrainer.round(), retrainer.asked()):
-        assert decided.reason.endswith(f"; it holds {graph}; did you mean {graph}?")
+    for asked in (False, True):
+        retrainer.decides("not now", f"; it holds {graph}; did you mean {graph}?", asked=asked)
 
 
 def test_a_better_model_is_promoted_with_its_lineage_and_proves_itself_on_newer_windows(
@@ -237,8 +235,7 @@ def test_a_better_model_is_promoted_with_its_lineage_and_proves_itself_on_newer_
 ) -> None:
     worse = retrainer.crown(JOINS_ALL)
     retrainer.archive(7, labels=True)
-    promoted = retrainer.round()
-    assert promoted.outcome == "promoted", promoted
+    promoted = retrainer.decides("promoted")
     aliases = retrainer.aliases
     assert aliases.champion == promoted.champion == promoted.challenger
     assert aliases.previous == worse
@@ -254,43 +251,36 @@ def test_a_better_model_is_promoted_with_its_lineage_and_proves_itself_on_newer_
     assert measures[:2] == ["hidden edges, bits an edge", "NMI, %"]
     retrainer.set(watch=1)
     retrainer.archive(8, since=7)
-    assert retrainer.round().outcome == "confirmed"
+    retrainer.decides("confirmed")
     # It did not learn from 5 windows: those of the last gate prove again.
-    assert retrainer.asked().outcome == "kept"
+    retrainer.decides("kept", asked=True)
 
 
 def test_an_equal_model_is_not_promoted(retrainer: Retrainer) -> None:
     good = retrainer.crown(GOOD)
     retrainer.archive(7)
-    kept = retrainer.round()
-    assert kept.outcome == "kept"
-    assert "not clearly better" in kept.reason
+    retrainer.decides("kept", "not clearly better")
     assert retrainer.champion == good
     assert versions(retrainer.registry) == [good]  # those that lose leave nothing
-    again = retrainer.round()
-    assert (again.outcome, again.reason) == ("not now", "0 of 4 new windows")
+    retrainer.decides("not now", "0 of 4 new windows")
 
 
 def test_without_enough_windows_it_says_so(retrainer: Retrainer) -> None:
     retrainer.crown(GOOD)
     retrainer.archive(4)
-    few = retrainer.round()
-    assert few.outcome == "not now"
-    assert few.reason == "4 of 4 new windows, but there are 4 of 5 windows"
-    assert "asked by command" in retrainer.asked().reason
+    retrainer.decides("not now", "4 of 4 new windows, but there are 4 of 5 windows")
+    retrainer.decides("not now", "asked by command", asked=True)
 
 
 def test_a_window_far_in_the_future_is_not_used_and_named(retrainer: Retrainer) -> None:
     retrainer.crown(GOOD)
     retrainer.archive(3)
     retrainer.archive_of_year(2099, "small", 1)
-    few = retrainer.round()
-    assert few.reason.startswith("3 of 4 new windows; 1 windows are not used, since they end more")
-    assert "than 31 days ahead of the clock, such as" in few.reason
-    assert few.ahead == 1
+    why = "; 1 windows are not used, since they end more than 31 days ahead of the clock, such as"
+    assert retrainer.decides("not now", f"3 of 4 new windows{why}").ahead == 1
     retrainer.archive(7, since=3)
-    assert retrainer.round().outcome == "kept"
-    assert "0 of 4 new windows; 1 windows" in retrainer.round().reason
+    retrainer.decides("kept")
+    retrainer.decides("not now", f"0 of 4 new windows{why}")
 
 
 def test_an_attempt_by_a_clock_far_ahead_does_not_keep_others_off(retrainer: Retrainer) -> None:
@@ -305,17 +295,17 @@ def test_an_attempt_by_a_clock_far_ahead_does_not_keep_others_off(retrainer: Ret
 def test_a_graph_of_the_past_counts_beside_one_of_today(retrainer: Retrainer) -> None:
     retrainer.crown(JOINS_ALL)
     retrainer.archive(7)
-    assert retrainer.round().outcome == "promoted"
+    retrainer.decides("promoted")
     retrainer.archive_of_year(1999, "old", 3)
-    assert retrainer.round().reason.endswith("3 of 4 windows since the swap")
+    retrainer.decides("not now", "3 of 4 windows since the swap")
     retrainer.archive_of_year(1999, "old", 4)
-    assert retrainer.round().outcome == "confirmed"
-    assert retrainer.asked().outcome == "kept"
+    retrainer.decides("confirmed")
+    retrainer.decides("kept", asked=True)
     lineage = read_lineage(retrainer.registry, retrainer.champion)
     assert lineage.data is not None
     assert list(lineage.data.until()) == ["small"]
     retrainer.archive_of_year(1999, "older", 3)
-    assert retrainer.round().reason == "3 of 4 new windows"
+    retrainer.decides("not now", "3 of 4 new windows")
 
 
 def test_a_graph_of_the_past_counts_after_a_rollback(retrainer: Retrainer) -> None:
@@ -323,10 +313,9 @@ def test_a_graph_of_the_past_counts_after_a_rollback(retrainer: Retrainer) -> No
     retrainer.archive(7)
     retrainer.round()
     retrainer.uncrown()
-    assert "0 of 4 windows that the" in retrainer.asked().reason
+    retrainer.decides("not now", "0 of 4 windows that the", asked=True)
     retrainer.archive_of_year(1999, "old", 4)
-    proved = retrainer.asked()
-    assert proved.outcome == "promoted", proved
+    retrainer.decides("promoted", asked=True)
 
 
 @pytest.mark.parametrize("step", [None, "roll back", "remember"])
@@ -338,9 +327,8 @@ def test_a_worse_champion_is_rolled_back_also_if_the_round_is_killed(
         retrainer.killed_at(step)
     is_back = retrainer.champion == good
     assert is_back == (step == "remember")
-    decided = retrainer.round()
-    assert decided.outcome == ("not now" if is_back else "rolled back")
-    assert retrainer.asked().outcome == "not now"  # from the same windows
+    decided = retrainer.decides("not now" if is_back else "rolled back")
+    retrainer.decides("not now", asked=True)  # from the same windows
     assert retrainer.champion == good == decided.champion
     assert len(history(retrainer.registry)) == 3
 
@@ -361,13 +349,12 @@ def test_after_a_rollback_only_newer_windows_prove_a_model(retrainer: Retrainer)
     retrainer.uncrown()
     # Also a retrainer that has forgotten all knows it.
     retrainer.registry.delete("retraining/retrained.json")
-    same = retrainer.asked()  # what it learns is far better on these windows
-    assert same.outcome == "not now"
-    assert "0 of 4 windows that the champion did not learn from" in same.reason
-    assert "they count from the last rollback on" in same.reason
+    # What it learns is far better on these windows.
+    few = "0 of 4 windows that the champion did not learn from"
+    retrainer.decides("not now", few, "they count from the last rollback on", asked=True)
     assert retrainer.champion == before
     retrainer.archive(11, since=7)
-    assert retrainer.asked().outcome == "promoted"
+    retrainer.decides("promoted", asked=True)
 
 
 def test_a_rollback_during_the_watch_is_not_confirmed(retrainer: Retrainer) -> None:
@@ -381,10 +368,9 @@ def test_a_rollback_during_the_watch_is_not_confirmed(retrainer: Retrainer) -> N
         retrainer.uncrown()
         return quick(job, budget)
 
-    watched = retrainer.round(run=rolled_back_meanwhile)
-    assert (watched.outcome, watched.generation) == ("not now", 2)
-    assert watched.reason == f"{before} became the champion meanwhile"
-    assert retrainer.round().outcome == "not now"
+    became = f"{before} became the champion meanwhile"
+    assert retrainer.decides("not now", became, run=rolled_back_meanwhile).generation == 2
+    retrainer.decides("not now")
 
 
 def test_a_good_champion_is_confirmed_and_windows_are_compared_once_while_no_more_come(
@@ -401,12 +387,12 @@ def test_a_good_champion_is_confirmed_and_windows_are_compared_once_while_no_mor
 
     for since, until in ((3, 5), (5, 6)):
         retrainer.archive(until, since=since)
-        one, other = (retrainer.round(run=counted).reason for _ in range(2))
+        words = f"{until - 3} of 4 windows"
+        one, other = (retrainer.decides("not now", words, run=counted) for _ in range(2))
         assert one == other
-        assert f"{until - 3} of 4 windows" in one
     assert len(jobs) == 2
     retrainer.archive(7, since=6)
-    assert retrainer.round().outcome == "confirmed"
+    retrainer.decides("confirmed")
     assert retrainer.champion == good
 
 
@@ -415,15 +401,14 @@ def test_a_watch_that_cannot_be_kept_is_tried_again(retrainer: Retrainer) -> Non
     retrainer.archive(3)
     retrainer.round()
     good = retrainer.crown(GOOD)
-    assert "watching" in retrainer.round().reason
+    retrainer.decides("not now", "watching")
     retrainer.archive(7, since=3)
 
     def killed(_job: Job, _budget: Allowance) -> object:
         raise Overloaded("out of memory")
 
-    failed = retrainer.round(run=killed)
-    assert (failed.outcome, failed.champion) == ("failed", good)
-    assert retrainer.round().outcome == "confirmed"
+    assert retrainer.decides("failed", run=killed).champion == good
+    retrainer.decides("confirmed")
 
 
 def test_while_the_archive_is_away_nothing_is_noticed_or_forgotten(retrainer: Retrainer) -> None:
@@ -435,16 +420,16 @@ def test_while_the_archive_is_away_nothing_is_noticed_or_forgotten(retrainer: Re
     archive = Path(retrainer.settings.archive)
     away = archive.rename(archive.parent / "away")
     retrainer.crown(GOOD)
-    assert retrainer.round().reason.startswith("the windows of earlier rounds are gone; there")
+    retrainer.decides("not now", "the windows of earlier rounds are gone; there")
     assert retrainer.state == begun
     away.rename(archive)
-    assert retrainer.round().reason.endswith("0 of 4 windows since the swap")
+    retrainer.decides("not now", "0 of 4 windows since the swap")
 
 
 def test_a_rollback_with_the_number_of_a_deleted_promotion_is_noticed(retrainer: Retrainer) -> None:
     retrainer.archive(3)
     retrainer.crown(JOINS_ALL, GOOD, LEARNED)
-    assert "watching the new champion" in retrainer.round().reason
+    retrainer.decides("not now", "watching the new champion")
     retrainer.registry.delete("aliases/00000003.json")
     retrainer.uncrown()
     assert retrainer.aliases.generation == 3
@@ -504,12 +489,10 @@ def test_drift_asks_for_a_new_model(retrainer: Retrainer) -> None:
     retrainer.set(every_windows=None, drift=True)
     retrainer.crown(GOOD)
     retrainer.archive(10)
-    assert "no drift in 10 windows" in retrainer.round().reason
+    retrainer.decides("not now", "no drift in 10 windows")
     later = small_windows(16, p_in=0.95)[10:]
     add_to_archive(retrainer.settings.archive, later[:2])
-    waiting = retrainer.round()
-    assert "drift 2 windows ago" in waiting.reason
-    assert "2 of 5 windows after the change" in waiting.reason
+    retrainer.decides("not now", "drift 2 windows ago", "2 of 5 windows after the change")
     add_to_archive(retrainer.settings.archive, later[2:])
     assert retrainer.round().outcome in ("kept", "promoted")
 
@@ -519,9 +502,8 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(retrainer:
     retrainer.crown(GOOD)
     retrainer.archive(9, labels=True)
     retrainer.archive(13, since=9)
-    quiet = retrainer.round().reason
-    assert "no drift in 13 windows (hidden edges about" in quiet
-    assert "no drift in 9 windows (NMI about" in quiet
+    of_nmi = "no drift in 9 windows (NMI about"
+    retrainer.decides("not now", "no drift in 13 windows (hidden edges about", of_nmi)
     rng = np.random.default_rng(0)
 
     def partly_wrong(known: Labels) -> Labels:
@@ -530,10 +512,8 @@ def test_drift_of_nmi_asks_for_a_new_model_also_when_labels_come_late(retrainer:
         return replace(known, labels=np.where(wrong, rng.permutation(known.labels), known.labels))
 
     retrainer.archive_labels((known for _, known in small_windows(13)[9:]), partly_wrong)
-    drifted = retrainer.round().reason
-    assert "NMI" in drifted
-    assert "drift 4 windows ago" in drifted  # by the labels of these 4
-    assert "hidden edges" not in drifted.split(", but")[0]
+    drifted = retrainer.decides("not now", "drift 4 windows ago: NMI")  # by the labels of these 4
+    assert "hidden edges" not in drifted.reason.split(", but")[0]
 
 
 def test_windows_of_two_graphs_with_one_id_are_both_scored(retrainer: Retrainer) -> None:
@@ -562,10 +542,9 @@ def test_scores_are_kept_while_others_are_still_missing(
             raise Overloaded("out of memory")
         return quick(job, budget)
 
-    first = retrainer.round(run=killed_at_the_third)
-    assert (first.outcome, first.reason) == ("failed", "out of memory")
-    again = retrainer.round(run=killed_at_the_third)
-    assert again.reason == "6 windows since the last attempt; drift needs more than 8"
+    retrainer.decides("failed", "out of memory", run=killed_at_the_third)
+    few = "6 windows since the last attempt; drift needs more than 8"
+    retrainer.decides("not now", few, run=killed_at_the_third)
     assert asked == [2, 2, 2, 2]
 
 
@@ -581,10 +560,9 @@ def test_windows_that_take_too_long_have_no_score_and_are_not_tried_again(
         jobs.append(job)
         raise OverBudget("too slow")
 
+    few = "0 windows since the last attempt; drift needs more than 8"
     for _ in range(2):
-        said = retrainer.round(run=too_slow)
-        assert said.outcome == "not now"
-        assert said.reason == "0 windows since the last attempt; drift needs more than 8"
+        retrainer.decides("not now", few, run=too_slow)
     assert len(jobs) == 1
 
 
@@ -612,9 +590,7 @@ def test_poisoned_labels_promote_nothing_worse(retrainer: Retrainer, poison: str
         return replace(known, labels=0 * wrong if poison == "one community" else wrong)
 
     retrainer.archive_labels((known for _, known in small_windows(7)), poisoned)
-    decided = retrainer.round()
-    assert decided.outcome == "kept"
-    assert decided.labelled == 7
+    assert retrainer.decides("kept").labelled == 7
     assert retrainer.champion == good
 
 
@@ -623,8 +599,7 @@ def test_a_damaged_window_teaches_nothing_and_stops_nothing(retrainer: Retrainer
     retrainer.archive(7)
     retrainer.damage(2)
     with capture_logs() as logs:
-        decided = retrainer.round(run=here)
-    assert decided.outcome == "promoted", decided
+        retrainer.decides("promoted", run=here)
     left_out = {line["snapshot"] for line in logs if line["event"] == "a window cannot be read"}
     assert left_out == {"small/000002"}
 
@@ -633,25 +608,23 @@ def test_too_few_windows_that_can_be_read_promote_and_teach_nothing(retrainer: R
     good = retrainer.crown(JOINS_ALL)
     retrainer.archive(7)
     retrainer.damage(0, 1, 3)
-    kept = retrainer.round()
-    assert kept.reason == "7 of 4 new windows: 3 windows could be read; need 4"
-    assert (kept.outcome, retrainer.champion) == ("kept", good)
+    retrainer.decides("kept", "7 of 4 new windows: 3 windows could be read; need 4")
+    assert retrainer.champion == good
     retrainer.set(encoder=SMALL_ENCODER)
-    one_left = retrainer.round(run=here, asked=True)
-    assert one_left.reason.endswith("the encoder needs at least 2 windows with edges, not 1")
+    few = "the encoder needs at least 2 windows with edges, not 1"
+    retrainer.decides("failed", few, run=here, asked=True)
     retrainer.set(encoder=RECIPE)
     retrainer.damage(2)
-    none_left = retrainer.round(run=here, asked=True)
-    assert none_left.reason.endswith("none of the 3 windows to learn from can be read")
-    assert one_left.outcome == none_left.outcome == "failed"
+    none = "none of the 3 windows to learn from can be read"
+    retrainer.decides("failed", none, run=here, asked=True)
 
 
 def test_a_damaged_window_does_not_prolong_a_watch(retrainer: Retrainer) -> None:
     retrainer.watch_a_worse_champion()
     retrainer.damage(3)
-    assert "3 of 4 windows" in retrainer.round().reason
+    retrainer.decides("not now", "3 of 4 windows")
     retrainer.archive(8, since=7)
-    assert retrainer.round().outcome == "rolled back"
+    retrainer.decides("rolled back")
 
 
 def test_another_promotion_in_between_wins(retrainer: Retrainer) -> None:
@@ -662,9 +635,7 @@ def test_another_promotion_in_between_wins(retrainer: Retrainer) -> None:
         if step == "publish":
             retrainer.crown(GOOD)
 
-    decided = retrainer.round(on_step=meddle)
-    assert decided.outcome == "kept"
-    assert "became the champion meanwhile" in decided.reason
+    retrainer.decides("kept", "became the champion meanwhile", on_step=meddle)
     assert retrainer.champion == pack(GOOD).version
 
 
@@ -675,27 +646,10 @@ def test_killed_at_a_step_the_next_round_goes_on(retrainer: Retrainer, step: str
     retrainer.killed_at(step)
     if step == "remember":
         assert retrainer.champion != before
-        assert "watching the new champion" in retrainer.round().reason
+        retrainer.decides("not now", "watching the new champion")
         return
     assert retrainer.champion == before
-    assert retrainer.round().outcome == "promoted"
-
-
-def test_a_full_registry_keeps_the_champion_and_the_next_round_goes_on(
-    retrainer: Retrainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = retrainer.crown(JOINS_ALL)
-    retrainer.archive(7)
-
-    def full(*_: object) -> None:
-        raise StoreUnwritable("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(rounds, "publish", full)
-        with pytest.raises(StoreUnwritable):
-            retrainer.round()
-    assert retrainer.champion == before
-    assert retrainer.round().outcome == "promoted"
+    retrainer.decides("promoted")
 
 
 def test_an_archive_that_is_compacted_meanwhile_loses_nothing(retrainer: Retrainer) -> None:
@@ -707,15 +661,14 @@ def test_an_archive_that_is_compacted_meanwhile_loses_nothing(retrainer: Retrain
         if step == "learn":
             done.extend(compaction.windows for compaction in compact(store, NOW.date()))
 
-    assert retrainer.round(on_step=merge).outcome == "promoted"
+    retrainer.decides("promoted", on_step=merge)
     assert done == [7, 7]  # snapshots and labels
 
 
 def test_a_model_is_learned_in_a_process_of_its_own(retrainer: Retrainer) -> None:
     retrainer.crown(JOINS_ALL)
     retrainer.archive(7, labels=True)
-    promoted = retrainer.round(run=run_job)
-    assert promoted.outcome == "promoted"
+    promoted = retrainer.decides("promoted", run=run_job)
     assert promoted.champion.startswith("retrained@")
     assert open_version(retrainer.registry, promoted.champion).model.bp.resolution > 0.01
     card = version_folder(retrainer.registry, promoted.champion).open("card.md").read()
@@ -726,11 +679,10 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(retrainer: Ret
     good = retrainer.crown(GOOD)
     retrainer.archive(7)
     retrainer.set(budget=replace(BUDGET, seconds=0.2))
-    failed = retrainer.round(run=run_job)
-    assert failed.outcome == "failed"
-    assert "(--budget-seconds, --budget-memory)" in failed.reason  # on a busy machine, by the clock
+    # On a busy machine, by the clock.
+    retrainer.decides("failed", "(--budget-seconds, --budget-memory)", run=run_job)
     assert retrainer.champion == good
-    assert retrainer.round().outcome == "not now"  # tried again with the next windows
+    retrainer.decides("not now")  # tried again with the next windows
 
 
 def test_a_learning_process_that_is_killed_is_an_error_of_ours() -> None:
@@ -777,8 +729,7 @@ def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_wi
     assert decided.reason.startswith("7 of 4 new windows")
     assert jobs[0] == jobs[1]
     assert folder.files() == []
-    after = retrainer.round(run=killed_after_training)
-    assert after.reason.startswith("2 of 4 new windows")
+    retrainer.decides("not now", "2 of 4 new windows", run=killed_after_training)
 
 
 def test_without_an_encoder_to_train_an_interrupted_training_is_forgotten(

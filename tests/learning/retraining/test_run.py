@@ -45,6 +45,7 @@ from tests.run_here import run_here
 from tests.testbed.brokers import Broker
 from tests.testbed.lessons import add_to_archive, small_windows
 
+pytestmark = pytest.mark.brokers("memory")
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 GATE = Gate("a@1", "b@2", AT, AT, 8, False, "no better", (Figure("NMI, %", 1, 2, -1, 3),))
 KEPT = Decision("kept", "no better", AT, "a@1", "b@2", 7, gate=GATE)
@@ -116,7 +117,6 @@ def announcing(broker: Broker, make_topic: Callable[..., str], tmp_path: Path) -
     return Announcing(broker, make_topic(), tmp_path)
 
 
-@pytest.mark.brokers("memory")
 def test_decisions_are_announced(announcing: Announcing) -> None:
     first = announcing.round().champion
     announcing.announce(replace(KEPT, outcome="failed", at=AT + timedelta(1)))
@@ -129,7 +129,6 @@ def test_decisions_are_announced(announcing: Announcing) -> None:
     assert (said[3].version, said[3].gate) == ("b@2", KEPT.gate)
 
 
-@pytest.mark.brokers("memory")
 def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_it(
     announcing: Announcing,
 ) -> None:
@@ -153,7 +152,6 @@ def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_i
         assert len(list(records)) == 4  # both rounds decided to keep; the change came once
 
 
-@pytest.mark.brokers("memory")
 def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     announcing: Announcing,
 ) -> None:
@@ -165,7 +163,6 @@ def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
     assert said == [("published", 0), ("promoted", 2)]
 
 
-@pytest.mark.brokers("memory")
 def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
     announcing: Announcing,
 ) -> None:
@@ -177,7 +174,6 @@ def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
     assert said[:3] == [("promoted", first), ("published", second), ("promoted", second)]
 
 
-@pytest.mark.brokers("memory")
 def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(announcing: Announcing) -> None:
     add_to_archive(announcing.settings.archive, small_windows(1))
     announcing.round()
@@ -321,7 +317,6 @@ def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.Monkey
         assert f"| `{name}` |" in documented or name.endswith("_created")
 
 
-@pytest.mark.brokers("memory")
 def test_a_round_is_a_trace_and_so_is_what_it_announces(
     announcing: Announcing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

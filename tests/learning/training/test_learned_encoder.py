@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, diags_array
 
 from stream_icd.learning.training.card import encoder_section
 from stream_icd.learning.training.icd import proved_encoder
-from stream_icd.learning.training.icd.learn_edges import LabelledAdjacency, LearnedEdges
+from stream_icd.learning.training.icd.learn_edges import Effort, LabelledAdjacency, LearnedEdges
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     newest,
@@ -87,12 +87,12 @@ def test_the_parents_weights_stay_if_the_time_is_up(
 ) -> None:
     parent = replace(learned[0], bp=open_model("gn").model.bp)
     graphs = [mixed(seed) for seed in range(1, 5)]
-    late, proof = with_edges(MODEL, graphs, parent=parent, seconds=0)
+    late, proof = with_edges(MODEL, graphs, parent=parent, effort=Effort(0))
     assert (proof.state, proof.stopped) == ("its parent's", True)
     assert digest(late.weights) == digest(parent.weights)
     assert late.bp == BP_NUMBERS
     assert "The time was up before learning ended." in encoder_section(proof)
-    late, proof = with_edges(MODEL, graphs, seconds=0)
+    late, proof = with_edges(MODEL, graphs, effort=Effort(0))
     assert (proof.state, proof.stopped, late.trained) == ("not trained", True, None)
 
 

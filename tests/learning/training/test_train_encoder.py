@@ -60,6 +60,14 @@ def run(history: list[LabelledGraph], recipe: Recipe, **options: Any) -> Trainin
     return train(history[:4], recipe, validation=history[4:], clock=lambda: 0.0, **options)
 
 
+def match(graph: LabelledGraph, recipe: Recipe) -> tuple[Any, Any]:
+    """Encoder and discriminator, and a graph that they are trained on."""
+    from stream_icd.learning.training.icd.train_encoder import Adversaries
+    from stream_icd.learning.training.icd.training_graph import TrainingGraph
+
+    return Adversaries(recipe), TrainingGraph.of(graph, recipe)
+
+
 def score(model: Model, graphs: list[LabelledGraph]) -> float:
     """What validation says of a model."""
     found = [
@@ -92,12 +100,9 @@ def test_reconstruction_and_regularisation_fall(
 def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
     graph: LabelledGraph, recipe: Recipe, losses: dict[str, float]
 ) -> None:
-    from stream_icd.learning.training.icd.train_encoder import Adversaries
-    from stream_icd.learning.training.icd.training_graph import TrainingGraph
-
-    def after_a_step(recipe: Recipe) -> Weights:
-        players = Adversaries(recipe)
-        players.step(TrainingGraph.of(graph, recipe), rows=None)
+    def after_a_step(recipe: Recipe) -> Any:
+        players, prepared = match(graph, recipe)
+        players.step(prepared, rows=None)
         return players.generator_weights()
 
     untrained = Model(recipe).weights
@@ -110,14 +115,11 @@ def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
 def test_the_discriminator_learns_to_tell_label_induced_rows(
     graph: LabelledGraph, recipe: Recipe, form: str
 ) -> None:
-    from stream_icd.learning.training.icd.train_encoder import Adversaries
-    from stream_icd.learning.training.icd.training_graph import TrainingGraph
-
     frozen = recipe.changed(
         losses={"discriminator": form, "alpha": 0, "beta": 0, "adversarial": False},
         optimiser={"learning_rate": 1e-2},
     )
-    players, prepared = Adversaries(frozen), TrainingGraph.of(graph, frozen)
+    players, prepared = match(graph, frozen)
     losses = [players.step(prepared, rows=None)["discriminator"] for _ in range(30)]
     assert losses[-1] < losses[0] - 0.05
 

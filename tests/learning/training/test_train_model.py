@@ -228,14 +228,6 @@ def test_a_trained_encoder_is_made_again_from_its_own_recipe_into_a_whole_bucket
     assert open_model(bucket).version.startswith("small@")
 
 
-def test_an_encoder_learns_from_pseudo_labels_if_there_are_no_labels() -> None:
-    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
-    graphs = [LabelledGraph(graph.adjacency) for graph in clear]
-    trained = train_model(graphs, SMALL, threads=1)
-    assert {row.measure for row in trained.test} == {"bits saved per edge", "modularity, %"}
-    assert trained.test[1].trained.mean > 30
-
-
 MIXTURE = "lfr:mixing=0.1,nodes=300,graphs=3 + gn:p_in=0.6,nodes=300,communities=50,graphs=2"
 
 

@@ -81,10 +81,8 @@ def fit_parameters(
     is 0, which turns memory off. Without consecutive windows, it is not learned.
 
     Graphs without edges are ignored. If some graphs have labels, those without are ignored too.
-    The same seed gives the same parameters, on any number of threads. Ctrl-C ends it.
-
-    Raises:
-        BadSettings: no graph has an edge.
+    The same seed gives the same parameters, on any number of threads. Ctrl-C ends it. Raises
+    `BadSettings` if no graph has an edge.
     """
     linked = [graph for graph in graphs if graph.adjacency.nnz]
     if not linked:
@@ -164,7 +162,6 @@ def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int)
 
 
 def _spread(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
-    """Graphs to learn from."""
     n = min(len(graphs), _MOST_TO_LEARN_FROM)
     return [graphs[index * len(graphs) // n] for index in range(n)]
 

@@ -7,11 +7,9 @@ not, and a detector that leaves the method to the model detects as was best.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Literal
 
 import numpy as np
@@ -20,6 +18,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.core.node_ids import common_type
 from stream_icd.learning.training.icd.learn_edges import (
+    Effort,
     LabelledAdjacency,
     is_sure_gain,
     learn_by_turns,
@@ -98,10 +97,7 @@ def with_edges(
     taught: Sequence[Taught],
     *,
     parent: Model | None = None,
-    seconds: float = inf,
-    threads: int = 1,
-    on_step: Callable[[int, int], None] = lambda _done, _total: None,
-    clock: Callable[[], float] = time.perf_counter,
+    effort: Effort = Effort(),
 ) -> tuple[Model, EncoderProof]:
     """Learn the encoder for a model with bp's numbers, whose recipe names `edges`.
 
@@ -112,7 +108,7 @@ def with_edges(
         taught: windows in time order; the `newest` are used.
         parent: the model before this one. If it has trained weights of the same encoder, learning
             starts from these.
-        seconds: time limit of the learning; the best weights until then are tried.
+        effort: of the learning; the best weights until its time is up are tried.
     """
     n_newest = len(newest([one.graph for one in taught]))
     taught = taught[len(taught) - n_newest :]
@@ -125,7 +121,7 @@ def with_edges(
         kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
         return kept, EncoderProof("its parent's", 0)
     if len(taught) > 1 and any(one.graph.moment is None for one in taught):
-        return _by_turns(model, taught, before, seconds, threads, on_step, clock)
+        return _by_turns(model, taught, before, effort)
     n_tests = quarter(len(taught))
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     learned, stopped = None, False
@@ -135,39 +131,23 @@ def with_edges(
             model.recipe,
             validation=pairs[-n_tests:],
             start=before,
-            seconds=seconds,
-            threads=threads,
-            on_step=on_step,
-            clock=clock,
+            effort=effort,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
     leads = n_tests >= _FEWEST_TO_LEAD
     ways = {_BP: model}
     for name, weights in ((_PARENTS, before), (_LEARNED, learned)):
         ways |= _ways(name, model, weights, leads=leads)
-    chosen, proof = _best_of(ways, taught, n_tests, threads)
+    chosen, proof = _best_of(ways, taught, n_tests, effort.threads)
     return chosen, replace(proof, stopped=stopped)
 
 
 def _by_turns(
-    model: Model,
-    taught: Sequence[Taught],
-    before: Weights | None,
-    seconds: float,
-    threads: int,
-    on_step: Callable[[int, int], None],
-    clock: Callable[[], float],
+    model: Model, taught: Sequence[Taught], before: Weights | None, effort: Effort
 ) -> tuple[Model, EncoderProof]:
     """`with_edges` for graphs of no stream: the best of the ways that are a sure gain on them."""
-    result, turns = learn_by_turns(
-        [(one.graph.adjacency, one.labels) for one in taught],
-        model.recipe,
-        start=before,
-        seconds=seconds,
-        threads=threads,
-        on_step=on_step,
-        clock=clock,
-    )
+    graphs, threads = [(one.graph.adjacency, one.labels) for one in taught], effort.threads
+    result, turns = learn_by_turns(graphs, model.recipe, start=before, effort=effort)
     learned = result.weights if result.is_better else None
     whole, *each = (
         {_BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)

@@ -11,10 +11,7 @@ import structlog
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.learning.training.icd.learn_edges import (
-    LearnedEdges,
-    learn_edges,
-)
+from stream_icd.learning.training.icd.learn_edges import Effort, LearnedEdges, learn_edges
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
@@ -43,10 +40,8 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
     """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
 
     The last tenth of the graphs validates. A single graph is learned from without validation.
-    For graphs without edges or labels, see `taught_by`.
-
-    Raises:
-        BadSettings: no graph has edges, or none has labels or communities with strong evidence.
+    For graphs without edges or labels, see `taught_by`. Raises `BadSettings` if no graph has edges,
+    or none has labels or communities with strong evidence.
     """
     if not any(graph.adjacency.nnz for graph in graphs):
         raise BadSettings(f"none of the {len(graphs)} graphs has edges: give one that has")
@@ -58,7 +53,7 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
         )
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
-    return learn_edges(pairs[:at], recipe, validation=pairs[at:], threads=threads)
+    return learn_edges(pairs[:at], recipe, validation=pairs[at:], effort=Effort(threads=threads))
 
 
 def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) -> list[Taught]:

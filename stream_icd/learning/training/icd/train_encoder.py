@@ -166,8 +166,7 @@ def _validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -
 class Adversaries:
     """The encoder G and the discriminator D, which are trained against each other.
 
-    Raises:
-        BadSettings: the recipe has no discriminator, or an encoder that only labels can train.
+    Raises `BadSettings` if the recipe has no discriminator, or an encoder for labels only.
     """
 
     def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
@@ -330,7 +329,6 @@ class _Checkpoint:
 
 
 def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
-    """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
@@ -339,12 +337,7 @@ def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
 
 
 def _load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
-    """The folder's checkpoint; None if there is none.
-
-    Raises:
-        BadSettings: it belongs to another recipe, or to a longer training.
-        ModelDamaged: it cannot be read.
-    """
+    """The folder's checkpoint; None if there is none. Raises as `train`."""
     if not folder.exists(_CHECKPOINT_FILE):
         return None
     path = f"{folder.place}/{_CHECKPOINT_FILE}"
