@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
-from stream_icd.commands.cli.dlq import json_lines, letter_lines, table_lines
+from stream_icd.commands.cli.dlq import _json_lines, _letter_lines, _table_lines
 from stream_icd.core.communities import STAGES, Communities, Labels
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import CommunityEvent, CommunityEvents
@@ -37,7 +37,7 @@ from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.messages.records import described, outgoing
 from stream_icd.kafka.record import Record
-from stream_icd.methods.bp.known import known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
@@ -51,9 +51,9 @@ from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
-from stream_icd.wire.known import KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
+from stream_icd.wire.nodes import KnownNode, decode_known, encode_known
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
@@ -184,16 +184,16 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
     marked(record)
     letter = dead_letter_of(record)
     bad = [BadRecord([letter])]
-    for _ in (*table_lines(bad), *json_lines(bad)):
+    for _ in (*_table_lines(bad), *_json_lines(bad)):
         pass
-    for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
+    for _ in _letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
 
 
 def _know(record: Record) -> None:
     """As a detector with `--known topic` does: read what is known, and look for it in a window."""
     one = decode_known(record.key, record.value, record.headers, LIMITS)
-    known_of({} if one.community is None else {one.node: one.community}, fixed=True).of(
+    Known.from_labels({} if one.community is None else {one.node: one.community}, fixed=True).of(
         WINDOWS[-1].nodes
     )
 

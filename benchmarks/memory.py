@@ -59,10 +59,9 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.hidden_edges import hidden_edge_score, hide_edges
-from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.quality.partition import hide_edges, modularity
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
@@ -283,7 +282,7 @@ def followed(windows: Iterable[KnownWindow], parameters: BpParameters | None = N
                 "nodes": snapshot.nodes,
                 "labels": (alone.communities, found.communities),
                 "modularity": [modularity(adjacency, one.communities) for one in (alone, found)],
-                "hidden": [hidden_edge_score(hidden, one.communities) for one in (single, guess)],
+                "hidden": [hidden.score(one.communities) for one in (single, guess)],
                 "nmi": [
                     nmi(window.classes[known], one.communities[known]) if known.any() else 0.0
                     for one in (alone, found)
@@ -330,7 +329,9 @@ def _mails(data: Path) -> Iterator[Snapshot]:
 
 def _taxis(data: Path) -> Iterator[Snapshot]:
     """Ticks of a minute: 1,279 taxis seen in the last ten, an edge to each one's 50 nearest."""
-    columns = Columns("t", {"taxi": "taxi"}, degrees("lat", "lon"), zone="Asia/Shanghai")
+    columns = Columns(
+        "t", {"taxi": "taxi"}, TaxiSettings.degrees("lat", "lon"), zone="Asia/Shanghai"
+    )
     settings = TaxiSettings(
         tick=timedelta(minutes=1), stale=timedelta(minutes=10), sample=N_TAXIS, seed=0
     )

@@ -75,6 +75,11 @@ class Tracing:
         self._tracer = trace.get_tracer("stream_icd", __version__, provider)
         self._propagator = TraceContextTextMapPropagator()
 
+    @classmethod
+    def if_on(cls) -> Tracing | None:
+        """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
+        return cls() if TraceSettings().traces == "on" else None
+
     def created(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return a record of a producer with the context of a span that says that it was made."""
         span = self._tracer.start_span(
@@ -123,7 +128,7 @@ class Tracing:
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:
         """Make the span of a batch that was just published, with links to its records."""
-        self._ends_now(
+        self.took(
             "publish",
             seconds,
             kind=self._api.SpanKind.CLIENT,
@@ -137,13 +142,10 @@ class Tracing:
         with self._tracer.start_as_current_span(name):
             yield
 
-    def took(self, stage: str, seconds: float) -> None:
+    def took(self, stage: str, seconds: float, **about: Any) -> None:
         """Make the span of a stage of the present span, which ends now."""
-        self._ends_now(stage, seconds)
-
-    def _ends_now(self, name: str, seconds: float, **about: Any) -> None:
         ended = time.time_ns()
-        span = self._tracer.start_span(name, start_time=ended - round(1e9 * seconds), **about)
+        span = self._tracer.start_span(stage, start_time=ended - round(1e9 * seconds), **about)
         span.end(ended)
 
     def say(self, attributes: Mapping[str, str | int]) -> None:
@@ -181,9 +183,8 @@ class Tracing:
         >>> Tracing.with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
         (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
         """
-        others = [
-            header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
-        ]
+        named = {f"ce_{name}" for name in _FIELDS}
+        others = [header for header in headers if header[0] not in named]
         ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
         return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
@@ -194,11 +195,6 @@ class Tracing:
 
     def _links(self, linked: Collection[SpanContext]) -> list[Link]:
         return [self._api.Link(context) for context in linked]
-
-
-def tracing_if_on() -> Tracing | None:
-    """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
-    return Tracing() if TraceSettings().traces == "on" else None
 
 
 def _of_operation(name: str) -> dict[str, Any]:

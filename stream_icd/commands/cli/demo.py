@@ -3,14 +3,15 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.commands.programs.declared import command, option, path
-from stream_icd.commands.programs.naming import OneNames, graph_and_file
+from stream_icd.commands.programs.naming import graph_and_file
 from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
     from stream_icd.interfaces.demo.run import Programs, Story
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from stream_icd.methods.names.attributes import Attributes
 
 app = typer.Typer()
+
+_Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        metavar="[GRAPH=]FILE",
+        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
+        "Parquet, with the column node and one for each attribute, such as country.",
+    ),
+]
 
 _MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
@@ -58,7 +69,7 @@ class _Demo(MethodOptions):
         "with drifting communities.",
     )
     limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 90.", min=1)
-    names: OneNames = None
+    names: _Names = None
     view: bool = option(False, "Serve the live page while the demonstration runs.")
     port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
     out: Path = option(Path("out"), "Folder for picture, results and logs.")
@@ -69,17 +80,11 @@ class _Demo(MethodOptions):
         from stream_icd.commands.programs.process import progress_bar
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.whole_file import make_folder, writing
-        from stream_icd.interfaces.demo.results import results_of, snapshots, tell, tell_line
+        from stream_icd.interfaces.demo.results import results_of, tell
         from stream_icd.interfaces.demo.run import demo_broker, keep, run_demo
 
         with needs_extra("demo", "matplotlib"):
-            from stream_icd.interfaces.demo.picture import (
-                DPI,
-                demo_figure,
-                draw_story,
-                how_many,
-                strongest_events,
-            )
+            from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
 
         self.chosen_horizon()  # a wrong one is refused before anything starts
         attributes = self.attributes()
@@ -98,24 +103,17 @@ class _Demo(MethodOptions):
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
             results = results_of(settings, run, partial(_model, story), self.method, story)
-            windows = results.found.windows
-            last_id = windows[-1].snapshot_id
-            last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
             keep(settings, kept := folder / "demo-history")
         change_at = None if story is None else story.change_at
-        figure = demo_figure(run, last, results, change_at)
+        figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
         tell(console, run, results, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
-            events = strongest_events(windows, attributes)
-            draw_story(windows, attributes, events, folder / "story.png")
-            tell_line(console, how_many(events))
-            for _, told in events:
-                tell_line(console, told)
+            say(*draw_story(results.found.windows, attributes, folder / "story.png"))
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
         look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
-        tell_line(console, f"look at it on a page: {look}")
+        say(f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
             raise typer.Exit(1)

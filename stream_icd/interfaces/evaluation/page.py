@@ -1,10 +1,10 @@
-"""The page of an evaluation: one HTML file with the table and the picture."""
+"""The files of an evaluation: one HTML page with the table and the picture, and these alone."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from html import escape
 from io import StringIO
 from itertools import cycle
@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.printable import printable
+from stream_icd.core.printable import printable, safe_cells
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
+from stream_icd.interfaces.evaluation.evaluate import Measures, WindowResult
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -37,38 +39,12 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
 )
 """Value of a result, its format, and what it means."""
 
+_TEXTS = ("method", "snapshot", "status", "detail")
+_NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
+"""Columns; the numbers of a window without a result are empty fields."""
 
-@dataclass(frozen=True, slots=True)
-class _MethodSummary:
-    """What came of one method: its windows with a result, and the means of `_COLUMNS` over them.
-
-    `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
-    """
-
-    method: str
-    windows: int
-    detail: str
-    means: dict[str, float | None]
-
-
-def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
-    """A summary for each method, in the order in which they appear."""
-    of_method = defaultdict[str, list[WindowResult]](list)
-    for result in results:
-        of_method[result.method].append(result)
-    return [_summary(name, found) for name, found in of_method.items()]
-
-
-def _summary(method: str, results: Sequence[WindowResult]) -> _MethodSummary:
-    means: dict[str, float | None] = {}
-    for name, _, _ in _COLUMNS:
-        values = [value for result in results if (value := value_of(result, name)) is not None]
-        means[name] = float(np.mean(values)) if values else None
-    windows = sum(result.measures is not None for result in results)
-    failed_first = sorted(results, key=lambda result: result.measures is not None)
-    detail = next((result.detail for result in failed_first if result.detail), "")
-    return _MethodSummary(method, windows, detail, means)
-
+_FORMATS = (".png", ".svg", ".pdf")
+"""Endings of the name of a picture's file."""
 
 _PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
@@ -76,25 +52,122 @@ _PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
-_FORMATS = (".png", ".svg", ".pdf")
-"""Endings of the name of a picture's file."""
+REFRESH_S = 5
+"""Interval at which a browser loads the page anew while windows are missing."""
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child, td.why { text-align: left; }
+svg { max-width: 100%; height: auto; }
+dt { font-weight: 600; }
+"""
 
 
-def check_format(path: Path) -> None:
-    """Raise BadSettings unless the file's name has one of the `_FORMATS`."""
-    if path.suffix not in _FORMATS:
-        raise BadSettings(f"a picture ends in {', '.join(_FORMATS)}, not {path.name!r}")
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """What an evaluation writes: an HTML page and, if wanted, a CSV file and the picture alone.
+
+    Raises:
+        BadSettings: two of them are one file, or a picture has a name of none of the `_FORMATS`.
+    """
+
+    page: Path
+    csv: Path | None = None
+    picture: Path | None = None
+
+    def __post_init__(self) -> None:
+        if len({path.resolve() for path in self.paths}) < len(self.paths):
+            raise BadSettings("give --out, --csv and --picture different files")
+        if self.picture is not None and self.picture.suffix not in _FORMATS:
+            formats = ", ".join(_FORMATS)
+            raise BadSettings(f"a picture ends in {formats}, not {self.picture.name!r}")
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.page, self.csv, self.picture) if path is not None]
+
+    def write(
+        self, graph: str, results: Sequence[WindowResult], n_windows: int, notes: Sequence[str] = ()
+    ) -> None:
+        """Write each file as it is now; the page loads itself anew until all windows are there.
+
+        notes: paragraphs above its table.
+        """
+        _write_page(self.page, graph, results, n_windows, notes)
+        if self.csv is not None:
+            _write_rows(self.csv, results)
+        if self.picture is not None:
+            with writing(self.picture), whole_file(self.picture) as aside:
+                form = self.picture.suffix[1:]
+                _figure_of(results).savefig(aside, format=form, dpi=120)
 
 
-def write_picture(path: Path, results: Sequence[WindowResult]) -> None:
-    """Write the picture, in the format that the file's name tells."""
-    check_format(path)
+def table_of(results: Sequence[WindowResult]) -> Table:
+    """Return a row for each method, for a terminal."""
+    table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
+    for row in _rows(results):
+        table.add_row(*row)
+    return table
+
+
+def _rows(results: Sequence[WindowResult]) -> list[list[str]]:
+    """Return a row for each method, in the order in which they appear.
+
+    Its name, the means of `_COLUMNS` or "", the number of windows with a result, and why a window
+    lacks one, or its agreement, the first time.
+    """
+    of_method = defaultdict[str, list[WindowResult]](list)
+    for result in results:
+        of_method[result.method].append(result)
+    rows = []
+    for method, found in of_method.items():
+        cells = []
+        for name, form, _ in _COLUMNS:
+            values = [value for result in found if (value := result.value(name)) is not None]
+            cells.append(f"{np.mean(values):{form}}" if values else "")
+        windows = sum(result.measures is not None for result in found)
+        failed_first = sorted(found, key=lambda result: result.measures is not None)
+        detail = next((result.detail for result in failed_first if result.detail), "")
+        rows.append([method, *cells, str(windows), printable(detail)])
+    return rows
+
+
+def _write_rows(path: Path, results: Sequence[WindowResult]) -> None:
+    columns = {
+        name: pa.array([getattr(result, name) for result in results], pa.string())
+        for name in _TEXTS
+    }
+    columns |= {
+        name: pa.array([result.value(name) for result in results], pa.float64())
+        for name in _NUMBERS
+    }
     with writing(path), whole_file(path) as aside:
-        _figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
+        pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)
+
+
+def _write_page(
+    path: Path, graph: str, results: Sequence[WindowResult], n_windows: int, notes: Sequence[str]
+) -> None:
+    n_done = len({result.snapshot for result in results})
+    done = n_done >= n_windows
+    refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
+    title = f"Methods on {escape(printable(graph))}"
+    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in _COLUMNS)
+    text = (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n<h1>{title}</h1>\n"
+        f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
+        f"{n_done} of {n_windows} windows</p>\n"
+        f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
+        f"{_table(_rows(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
+    )
+    with writing(path), whole_file(path) as aside:
+        aside.write_text(text, encoding="utf-8")
 
 
 def _figure_of(results: Sequence[WindowResult]) -> Figure:
-    """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
     methods = list(
@@ -114,7 +187,7 @@ def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequ
         values = [
             (places[result.snapshot], value)
             for result in results
-            if result.method == method and (value := value_of(result, name)) is not None
+            if result.method == method and (value := result.value(name)) is not None
         ]
         x, y = zip(*values, strict=True) if values else ((), ())
         panel.plot(x, y, marker=".", color=colour, label=method)
@@ -125,63 +198,6 @@ def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequ
     panel.grid(alpha=0.3)
 
 
-REFRESH_S = 5
-"""Interval at which a browser loads the page anew while windows are missing."""
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child, td.why { text-align: left; }
-svg { max-width: 100%; height: auto; }
-dt { font-weight: 600; }
-"""
-
-
-def table_of(results: Sequence[WindowResult]) -> Table:
-    """Return a row for each method, for a terminal."""
-    table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
-    for summary in summarised(results):
-        table.add_row(
-            summary.method, *_cells(summary), str(summary.windows), printable(summary.detail)
-        )
-    return table
-
-
-def write_page(
-    path: Path,
-    graph: str,
-    results: Sequence[WindowResult],
-    n_windows: int,
-    notes: Sequence[str] = (),
-) -> None:
-    """Write the page as it is now; it loads itself anew until all windows are there.
-
-    notes: paragraphs above the table.
-    """
-    n_done = len({result.snapshot for result in results})
-    done = n_done >= n_windows
-    refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
-    title = f"Methods on {escape(printable(graph))}"
-    terms = "".join(f"<dt>{name}</dt><dd>{meaning}</dd>\n" for name, _, meaning in _COLUMNS)
-    text = (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{refresh}'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n<h1>{title}</h1>\n"
-        f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
-        f"{n_done} of {n_windows} windows</p>\n"
-        f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
-        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
-    )
-    with writing(path), whole_file(path) as aside:
-        aside.write_text(text, encoding="utf-8")
-
-
-def _cells(summary: _MethodSummary) -> list[str]:
-    """The values of a summary as text, in the order of `_COLUMNS`; "" where there is none."""
-    values = [(summary.means[name], form) for name, form, _ in _COLUMNS]
-    return ["" if value is None else f"{value:{form}}" for value, form in values]
-
-
 def _svg(results: Sequence[WindowResult]) -> str:
     sink = StringIO()
     _figure_of(results).savefig(sink, format="svg", metadata={"Date": None})
@@ -189,12 +205,12 @@ def _svg(results: Sequence[WindowResult]) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _table(summaries: Sequence[_MethodSummary]) -> str:
+def _table(rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in _COLUMNS), ""))
-    rows = "".join(
-        f"<tr><td>{escape(summary.method)}</td>"
-        + "".join(f"<td>{cell}</td>" for cell in _cells(summary))
-        + f'<td class="why">{escape(printable(summary.detail))}</td></tr>\n'
-        for summary in summaries
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in (method, *cells))
+        + f'<td class="why">{escape(why)}</td></tr>\n'
+        for method, *cells, _, why in rows
     )
-    return f"<table>\n<tr>{head}</tr>\n{rows}</table>"
+    return f"<table>\n<tr>{head}</tr>\n{body}</table>"

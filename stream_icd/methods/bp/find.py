@@ -19,12 +19,7 @@ from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.methods.bp.agglomeration import connected
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
-from stream_icd.methods.bp.level_graph import (
-    LevelGraph,
-    coarsen,
-    compact,
-    finest_level,
-)
+from stream_icd.methods.bp.level_graph import LevelGraph, coarsen, compact, finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.memberships import (
     Memberships,
@@ -33,13 +28,7 @@ from stream_icd.methods.bp.memberships import (
 )
 from stream_icd.methods.bp.modularity import maximise_modularity, move_nodes, refined
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import (
-    COARSER,
-    Partition,
-    exactly,
-    measured,
-    split_communities,
-)
+from stream_icd.methods.bp.partition import COARSER, Partition, exactly, measured, split_communities
 from stream_icd.methods.graphs.weights import comparable
 
 _STEP = 3.0
@@ -72,9 +61,6 @@ def find_communities(
     >>> find_communities(two, BpParameters()).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if adjacency.shape[0] == 0:
-        return np.empty(0, np.int32)
     return _found_in(adjacency, parameters, n_communities, seed, threads)[1].labels
 
 
@@ -88,10 +74,6 @@ def find_memberships(
     threads: int = 1,
 ) -> tuple[Labels, Memberships]:
     """`find_communities`, and how probable it is that each node belongs to its community."""
-    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if adjacency.shape[0] == 0:
-        nobody, zeros = np.empty(0, np.int32), np.empty(0, np.float32)
-        return nobody, Memberships(zeros, nobody, zeros)
     graph, found = _found_in(adjacency, parameters, n_communities, seed, threads)
     if found.beliefs is None:
         return found.labels, memberships_given_others(graph, found.labels)
@@ -105,34 +87,27 @@ def _found_in(
     seed: int,
     threads: int,
 ) -> tuple[LevelGraph, Partition]:
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    if not graph.n_nodes:
+        return graph, Partition(np.empty(0, np.int32), 0.0, 0.0)
     rng = np.random.default_rng(seed)
     with keep_threads(threads_for(graph.n_nodes, threads)):
         return graph, found_exactly(graph, parameters, n_communities, rng)
 
 
 def found_exactly(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    rng: np.random.Generator,
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
 ) -> Partition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    found = _found(graph, parameters, n_communities, rng)
-    labels = connected(
-        graph,
-        found.labels,
-        keep_number=n_communities is not None,
-        may_be_alone=not parameters.search,
-    )
+    found, keep_number = _found(graph, parameters, n_communities, rng), n_communities is not None
+    may_be_alone = not parameters.search
+    labels = connected(graph, found.labels, keep_number=keep_number, may_be_alone=may_be_alone)
     return found._replace(labels=compact(labels)[0])
 
 
 def _found(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    rng: np.random.Generator,
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
 ) -> Partition:
     if parameters.search:
         return _least_description(graph, parameters.sweeps, rng, n_communities)
@@ -161,15 +136,11 @@ class _Search(NamedTuple):
     rng: np.random.Generator
 
     def expanded(self, of_pieces: Partition) -> Partition:
-        """The partition of nodes that one of pieces is."""
         return of_pieces._replace(labels=of_pieces.labels[self.pieces])
 
 
 def _least_description(
-    graph: LevelGraph,
-    sweeps: int,
-    rng: np.random.Generator,
-    n_communities: int | None = None,
+    graph: LevelGraph, sweeps: int, rng: np.random.Generator, n_communities: int | None = None
 ) -> Partition:
     """The candidate of least description length, and one community only if no other saves bits.
 

@@ -35,34 +35,30 @@ KNOWN_AND_K = (
 
 
 class KnownHere(NamedTuple):
-    """What is known of the nodes of one graph.
+    """What is known of the nodes of one graph."""
 
-    Attributes:
-        labels: `(n,)`, numbers of the labels in `present`; `NOBODY` for other nodes.
-        present: the labels that are there, ascending.
-        fixed: as of `Known`.
-    """
-
-    labels: Labels
-    present: Ids
-    fixed: bool
+    labels: Labels  # (n,), numbers of the labels in `present`; `NOBODY` for other nodes
+    present: Ids  # the labels that are there, ascending
+    fixed: bool  # as of `Known`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Labels of some nodes: those of one label are in one community, in all windows of a graph.
+    """Labels of some nodes: those of one label are in one community, in all windows of a graph."""
 
-    Attributes:
-        nodes: ids, each once (`node_ids.widened`); a window need not have all of them.
-        labels: `(len(nodes),)`, 0..L-1.
-        fixed: they are certainly in that community; else that is what they are before any edge.
-        digest: of all of this, for those that tell results apart by it.
-    """
+    nodes: pa.Array  # ids, each once (`node_ids.widened`); a window need not have all of them
+    labels: Labels  # (len(nodes),), 0..L-1
+    fixed: bool = False  # certainly in that community; else that is what they are before any edge
+    digest: str = ""  # of all of this, for those that tell results apart by it
 
-    nodes: pa.Array
-    labels: Labels
-    fixed: bool = False
-    digest: str = ""
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str], *, fixed: bool) -> Known:
+        """The known nodes of a graph by the label of each; in any order, they have one digest."""
+        nodes = sorted(labels)
+        numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
+        codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
+        digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
+        return cls(widened(pa.array(nodes, pa.string())), codes, fixed, digest[:12])
 
     def of(self, nodes: pa.Array) -> KnownHere:
         """What is known of these nodes.
@@ -76,15 +72,6 @@ class Known:
         is_known = labels >= 0
         present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
         return KnownHere(labels, present.astype(np.int64), self.fixed)
-
-
-def known_of(labels: Mapping[str, str], *, fixed: bool) -> Known:
-    """The known nodes of a graph by the label of each; in any order, they have one digest."""
-    nodes = sorted(labels)
-    numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
-    codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
-    digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
-    return Known(widened(pa.array(nodes, pa.string())), codes, fixed, digest[:12])
 
 
 @uninterrupted()

@@ -20,7 +20,6 @@ from stream_icd.methods.bp.agglomeration import agglomerate
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
-    Rows,
     coarsen,
     compact,
     entries_at,
@@ -38,14 +37,38 @@ Wanted = Literal["none", "above", "all"]
 
 
 class Levels(NamedTuple):
-    """Levels above and below communities; see `_levels_above` and `_levels_below`."""
+    """Levels above communities, finest first, and below them, coarsest first.
+
+    The first above is the community there of each community, (K,) in 0..K₁-1; the next, of each of
+    these, (K₁,). Each below is (n,) in 0..: a community that is not divided is one there, too.
+    """
 
     above: tuple[Labels, ...] = ()
     below: tuple[Labels, ...] = ()
 
+    def ancestors(self, ids: Ids) -> Ids:
+        """The id of the community on each level above that each community is part of, (L, K).
+
+        Coarsest first. A community of communities has the smallest id of these: that of the oldest,
+        so it lasts as long as that one is in it.
+
+        ids: (K,) of the communities.
+        """
+        found = np.empty((len(self.above), len(ids)), np.int64)
+        place = np.arange(len(ids), dtype=np.int32)
+        for level, into in enumerate(self.above):
+            place = into[place]
+            smallest = np.full(int(into.max()) + 1, np.iinfo(np.int64).max)
+            np.minimum.at(smallest, place, ids)
+            found[len(self.above) - 1 - level] = smallest[place]
+        return found
+
 
 def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) -> Levels:
-    """The levels above the communities of a graph, and below them."""
+    """The levels above and below the communities of a graph; none if they save no bits.
+
+    labels: (n,), 0..K-1, none empty.
+    """
     if wanted == "none" or not len(labels):
         return Levels()
     below = _levels_below(graph, labels, seed) if wanted == "all" else ()
@@ -53,15 +76,10 @@ def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) 
 
 
 def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
-    """Communities of communities, while that saves bits, finest first; none if it never does.
+    """Communities of communities, while that saves bits.
 
     Communities are so few, and have so many edges, that uniting the best of them one by one finds
     nearly what a search finds, in a tenth of its time (docs/levels.md).
-
-    The first is the community on the level above of each community, (K,) in 0..K₁-1; the next, of
-    each of these, (K₁,).
-
-    labels: (n,), 0..K-1, none empty.
     """
     above: list[Labels] = []
     while (between := _between(graph, labels)).n_edges:
@@ -74,12 +92,6 @@ def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
 
 
 def _levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:
-    """Communities inside communities, while that saves bits, coarsest first; none if it never does.
-
-    Each is (n,) in 0..: a community that is not divided is one on the next levels, too.
-
-    labels: (n,), 0..K-1, none empty.
-    """
     below: list[Labels] = []
     undivided = np.zeros(len(labels), np.bool_)
     while True:
@@ -94,12 +106,11 @@ def _divided(
 ) -> tuple[Labels, NDArray[np.bool_]]:
     """Communities inside these, (n,), and which nodes are in one that is not divided."""
     members, starts = members_of(labels, int(labels.max()) + 1)
-    rows = Rows(graph.indptr, graph.indices, graph.weights)
     undivided, parts, n_parts = undivided.copy(), np.empty_like(labels), 0
     for nodes in np.split(members.astype(np.int64), starts[1:-1]):
         found = None
         if not undivided[nodes[0]]:
-            found = _communities(level_of(entries_at(rows, nodes)), seed)
+            found = _communities(level_of(entries_at(graph, nodes)), seed)
         undivided[nodes] = found is None
         parts[nodes] = n_parts + (0 if found is None else found)
         n_parts += 1 if found is None else int(found.max()) + 1
@@ -121,21 +132,3 @@ def _between(graph: LevelGraph, labels: Labels) -> LevelGraph:
     rows = csr_array((coarse.weights, coarse.indices, coarse.indptr), (k, k))
     rows.sort_indices()
     return level_of(rows_of(rows))._replace(n_edges=float(coarse.weights.sum() / 2))
-
-
-def ancestors(above: tuple[Labels, ...], ids: Ids) -> Ids:
-    """The id of the community on each level above that each community is part of, (L, K).
-
-    Coarsest first. A community of communities has the smallest id of these: that of the oldest, so
-    it lasts as long as that one is in it.
-
-    ids: (K,) of the communities.
-    """
-    found = np.empty((len(above), len(ids)), np.int64)
-    place = np.arange(len(ids), dtype=np.int32)
-    for level, into in enumerate(above):
-        place = into[place]
-        smallest = np.full(int(into.max()) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(smallest, place, ids)
-        found[len(above) - 1 - level] = smallest[place]
-    return found

@@ -20,11 +20,10 @@ from stream_icd.core.printable import did_you_mean, printable
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import Gap, missed_windows, too_far_ahead, utc_now
 from stream_icd.kafka.messages.claims import ClaimSettings, Decode, MessageReader
-from stream_icd.kafka.messages.records import graph_in_key
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.tracing import tracing_if_on
+from stream_icd.kafka.tracing import Tracing
 from stream_icd.kafka.waiting import Stop, Worker
 from stream_icd.streaming.subscribers.group_reader import open_group_reader
 from stream_icd.streaming.subscribers.seen_results import (
@@ -283,11 +282,11 @@ def _results(
     records: Iterator[Record],
 ) -> Iterator[_Published]:
     """Yield each result once; report gaps, and graphs with alternating results of two models."""
-    seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
+    seen, models, tracing = SeenResults(), MixedModels(), Tracing.if_on()
     last: dict[str, Window] = {}
     for record in filter(options.want, records):
         if record.value is None:  # an operator reset the graph
-            last.pop(graph_in_key(record), None)
+            last.pop(record.key_text, None)
             seen.forget(record.key)
             continue
         try:

@@ -15,7 +15,7 @@ from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMBERS
@@ -26,8 +26,8 @@ from stream_icd.streaming.subscribers.seen_results import MixedModels
 from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.members import encode_member
-from stream_icd.wire.message import node_key, result_id
+from stream_icd.wire.message import result_id
+from stream_icd.wire.nodes import encode_member, node_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
@@ -68,7 +68,7 @@ class RowWriter(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed; read rows that are missing."""
         self._changed = {}
-        wanted = {graph_in_key(record) for record in records}
+        wanted = {record.key_text for record in records}
         if not self._is_caught_up:
             self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
             self._is_caught_up = True

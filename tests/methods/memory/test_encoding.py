@@ -1,11 +1,13 @@
-"""A detector's memory survives as bytes, exactly, and nothing else passes for one."""
+"""A detector's memory survives as bytes, exactly; what is none is refused, or used without harm."""
 
 from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,10 @@ from scipy.sparse import csr_array, triu
 
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory, LimitExceeded
-from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp import level_graph
 from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.bp.posterior import Posterior, certain_posterior, uninformed
+from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import (
     METADATA,
     anew,
@@ -36,28 +38,28 @@ from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
     COUNTS,
     FAR_IDS,
+    MOST_COUNTED,
     MOST_READ_IDS,
     Hypothesis,
     Memory,
-    forgotten,
     no_edges,
 )
 from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.memory.sums import rounded
 from stream_icd.wire.arrow_stream import write_table
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-WINDOW = Window(START, START + timedelta(hours=1))
+from stream_icd.wire.communities import decode_communities, encode_communities
+from tests.methods.memory.streams import detected, hour
+from tests.testbed.drifting import remembering_model, stream
+from tests.testbed.windows import window
 
 
 def known_of(n_nodes: int, rng: np.random.Generator) -> Posterior:
-    communities = rng.integers(-1, 3, (n_nodes, 4)).astype(np.int32)
-    communities[:, 0] = np.arange(n_nodes) % 3
-    communities[communities > communities[:, 0].max(initial=-1)] = -1
-    communities[(communities == communities[:, :1]) & (np.arange(4) > 0)] = -1
-    communities[communities[:, 3] == communities[:, 2], 3] = -1
-    communities[communities[:, 3] == communities[:, 1], 3] = -1
-    communities[communities[:, 2] == communities[:, 1], 2] = -1
+    communities = np.array([rng.permutation(3) for _ in range(n_nodes)], np.int32).reshape(-1, 3)
+    communities[:, 0], at = np.arange(n_nodes) % 3, np.arange(3)
+    unused = (communities == communities[:, :1]) & (at > 0) | (rng.random((n_nodes, 3)) < 0.2)
+    unused |= communities > communities[:, 0].max(initial=-1)
+    communities = np.where(unused & (at > 0), -1, communities)
+    communities = np.pad(communities, ((0, 0), (0, 1)), constant_values=-1).astype(np.int32)
     shares = (rng.integers(0, 64, (n_nodes, 4)) / 255).astype(np.float32)
     shares[communities < 0] = 0
     return Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
@@ -78,7 +80,7 @@ def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
     ids = np.arange(known.n_communities)[::-1] * 2
     rest = {"next_id": 9, "n_windows": seed + 1, "leader": 1, "since": 2, **values}
     seen = rng.random(len(nodes)) < 0.7
-    return Memory(WINDOW, nodes, seen, known, ids, hypotheses=followed, **rest)
+    return Memory(hour(0), nodes, seen, known, ids, hypotheses=followed, **rest)
 
 
 @settings(max_examples=30)
@@ -109,50 +111,29 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
     assert encode_memory(back) == value
 
 
-def test_nodes_that_are_alone_take_hardly_more_than_their_ids() -> None:
-    n_nodes = 5_000
+@pytest.mark.parametrize(("n_nodes", "is_known"), [(5_000, True), (300_000, False)])
+def test_nodes_without_edges_take_hardly_more_than_their_ids(n_nodes: int, is_known: bool) -> None:
+    nodes, seen = pa.array(range(n_nodes)), np.full(n_nodes, is_known)
     certain = certain_posterior(np.arange(n_nodes, dtype=np.int32), mixing=0.1)
-    nodes, ids = pa.array(range(n_nodes)), np.arange(n_nodes) + 7
-    memory = Memory(WINDOW, nodes, np.ones(n_nodes, np.bool_), certain, ids, next_id=n_nodes + 7)
-    memory = replace(memory, hypotheses=(Hypothesis(FILTER, no_edges(n_nodes), certain.likeliest),))
+    known = certain if is_known else uninformed(n_nodes)
+    ids = np.arange(known.n_communities) + 7
+    alone = Hypothesis(FILTER, no_edges(n_nodes), known.likeliest)
+    memory = Memory(hour(0), nodes, seen, known, ids, n_nodes + 7, hypotheses=(alone,))
     value = encode_memory(memory)
+    assert decode_memory(value).n_nodes == n_nodes
     assert decode_memory(value).community_ids.tolist() == ids.tolist()
     assert len(value) < len(write_table(pa.table({"node": nodes}))) + 10_000
 
 
-def test_a_memory_of_many_nodes_without_edges_can_be_read() -> None:
-    n_nodes = 300_000
-    nobody = uninformed(n_nodes)
-    seen, no_ids = np.zeros(n_nodes, np.bool_), np.empty(0, np.int64)
-    memory = Memory(WINDOW, pa.array(range(n_nodes)), seen, nobody, no_ids, 9)
-    memory = replace(memory, hypotheses=(Hypothesis(FILTER, no_edges(n_nodes), nobody.likeliest),))
-    value = encode_memory(memory)
-    assert len(value) < 2 * n_nodes
-    assert decode_memory(value).n_nodes == n_nodes
-
-
-@pytest.mark.parametrize(
-    "value",
-    [b"", b"no table", write_table(pa.table({"node": [1], "community": [0]}))],
-    ids=["empty", "foreign", "communities"],
-)
-def test_other_bytes_are_refused(value: bytes) -> None:
-    with pytest.raises(BadMemory):
-        decode_memory(value)
-
-
-def test_the_name_of_a_file_is_no_memory(tmp_path: Path) -> None:
-    file = tmp_path / "memory"
-    file.write_bytes(encode_memory(forgotten(5)))
-    with pytest.raises(BadMemory, match="bytes-like object is required, not 'str'"):
-        decode_memory(str(file))
-
-
-def test_truncated_and_altered_bytes_are_refused_or_whole() -> None:
-    value = encode_memory(memory_of(pa.array(range(50))))
-    for end in range(0, len(value) - 8, 97):
+def test_other_bytes_and_parts_of_a_memory_are_refused(tmp_path: Path) -> None:
+    value, communities = encode_memory(memory_of(pa.array(range(50)))), {"community": [0]}
+    cut_off = [value[:end] for end in range(0, len(value) - 8, 97)]
+    for wrong in (b"", b"no table", write_table(pa.table({"node": [1], **communities})), *cut_off):
         with pytest.raises(BadMemory):
-            decode_memory(value[:end])
+            decode_memory(wrong)
+    (tmp_path / "memory").write_bytes(value)
+    with pytest.raises(BadMemory, match="bytes-like object is required, not 'str'"):
+        decode_memory(str(tmp_path / "memory"))
 
 
 def test_the_memory_of_a_later_version_is_refused() -> None:
@@ -180,41 +161,39 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
     assert memory.next_id == 4
 
 
+def with_hypothesis(**values: Any) -> Memory:
+    """A memory of three nodes, in whose first hypothesis these values are other ones."""
+    memory = memory_of(pa.array([1, 2, 3]))
+    first, *rest = memory.hypotheses
+    return replace(memory, hypotheses=(replace(first, **values), *rest), leader=0)
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
         ({"saved": float("nan")}, "nats"),
-        ({"labels": np.full(30, 30, np.int32)}, "number of nodes"),
+        ({"labels": np.full(3, 30, np.int32)}, "number of nodes"),
         ({"wait": -1}, "wait"),
         ({"kind": Kind("sum", 1.0)}, "decay"),
         ({"kind": Kind("guess")}, "guess"),  # type: ignore[arg-type]
     ],
 )
 def test_a_hypothesis_that_is_none_is_refused(change: dict[str, Any], match: str) -> None:
-    memory = memory_of(pa.array(range(30)))
-    first = replace(memory.hypotheses[0], **change)
     with pytest.raises(BadMemory, match=match):
-        replace(memory, hypotheses=(first, *memory.hypotheses[1:])).checked()
+        with_hypothesis(**change).checked()
 
 
 @pytest.mark.parametrize(
-    ("values", "match"),
+    ("change", "match"),
     [
         ({"next_id": 3}, "community ids"),
         ({"next_id": MOST_IDS + 1}, "next_id"),
         ({"next_id": 2**63}, "next_id"),
         ({"leader": 5}, "leads"),
         ({"since": 2**32}, "since"),
-    ],
-)
-def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> None:
-    with pytest.raises(BadMemory, match=match):
-        memory_of(pa.array(range(30)), **values).checked()
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
+        ({"nodes": pa.array([0, 2, 1, *range(3, 30)])}, "ascend"),
+        ({"nodes": pa.array([0, 0, *range(2, 30)])}, "ascend"),
+        ({"nodes": pa.array(["b", "a"] + [f"c{at}" for at in range(10, 38)])}, "ascend"),
         ({"mixing": 1.5}, "mixing"),
         ({"stay": float("nan")}, "stay"),
         ({"resolution": 0.0}, "resolution"),
@@ -224,11 +203,12 @@ def test_values_out_of_range_are_refused(values: dict[str, Any], match: str) -> 
         ({"communities": np.full((30, 4), 1, np.int32)}, "communities"),
     ],
 )
-def test_beliefs_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
+def test_values_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
     memory = memory_of(pa.array(range(30)))
-    known = memory.known._replace(**change)
+    of_known = {name: change[name] for name in change if name in Posterior._fields}
+    rest = {name: change[name] for name in change if name not in of_known}
     with pytest.raises(BadMemory, match=match):
-        replace(memory, known=known).checked()
+        replace(memory, known=memory.known._replace(**of_known), **rest).checked()
 
 
 def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
@@ -251,23 +231,20 @@ def test_bytes_with_ids_that_no_stream_reaches_are_refused() -> None:
         decode_memory(value)
 
 
+EDGE = rows_of(csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])))
+
+
 @pytest.mark.parametrize(
     ("column", "values", "match"),
     [
         ("neighbours_0", [[2], [], []], "weight"),
         ("neighbours_0", [[3], [1], []], "names a node"),
         ("neighbours_0", [[0], [1], []], "later nodes"),
-        ("weights_0", [[0], [16256], []], "positive"),
-        ("weights_0", [[32640], [16256], []], "positive"),
         ("weights_0", [None, [16256], []], "null"),
     ],
 )
 def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: str) -> None:
-    memory = memory_of(pa.array([1, 2, 3]))
-    pair = rows_of(csr_array(np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])))
-    value = encode_memory(
-        replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
-    )
+    value = encode_memory(with_hypothesis(evidence=EDGE))
     table = table_of_nodes(value)
     at = table.schema.get_field_index(column)
     changed = table.set_column(at, column, pa.array(values, pa.list_(pa.uint16())))
@@ -280,42 +257,10 @@ def test_edges_that_are_none_are_refused(column: str, values: list[Any], match: 
 def test_more_edges_than_row_pointers_can_count_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pair = rows_of(csr_array(np.array([[0.0, 1], [1, 0]])))
-    memory = memory_of(pa.array([1, 2]))
-    value = encode_memory(
-        replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
-    )
-    monkeypatch.setattr(level_graph, "_MOST_ENTRIES", 1)
+    value = encode_memory(with_hypothesis(evidence=EDGE))
+    monkeypatch.setattr(level_graph, "_MOST_ENTRIES", 3)
     with pytest.raises(LimitExceeded, match="too large"):
         decode_memory(value)
-
-
-@pytest.mark.parametrize("nodes", [[2, 1, 3], [1, 1, 2], ["b", "a", "c"], ["a", "a", "b"]])
-def test_nodes_that_do_not_ascend_are_refused(nodes: list[int] | list[str]) -> None:
-    with pytest.raises(BadMemory, match="ascend"):
-        memory_of(pa.array(nodes)).checked()
-
-
-@pytest.mark.parametrize(
-    ("said", "instead"),
-    [
-        ('"next_id": 9', '"next_id": "9"'),
-        ('"format": 8', '"format": 0'),
-        ('"mixing": 0.30000000000000004', '"mixing": true'),
-        ('"decay": 0.5', '"decay": 1'),
-        ('"n_windows": 1', '"n_windows": -1'),
-        ('"saved": 0', '"saved": "far'),
-        ('"by": "filter"', '"by": 1'),
-        ('"leader": 1', '"leader": true'),
-    ],
-)
-def test_metadata_of_another_type_is_refused(said: str, instead: str) -> None:
-    table = pa.ipc.open_stream(encode_memory(memory_of(pa.array([1, 2])))).read_all()
-    (name, text), *_ = table.schema.metadata.items()
-    assert said.encode() in text
-    other = {name: text.replace(said.encode(), instead.encode())}
-    with pytest.raises(BadMemory):
-        decode_memory(write_table(table.replace_schema_metadata(other)))
 
 
 def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
@@ -340,3 +285,113 @@ def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
     assert max(weights[node] for node in gone) <= min(kept.known.shares.sum(axis=1))
     assert cut(memory, 40) is memory
     assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0
+
+
+MODEL = remembering_model().model
+*BEFORE, NEXT = stream("g", 4)
+NUMBERS: list[object] = [
+    -1, 0, 2**31, 2**53, 2**63, 10**15, 0.0, -0.0, 5e-324, 1 - 2**-53, 1e308, -1e308,
+    float("nan"), float("inf"), -float("inf"),
+]  # fmt: skip
+OTHERS: list[object] = [True, None, "x", [], {}, "present", "0001-01-01T00:00:00+23:59"]
+BITS = {"not a number": 0x7FC0, "infinite": 0x7F80, "negative": 0xBF80, "zero": 0, "least": 1,
+        "most": 0x7F7F}  # fmt: skip
+"""Weights of edges, as the upper 16 bits of a float."""
+
+
+@cache
+def memory() -> Memory:
+    """The memory of a graph after some windows."""
+    return detected(BEFORE, MODEL)[-1].memory
+
+
+def table() -> pa.Table:
+    return table_of_nodes(encode_memory(memory()))
+
+
+def places(said: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a number, a text or a list of it stands in the metadata."""
+    inner: Any = said.items() if isinstance(said, dict) else ()
+    inner = enumerate(said) if isinstance(said, list) else inner
+    for at, one in inner:
+        yield (*path, at)
+        yield from places(one, (*path, at))
+
+
+SAID = json.loads(pa.ipc.open_stream(encode_memory(memory())).schema.metadata[METADATA])
+
+
+def with_said(path: tuple[Any, ...], value: object) -> bytes:
+    said = deepcopy(SAID)
+    within = said
+    for at in path[:-1]:
+        within = within[at]
+    within[path[-1]] = value
+    return enclosed(table(), said)
+
+
+def is_whole(found: Remembered) -> bool:
+    """Whether the result and the state after it can be read by those that they are sent to."""
+    result = replace(
+        window(0, found.communities, NEXT.nodes, ids=found.community_ids),
+        replaced=found.replaced,
+        horizon=found.horizon,
+        predicted_bits=found.predicted_bits,
+    )
+    message = encode_communities(result)
+    sent = decode_communities(message.key, message.value, message.headers)
+    return sent.horizon is not None and decode_memory(encode_memory(found.memory)).n_nodes > 0
+
+
+def ends(value: bytes) -> str:
+    """How a state ends: refused, or used."""
+    try:
+        read = decode_memory(value)
+    except BadMemory:
+        return "refused"
+    assert is_whole(detect_remembering(NEXT, MODEL, read))
+    return "used"
+
+
+@pytest.mark.parametrize("path", [*places(SAID)], ids=lambda path: ".".join(map(str, path)))
+def test_metadata_of_any_value_is_refused_or_used(path: tuple[Any, ...]) -> None:
+    assert "refused" in {ends(with_said(path, value)) for value in (*NUMBERS, *OTHERS)}
+
+
+@pytest.mark.parametrize("weight", BITS)
+@pytest.mark.parametrize("number", [0, 2])
+def test_weights_of_edges_are_positive_and_finite(number: int, weight: str) -> None:
+    whole = table()
+    field = whole.schema.field(f"weights_{number}")
+    at = whole.schema.names.index(field.name)
+    rows = whole.column(at).to_pylist()
+    first = next(row for row, bits in enumerate(rows) if bits)
+    rows[first][0] = BITS[weight]
+    changed = whole.set_column(at, field, pa.array(rows, field.type))
+    usable = weight in ("least", "most")
+    assert ends(enclosed(changed, SAID)) == ("used" if usable else "refused")
+
+
+def test_ids_near_the_largest_are_refused_or_continued() -> None:
+    for next_id in (2**53 - 1, 2**53, 2**53 + 1):
+        assert ends(with_said(("next_id",), next_id)) == "refused"
+    ids = memory().community_ids + 10**14
+    high = replace(memory(), community_ids=ids, next_id=int(ids.max()) + 1)
+    found = detect_remembering(NEXT, MODEL, decode_memory(encode_memory(high)))
+    assert set(found.community_ids) & set(ids)
+    assert is_whole(found)
+
+
+def test_counts_at_their_maximum_stay_there() -> None:
+    most = replace(memory(), **(dict.fromkeys(COUNTS, MOST_COUNTED) | {"leader": 0}))
+    hypotheses = [replace(one, n_vain=MOST_COUNTED, wait=MOST_COUNTED) for one in most.hypotheses]
+    most = replace(most, hypotheses=tuple(hypotheses))
+    found = detect_remembering(NEXT, MODEL, decode_memory(encode_memory(most)))
+    assert found.memory.n_windows == MOST_COUNTED
+    assert is_whole(found)
+
+
+def test_a_memory_of_nodes_has_seen_a_window() -> None:
+    with pytest.raises(BadMemory, match="n_windows"):
+        replace(memory(), n_windows=0).checked()
+    assert np.isfinite(memory().horizon)

@@ -24,12 +24,10 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish, SeenDeadLetter
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
+from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import graph_in_key
 from stream_icd.kafka.port import Admin, TopicPartition, dead_letter_topic
 from stream_icd.kafka.reader import Following, Start, open_reader
 from stream_icd.kafka.record import Record
@@ -234,7 +232,7 @@ class Live(Sources):
 
     def _event(self, record: Record) -> None:
         if record.value is None:
-            self.seen.begin_anew(graph_in_key(record))
+            self.seen.begin_anew(record.key_text)
             return
         result = result_of(record)
         parts = (*result.name, result.revision)
@@ -290,4 +288,4 @@ class Live(Sources):
             raise NoGraph("the topic no longer holds the snapshot") from error
         if record is None or record.offset != offset:
             raise NoGraph("the topic does not hold the snapshot")
-        return checked(self.reader.decoded(record, decode_snapshot), window)
+        return self.reader.decoded(record, decode_snapshot)

@@ -1,6 +1,6 @@
 """Learn bp's parameters without labels: from single graphs, or from consecutive windows of one.
 
-*Hidden edges* (`quality.hidden_edges`) detect small communities too, but are noisy on a small
+*Hidden edges* (`quality.partition`) detect small communities too, but are noisy on a small
 graph. *Description length* (`quality.partition`) has little noise, but joins very small
 communities. So of the choices that predict hidden edges as well as the best one, within one
 standard error of the difference, the one with the least description length is selected. It is
@@ -46,8 +46,7 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
-from stream_icd.methods.quality.partition import description_length
+from stream_icd.methods.quality.partition import HiddenEdges, description_length, hide_edges
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
 """Candidate resolutions: 0.5 to 1,024 in steps of √2. The best one grows with the number of
@@ -191,7 +190,7 @@ def _searched(split: HiddenEdges, seed: int) -> _Result:
 
 def _result(split: HiddenEdges, labels: Labels) -> _Result:
     return _Result(
-        hidden_edge_score(split, labels),
+        split.score(labels),
         description_length(split.visible, labels),
         _mixing(split.visible, labels),
     )

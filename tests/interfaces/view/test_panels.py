@@ -1,0 +1,350 @@
+"""What panels show adds up, has names, says what lasts, and is told apart by any colour vision."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_icd.interfaces.view.data.all_series import AllSeries
+from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
+from stream_icd.interfaces.view.panels.details import explained_community
+from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
+from stream_icd.interfaces.view.panels.queries import BadQuestion, Queries
+from stream_icd.interfaces.view.report import write_html
+from stream_icd.interfaces.view.web.page_files import page_files
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
+from stream_icd.methods.tracking.packed import unpacked
+from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
+from tests.testbed.windows import follow, window
+
+Labels = st.lists(
+    st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
+        lambda labels: np.unique(labels, return_inverse=True)[1]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
+    return seen(found).windows(name(), 100)
+
+
+@given(Labels, st.integers(1, 4))
+def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
+    found: list[np.ndarray], most: int
+) -> None:
+    drawn = flow(windows_of(found), 99, most)
+    assert len(drawn["shown"]) <= most
+    assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
+        len(labels) for labels in found
+    ]
+    common = [min(len(a), len(b)) for a, b in itertools.pairwise(found)]
+    assert [sum(n for _, _, n in between) for between in drawn["moves"]] == common
+    for at, between in enumerate(drawn["moves"]):
+        for side, column in ((0, drawn["columns"][at]), (1, drawn["columns"][at + 1])):
+            sizes = {**dict(column["sizes"]), _OTHERS: column["others"]}
+            for community, size in sizes.items():
+                assert sum(way[2] for way in between if way[side] == community) <= size
+
+
+def test_a_followed_community_has_a_band_whatever_its_size() -> None:
+    labels = np.array([0] * 50 + [1] * 30 + [2] * 2)
+    windows = windows_of([labels] * 3)
+    assert 2 not in flow(windows, 9, 2)["shown"]
+    drawn = flow(windows, 9, 2, [2])
+    assert 2 in drawn["shown"]
+    assert len(drawn["shown"]) == 2
+
+
+def test_no_time_is_without_a_band_after_all_has_changed() -> None:
+    """Many small communities, then a few large ones: all together, only these have many members."""
+    everything = seen([np.arange(60) // 6] * 12)
+    seen([np.arange(60) // 20] * 12, names=np.arange(60) + 1000, first=12, to=everything)
+    drawn = flow(everything.windows(name(), 100), 99, 3)
+    assert all(column["sizes"] for column in drawn["columns"])
+
+
+def test_bands_keep_their_order_when_sizes_change() -> None:
+    few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
+    assert [flow(windows_of([np.array(one)]), 9, 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
+    assert flow([], 9, 5) == empty
+
+
+def test_births_and_deaths_are_marked() -> None:
+    one, two = np.array([0] * 10), np.array([0] * 10 + [1] * 10)
+    windows = windows_of([one, two, one])
+    marks = [column["marks"] for column in flow(windows, 9, 5)["columns"]]
+    assert [[(mark["kind"], mark["id"]) for mark in marked] for marked in marks] == [
+        [("born", 0)],
+        [("born", 1)],
+        [("died", 1)],
+    ]
+
+
+def test_a_new_window_does_not_choose_other_columns() -> None:
+    everything = seen(0)
+    before: set[int] = set()
+    for hour in range(100):
+        seen([[0, 0, 1, 1]], first=hour, to=everything)
+        drawn = flow(everything.windows(name(), 200), 8, 2)
+        columns = [one["number"] for one in drawn["columns"]]
+        assert len(columns) <= 9
+        assert columns[-1] == hour
+        chosen = set(columns[:-1])
+        assert before <= chosen or chosen <= before  # more of them, or every second one
+        before = chosen
+
+
+def test_events_say_of_how_many_windows_they_are_where_there_are_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", 3)
+    asked = queries(seen(6))
+    assert asked.events({})["of_newest"] == 3
+    assert queries(seen(3)).events({})["of_newest"] is None
+
+
+def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_are_asked_for() -> (
+    None
+):
+    apart, together = np.repeat([0, 1, 2], 10), np.repeat([0, 0, 1], 10)
+    everything = AllSeries()
+    for hour, bits in enumerate((None, -5.0, 7.0)):
+        labels, ids = (apart, [0, 1, 2]) if hour != 1 else (together, [0, 2])
+        found = window(hour, labels, ids=ids)
+        if bits is not None:
+            way = (1, 0) if hour == 1 else (0, 1)
+            found = replace(found, moved=np.array([way]), moved_bits=np.array([bits]))
+        everything.add(found, ORIGIN)
+    asked = {**name()._asdict(), "kinds": "merged,split"}
+    for least_bits, strengths in (("", [7.0]), ("any", [7.0, -5.0]), ("10", [])):
+        listed = queries(everything).events({**asked, "least_bits": least_bits})
+        assert [event["bits"] for event in listed["events"]] == strengths
+        assert listed["hidden"] == 2 - len(strengths)
+
+
+def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of large graphs take milliseconds each, and megabytes."""
+    everything, read = seen(30), list[bytes]()
+    monkeypatch.setattr(
+        "stream_icd.methods.tracking.packed.unpacked",
+        lambda members: read.append(members) or unpacked(members),
+    )
+    asked = queries(everything)
+    assert asked.node({"node": "7"})["seen"] == len(read) == 30
+    news = everything.add(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), ORIGIN)
+    assert news is not None
+    read.clear()
+    assert asked.node({"node": "7"})["seen"] == 31
+    assert len(read) <= 4  # the new one, and those whose events it confirms or undoes
+    read.clear()
+    windows = everything.windows(name(), 31)
+    explained_community(windows[:-1], 1, Cliques().read, windows[-1])
+    assert len(set(read)) <= 6
+    asked.flow({})
+    read.clear()
+    asked.flow({})
+    assert read == []  # what two windows share is computed once
+
+
+def test_the_last_windows_that_both_series_have_are_compared() -> None:
+    everything = seen([[0, 0, 1]] * 6, origin="short", to=seen([[0, 0, 1]] * 12, origin="long"))
+    others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
+    found = ask(everything, "compare", **others, last="4")["windows"]
+    assert [one["number"] for one in found] == [2, 3, 4, 5]
+
+
+SMALL = np.repeat(np.arange(4), [5, 4, 3, 2])
+
+
+def of_levels(n: int = 2, ids: tuple[int, ...] = (4, 2, 7, 9)) -> AllSeries:
+    """Windows of four communities, two of which are one on the level above; a node moves."""
+    everything, labels = AllSeries(), SMALL
+    for hour in range(n):
+        result = window(hour, labels, ids=ids)
+        levels = np.minimum.reduceat(np.array(ids), [0, 2]).repeat(2)[None]
+        everything.add(replace(result, levels=levels), ORIGIN)
+        labels = np.where(np.arange(len(labels)) == 4, 2, labels)
+    return everything
+
+
+def test_the_flow_shows_communities_of_communities_and_zooms_into_one() -> None:
+    asked = of_levels()
+    small = ask(asked, "flow", above="0")
+    assert small["levels"] == 1
+    large = ask(asked, "flow", above="1")
+    assert large["shown"] == [2, 7]
+    assert [one["sizes"] for one in large["columns"]] == [[[2, 9], [7, 5]], [[2, 8], [7, 6]]]
+    assert [one["k"] for one in large["columns"]] == [2, 2]
+    assert large["moves"] == [[[2, 2, 8], [2, 7, 1], [7, 7, 5]]]
+    assert large["columns"][0]["marks"] == []
+    inside = ask(asked, "flow", inside="1:2")
+    assert inside["shown"] == [2, 4]
+    assert [one["nodes"] for one in inside["columns"]] == [9, 8]
+    assert inside["moves"] == [[[2, 2, 4], [4, 4, 4]]]
+    assert ask(asked, "flow", above="7")["shown"] == [2, 7]  # the coarsest that there is
+    assert ask(seen(2), "flow", above="1")["shown"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("inside", ["2", "0:2", "1:", "1:x", "x:1", "1:2,3"])
+def test_a_band_that_cannot_be_is_refused(inside: str) -> None:
+    with pytest.raises(BadQuestion, match="inside: "):
+        ask(of_levels(), "flow", inside=inside)
+
+
+def test_levels_take_the_ids_of_a_tracker() -> None:
+    everything = of_levels(1)
+    (seen_one,) = everything.windows(name(), 9)
+    (own,) = follow([window(0, SMALL, ids=[40, 20, 90, 70])])
+    again = _seen_window(0, seen_one.found(), own, None, None)
+    assert again.ids.tolist() == [20, 40, 70, 90]
+    assert again.levels.tolist() == [[20, 20, 70, 70]]
+    assert again.found().levels is not None
+
+
+CLASSES = ["PC"] * 20 + ["MP"] * 20 + ["2BIO"] * 20
+APART, TOGETHER = np.repeat([0, 1, 2], 20), np.repeat([0, 0, 1], 20)
+
+
+def classes() -> Naming:
+    return Naming({None: attributes_of(pa.array(range(60)), {"class": CLASSES})})
+
+
+def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
+    return queries(seen(labels, to=AllSeries(naming=naming or classes())))
+
+
+def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> None:
+    asked_of = shown(APART, APART)
+    asked = name()._asdict()
+    names = {"text": "PC, 20 of 20", "brief": "PC", "attribute": "class", "value": "PC"}
+    for answer in (asked_of.flow(asked), asked_of.map(asked), asked_of.events(asked)):
+        assert answer["names"]["0"] == names
+        assert len(answer["names"]) == 3
+
+
+def test_a_community_is_made_of_the_values_of_its_members() -> None:
+    parts = shown(TOGETHER).composition({**name()._asdict(), "community": "0"})
+    counted = [tuple(one.values())[:3] for one in parts["attributes"]["class"]]
+    assert counted == [("MP", 20, 20), ("PC", 20, 20)]
+
+
+def test_a_value_keeps_its_colour_whatever_comes() -> None:
+    asked_of = shown(APART)
+    asked = {**name()._asdict(), "by": "class"}
+    values = [one["value"] for one in asked_of.legend(asked)["values"]]
+    assert values == ["2BIO", "MP", "PC"]
+    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
+    later = asked_of.legend(asked)
+    assert [one["value"] for one in later["values"]] == values
+    assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
+    assert (later["others"], later["unknown"]) == (0, 0)
+
+
+def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    early, late = shown(TOGETHER), shown(TOGETHER)
+    asked = {**name()._asdict(), "by": "class"}
+    found = {}
+    for one in (early, late):
+        with monkeypatch.context() as reading:
+            reading.setattr(type(one.sources), "caught_up", lambda _: False)
+            if one is early:
+                one.legend(asked)
+            one.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
+        found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
+    assert found[True] == found[False] == ["PC", "MP", "2BIO"]
+
+
+def test_the_life_has_the_agreement_with_each_attribute() -> None:
+    columns = shown(APART, TOGETHER).life(name()._asdict())["columns"]
+    first, second = (row["class"] for row in columns["ami"])
+    assert first == 1
+    assert 0.5 < second < 0.9
+
+
+def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
+    asked_of = shown(APART)
+    assert asked_of.flow(name()._asdict())["names"] != {}
+    seen([APART], "school", to=asked_of.seen)
+    for graph in ("g", "school"):
+        assert asked_of.flow(name(graph)._asdict())["names"] == {}
+    said = asked_of.overview({})["troubles"]["the table of names"]
+    assert "belongs to g, school: give --names g=FILE" in said
+
+
+def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
+    naming = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
+    asked_of = shown(APART, naming=naming)
+    assert asked_of.flow(name()._asdict())["names"] == {}
+    trouble = asked_of.overview({})["troubles"]["the table of names"]
+    assert "by text, the graph by integers" in trouble
+
+
+def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() -> None:
+    asked_of = shown(APART, APART, TOGETHER, TOGETHER, APART, APART, APART, APART, APART)
+    asked = {**name()._asdict(), "kinds": "merged,split"}
+    split, merged = asked_of.events(asked)["events"]
+    assert (merged["kind"], merged["lasted"], merged["undone"]) == ("merged", 1, True)
+    assert (split["kind"], split["lasted"], split["undone"]) == ("split", 3, False)
+    confirmed = asked_of.events({**asked, "lasting": "3"})
+    assert [event["kind"] for event in confirmed["events"]] == ["split"]
+    assert confirmed["hidden"] == 1
+    assert asked_of.events({**asked, "least_bits": "5"})["events"] == []  # none has a strength
+
+
+def test_a_report_holds_the_names_and_what_the_largest_are_made_of(tmp_path: Path) -> None:
+    page = write_html(shown(APART, APART), name(), tmp_path / "report.html").read_text()
+    kept = json.loads(page.partition('id="kept">')[2].partition("</script>")[0])
+    assert kept["flow"]["names"]["1"]["text"] == "MP, 20 of 20"
+    assert kept["composition"]["2"]["attributes"]["class"][0]["members"] == 20
+
+
+# Machado, Oliveira and Fernandes (2009), for one kind of cone that is missing; linear RGB.
+VISIONS = {
+    "all cones": np.eye(3),
+    "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritan": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+XYZ = np.array([[0.412, 0.358, 0.181], [0.213, 0.715, 0.072], [0.019, 0.119, 0.951]])
+WHITE = XYZ.sum(axis=1)
+LEAST = 10
+"""Colours nearer than some units of CIELAB are taken for one another."""
+
+
+def seen_as(colour: str, vision: object) -> NDArray[np.float64]:
+    """A colour in CIELAB."""
+    rgb = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(XYZ @ np.clip(np.array(vision) @ linear, 1e-3, 1) / WHITE)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("paper", ["LIGHT", "DARK"])
+def test_no_two_colours_are_taken_for_one_another(paper: str) -> None:
+    page = page_files()["colours.js"].content.decode()
+    (listed,) = re.findall(rf"ON_{paper} = \[(.*)\];", page)
+    colours = re.findall("#[0-9a-f]{6}", listed)
+    assert len(colours) == 9
+    near = [
+        (name, one, other)
+        for name, vision in VISIONS.items()
+        for one, other in itertools.combinations(colours, 2)
+        if np.linalg.norm(seen_as(one, vision) - seen_as(other, vision)) < LEAST
+    ]
+    assert near == []
