@@ -1,41 +1,44 @@
-"""Training learns, repeats itself, and survives being killed."""
+"""The paper's training: its losses have their values, it repeats itself, and survives a kill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings, ModelDamaged
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.learning.training.icd.adversaries import Adversaries
-from stream_icd.learning.training.icd.epochs import Epoch, best_epoch
-from stream_icd.learning.training.icd.train_encoder import (
-    CHECKPOINT_FILE,
-    Training,
-    train,
-    validate,
-)
-from stream_icd.learning.training.icd.training_graph import prepare
+from stream_icd.learning.training.icd.epochs import Epoch, Training, best_epoch
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
 from stream_icd.methods.icd.encoder.registry import ENCODERS, encoder
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
+from stream_icd.methods.icd.structure import Variant, structure_matrix
 from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import nmi
+from stream_icd.streaming.detection.detect import detect
 from tests.testbed.object_store import new_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _torch() -> None:
+    pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
 
 
 class Killed(BaseException):
     """The process ends here."""
 
 
-def kill_after(number: int):
+def kill_after(number: int) -> Callable[[Epoch], None]:
     def progress(epoch: Epoch) -> None:
         if epoch.number == number:
             raise Killed
@@ -47,19 +50,40 @@ def same(a: Weights, b: Weights) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-def run(history: list[LabelledGraph], recipe: Recipe, **options: object) -> Training:
+def train(graphs: list[LabelledGraph], recipe: Recipe, **options: Any) -> Training:
+    from stream_icd.learning.training.icd import train_encoder
+
+    return train_encoder.train(graphs, recipe, **options)
+
+
+def run(history: list[LabelledGraph], recipe: Recipe, **options: Any) -> Training:
     return train(history[:4], recipe, validation=history[4:], clock=lambda: 0.0, **options)
 
 
-def test_the_losses_fall(history: list[LabelledGraph], recipe: Recipe) -> None:
+def match(graph: LabelledGraph, recipe: Recipe) -> tuple[Any, Any]:
+    """Encoder and discriminator, and a graph that they are trained on."""
+    from stream_icd.learning.training.icd.train_encoder import Adversaries
+    from stream_icd.learning.training.icd.training_graph import TrainingGraph
+
+    return Adversaries(recipe), TrainingGraph.of(graph, recipe)
+
+
+def score(model: Model, graphs: list[LabelledGraph]) -> float:
+    """What validation says of a model."""
+    found = [
+        detect(one.adjacency, model, one.n_communities, method="icd").communities for one in graphs
+    ]
+    return float(
+        np.mean([nmi(one.labels, labels) for one, labels in zip(graphs, found, strict=True)])
+    )
+
+
+def test_reconstruction_and_regularisation_fall(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
     epochs = run(history, recipe.changed(schedule={"epochs": 3})).history
     rebuilt = [epoch.losses["reconstruction"] for epoch in epochs[1:]]
     assert rebuilt[2] < rebuilt[1] < rebuilt[0]
-
-
-def test_regularisation_pulls_communities_together(
-    history: list[LabelledGraph], recipe: Recipe
-) -> None:
     strong = recipe.changed(losses={"alpha": 0, "beta": 1, "adversarial": False})
     epochs = run(history, strong.changed(schedule={"epochs": 3})).history
     assert epochs[3].losses["regularisation"] < epochs[1].losses["regularisation"]
@@ -76,9 +100,9 @@ def test_regularisation_pulls_communities_together(
 def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
     graph: LabelledGraph, recipe: Recipe, losses: dict[str, float]
 ) -> None:
-    def after_a_step(recipe: Recipe) -> Weights:
-        players = Adversaries(recipe)
-        players.step(prepare(graph, recipe), rows=None)
+    def after_a_step(recipe: Recipe) -> Any:
+        players, prepared = match(graph, recipe)
+        players.step(prepared, rows=None)
         return players.generator_weights()
 
     untrained = Model(recipe).weights
@@ -95,13 +119,15 @@ def test_the_discriminator_learns_to_tell_label_induced_rows(
         losses={"discriminator": form, "alpha": 0, "beta": 0, "adversarial": False},
         optimiser={"learning_rate": 1e-2},
     )
-    players, prepared = Adversaries(frozen), prepare(graph, frozen)
+    players, prepared = match(graph, frozen)
     losses = [players.step(prepared, rows=None)["discriminator"] for _ in range(30)]
     assert losses[-1] < losses[0] - 0.05
 
 
 @pytest.fixture
 def _two_threads() -> Iterator[None]:
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -159,41 +185,32 @@ def test_a_checkpoint_of_another_training_or_a_damaged_one_is_refused(
         run(history, recipe.changed(schedule={"epochs": 1}), checkpoints=disk)
     with pytest.raises(BadSettings, match="another recipe"):
         run(history, recipe.changed(seed=1), checkpoints=disk)
-    path = Path(disk.root, CHECKPOINT_FILE)
+    path = Path(disk.root, "checkpoint.safetensors")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ModelDamaged, match="delete it to start again"):
         run(history, recipe, checkpoints=disk)
 
 
-def test_the_untrained_model_is_epoch_0(history: list[LabelledGraph], recipe: Recipe) -> None:
-    trained = run(history, recipe.changed(schedule={"epochs": 0}))
-    control = Model(recipe)
-    assert [epoch.number for epoch in trained.history] == [0]
-    assert trained.history[0].validation == validate(control, history[4:])
-    assert same(trained.model.weights, control.weights)
-
-
-def test_the_model_kept_is_that_of_the_best_epoch(
+def test_the_model_kept_is_that_of_the_best_epoch_and_epoch_0_is_the_untrained_one(
     history: list[LabelledGraph], recipe: Recipe
 ) -> None:
     ruinous = recipe.changed(schedule={"epochs": 2}, optimiser={"learning_rate": 3.0})
     trained = run(history, ruinous)
     scores = [epoch.validation for epoch in trained.history]
+    assert [epoch.number for epoch in trained.history] == [0, 1, 2]
     assert scores[-1] < max(scores)
-    assert validate(trained.model, history[4:]) == max(scores)
+    assert score(trained.model, history[4:]) == pytest.approx(max(scores))
+    control = Model(recipe)
+    assert scores[0] == pytest.approx(score(control, history[4:]))
+    assert same(run(history, recipe.changed(schedule={"epochs": 0})).model.weights, control.weights)
+    equal = tuple(Epoch(n, one, {}, 0.0) for n, one in enumerate((0.5, 0.9, 0.9)))
+    assert best_epoch(equal).number == 1
 
 
 def test_each_epoch_draws_anew(history: list[LabelledGraph], recipe: Recipe) -> None:
     still = recipe.changed(optimiser={"learning_rate": 1e-12})
     first, second = (epoch.losses["reconstruction"] for epoch in run(history, still).history[1:])
     assert first != pytest.approx(second, rel=1e-4)
-
-
-def test_validation_judges_the_encoder(history: list[LabelledGraph], recipe: Recipe) -> None:
-    model = Model(recipe)
-    nothing = {name: 0 * weight for name, weight in model.weights.items()}
-    blank = Model(recipe, trained=nothing)
-    assert validate(blank, history) < 0.5 < validate(model, history)
 
 
 def test_without_labels_validation_is_by_modularity(
@@ -242,6 +259,109 @@ def test_a_device_that_is_not_there_is_refused(
         run(history, recipe, device="cuda")
 
 
-def test_the_earliest_of_equal_epochs_is_best() -> None:
-    history = tuple(Epoch(n, score, {}, 0.0) for n, score in enumerate((0.5, 0.9, 0.9)))
-    assert best_epoch(history).number == 1
+@pytest.fixture(scope="module")
+def embedding() -> Tensor:
+    import torch
+
+    rows = np.random.default_rng(0).standard_normal((300, 8)) / 3
+    return torch.from_numpy(rows).float().requires_grad_()
+
+
+def dense_losses(
+    graph: LabelledGraph, embedding: Tensor, variant: Variant, scaled: bool
+) -> tuple[Tensor, Tensor]:
+    """The paper's formulae, written down with dense matrices."""
+    import torch
+
+    x = structure_matrix(graph.adjacency, variant).toarray()
+    if scaled:
+        x = 2 * (x - x.min()) / (x.max() - x.min()) - 1
+    members = np.eye(graph.n_communities)[graph.labels]
+    if variant == "ICD-C":
+        degrees = graph.adjacency.sum(axis=1)
+        members = np.sqrt(degrees)[:, None] * members / np.sqrt(members.T @ degrees)
+    rebuilt = torch.tanh(embedding @ embedding.T)
+    h = torch.from_numpy(members).float()
+    return (rebuilt - torch.from_numpy(x).float()).square().sum(), -torch.trace(h.T @ rebuilt @ h)
+
+
+@pytest.mark.parametrize(
+    ("variant", "scaled", "block"),
+    [("ICD-M", False, 128), ("ICD-M", True, 1024), ("ICD-C", True, 128)],
+)
+def test_reconstruction_and_regularisation_equal_the_dense_formulae(
+    graph: LabelledGraph,
+    embedding: Tensor,
+    variant: Variant,
+    scaled: bool,
+    block: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from stream_icd.learning.training.icd import training_graph
+
+    monkeypatch.setattr(training_graph, "_BLOCK_ROWS", block)
+    found = training_graph.Reconstruction(graph.adjacency, graph.labels, variant, scaled).losses(
+        embedding
+    )
+    expected = dense_losses(graph, embedding, variant, scaled)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
+    gradients = [torch.autograd.grad(sum(pair), embedding)[0] for pair in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3)
+
+
+def test_sampled_rows_are_right_on_average(graph: LabelledGraph, embedding: Tensor) -> None:
+    import torch
+
+    from stream_icd.learning.training.icd.training_graph import Reconstruction
+
+    reconstruction = Reconstruction(graph.adjacency, graph.labels, "ICD-M")
+    order = np.random.default_rng(1).permutation(300)
+    parts = [reconstruction.losses(embedding, rows) for rows in np.split(order, 10)]
+    mean = torch.stack([torch.stack(part) for part in parts]).detach().mean(dim=0)
+    torch.testing.assert_close(mean, torch.stack(reconstruction.losses(embedding)).detach())
+
+
+def test_the_adversarial_losses_reward_telling_apart_and_fooling() -> None:
+    import torch
+
+    from stream_icd.learning.training.icd.train_encoder import adversarial_loss, discriminator_loss
+
+    high, low = torch.full((4,), 0.9), torch.full((4,), 0.1)
+    paper, scripts = (
+        [discriminator_loss(*pair, form).item() for pair in ((high, low), (low, high))]
+        for form in ("paper", "scripts")
+    )
+    assert (paper[0] < paper[1], scripts[0] < scripts[1]) == (True, True)
+    assert paper[0] == pytest.approx(-np.log(0.9) - np.log(1 - 0.1))
+    assert scripts[0] == pytest.approx(np.log(0.1) - np.log(0.9))
+    fooled = adversarial_loss(torch.tensor([0.5, 0.25])).item()
+    assert fooled == pytest.approx(-(np.log(0.5) + np.log(0.25)) / 2)
+    # A probability of zero is no infinity.
+    assert torch.isfinite(adversarial_loss(torch.zeros(3)))
+    assert torch.isfinite(discriminator_loss(torch.zeros(3), torch.ones(3), "scripts"))
+
+
+def test_the_label_induced_graph_gives_what_the_dense_matrix_would() -> None:
+    """R Rᵀ, of which the implicit one never holds a block; and so does the graph itself."""
+    import torch
+
+    from stream_icd.learning.training.icd.training_graph import LabelInducedNeighbourhood
+    from stream_icd.methods.icd.encoder.neighbourhood import GraphNeighbourhood
+
+    labels = np.array([0, 1, 0, 2, 1, 0, 1], dtype=np.int32)
+    hidden = torch.from_numpy(np.random.default_rng(0).standard_normal((7, 3))).float()
+    one_hot = torch.from_numpy(np.eye(3, dtype=np.float32)[labels])
+    dense, induced = one_hot @ one_hot.T, LabelInducedNeighbourhood(labels)
+    torch.testing.assert_close(induced.total(hidden), dense @ hidden)
+    with_loops = dense + torch.eye(7)
+    root = with_loops.sum(dim=1).rsqrt()
+    expected = (root[:, None] * with_loops * root) @ hidden
+    torch.testing.assert_close(induced.convolve(hidden), expected)
+    source, target = torch.linspace(-1, 1, 7), torch.linspace(2, -2, 7).roll(2)
+    score = torch.nn.functional.leaky_relu(source[:, None] + target, 0.2)
+    expected = score.masked_fill(dense == 0, -torch.inf).softmax(dim=1) @ hidden
+    graph = GraphNeighbourhood(csr_array((dense - torch.eye(7)).numpy().astype(float)))
+    for neighbourhood in (induced, graph):
+        torch.testing.assert_close(neighbourhood.attend(source, target, hidden), expected)
