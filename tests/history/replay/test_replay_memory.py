@@ -343,8 +343,6 @@ def test_options_set_threads_and_horizon() -> None:
     alone = detect_settings(ReplayOptions(engine="serial")).threads
     assert alone == min(os.cpu_count() or 1, 4)
     assert detect_settings(ReplayOptions(horizon="5")).horizon == 5
-    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
-        detect_settings(ReplayOptions(method="icd", horizon="5", memory="off"))
     with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
         detect_settings(ReplayOptions(horizon="long"))
 
