@@ -59,8 +59,7 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.hidden_edges import hide_edges
-from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.quality.partition import hide_edges, modularity
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import stop_at_bad_row

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli import replay_run
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -104,7 +103,7 @@ def test_snapshots_that_vanish_after_they_were_counted_are_said(
         archive.delete(next(windows(archive, Selection())).path)
         return threading.Event()
 
-    monkeypatch.setattr(replay_run, "stop_on_signals", stop)
+    monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", stop)
     options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--model", str(model_folder)]
     done = CliRunner().invoke(app, ["replay", "history", archive.uri, *options])
     assert done.exit_code == 1

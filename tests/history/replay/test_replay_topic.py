@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from kafka import KafkaConsumer
 
-from stream_icd.commands.cli import replay_run
-from stream_icd.commands.cli.replay_run import PastOfTopic, run_replay
-from stream_icd.commands.programs.options import ReplayOptions
-from stream_icd.commands.programs.process import INTERRUPTED
+from stream_icd.commands.cli.replay import PastOfTopic
 from stream_icd.core.errors import BadSettings
 from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.history.replay.replay import ReplayPlan, TopicResults, replay
@@ -33,6 +29,7 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.history.replay.conftest import StopsAfter, make_snapshot
+from tests.run_here import run_here
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
 
@@ -115,15 +112,12 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
         return stop
 
     monkeypatch.setattr(KafkaConsumer, "poll", hanging)
-    monkeypatch.setattr(replay_run, "stop_on_signals", stopped_by_signals)
-    part = TopicRange(names[0])
-    options = ReplayOptions(model=str(model_folder), memory="off", seed=7, engine="serial")
+    monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", stopped_by_signals)
+    monkeypatch.setenv("STREAM_ICD_SHUTDOWN_TIMEOUT_S", "0.5")
+    topics = ("--topic", names[0], "--out-topic", names[1], "-b", settings.bootstrap_servers)
     try:
-        with pytest.raises(typer.Exit) as ended:
-            run_replay(
-                options, PastOfTopic(settings, part, None), TopicResults(settings, names[1]), None
-            )
-        assert ended.value.exit_code == INTERRUPTED
+        options = ("--model", str(model_folder), "--memory", "off", "--engine", "serial")
+        assert run_here("replay", "topic", *topics, *options).returncode == 130
     finally:
         over.set()
 
