@@ -20,7 +20,6 @@ from stream_icd.streaming.dead_letters.box import (
 )
 from stream_icd.streaming.dead_letters.letters import dead_letter, split_headers
 from stream_icd.streaming.dead_letters.retry import plan_retry
-from stream_icd.wire.states import state_key
 
 # Among a record's own headers may be some that look like ours.
 ODD_HEADERS = (
@@ -53,7 +52,7 @@ def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: by
 
 
 def test_a_dead_letter_of_memory_is_chosen_by_its_graph() -> None:
-    kept = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), b"x")
+    kept = Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', b"x")
     letter = dead_letter_of(dead_lettered(kept))
     box = DeadLetterBox([letter], {})
     assert DeadLetterChoice(TopicRange(letter.topic), graph="as733").of(box) == [letter]

@@ -38,7 +38,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import MemoryState, encode_state, state_key
+from stream_icd.wire.states import MemoryState, encode_state
 from tests.streaming.workers.remembered import Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import START, remembering_model, stream
@@ -249,7 +249,7 @@ def as_record(topic: str, key: bytes, value: bytes | None, **headers: bytes) -> 
     return OutgoingRecord(topic, value, key, tuple(known.items()))
 
 
-KEY = state_key("detect", "g")
+KEY = b'["detect", "g"]'
 
 
 @pytest.mark.parametrize(

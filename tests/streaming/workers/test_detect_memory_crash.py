@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,6 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import open_memories
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.states import state_key
 from tests.streaming.workers.remembered import said, uninterrupted
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
@@ -39,7 +39,11 @@ HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": (
 
 
 def states_of(broker: Broker, graph: str) -> list[Record]:
-    return [record for record in held(broker, MEMORY) if record.key == state_key(graph, graph)]
+    return [
+        record
+        for record in held(broker, MEMORY)
+        if record.key == json.dumps([graph, graph]).encode()
+    ]
 
 
 def snapshot_of(state: Record) -> str:

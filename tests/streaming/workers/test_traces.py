@@ -39,7 +39,6 @@ from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.traced import TracedWork
 from stream_icd.streaming.workers.track import Tracker
-from stream_icd.wire.states import state_key
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import remembering_model
 from tests.testbed.handlers import Calls
@@ -70,7 +69,7 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
 
 def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
-    record = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), None)
+    record = Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', None)
     list(TracedWork(Tracing(), archiver).outcomes(iter([(record, Processed("skipped"))])))
     (span,) = named(spans, f"archive {MEMORY}")
     assert said(span, "stream_icd.graph") == "as733"
