@@ -369,7 +369,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [['new', 'x', 'y', 'z']]
         """
         kept: UpdatedGraph = getattr(self, "graph_", None) or UpdatedGraph()
-        after, update = kept.updated(self, add, remove)
+        after, update = kept.updated(self.predict_next, add, remove)
         self.graph_: UpdatedGraph = after
         return update
 
@@ -455,7 +455,7 @@ def _with_labels(
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
     known = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
-    moments = [_moment(graph) for graph in graphs]
+    moments = [Moment.of(graph) if isinstance(graph, Snapshot) else None for graph in graphs]
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
@@ -485,10 +485,6 @@ def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32]
 def _id_text(node: Any) -> str:
     """The id as text; pandas makes 7.0 of 7 where it joins tables."""
     return str(int(node)) if isinstance(node, float) and node.is_integer() else str(node)
-
-
-def _moment(graph: Any) -> Moment | None:
-    return Moment.of(graph) if isinstance(graph, Snapshot) else None
 
 
 def _known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None, list[Any]]:

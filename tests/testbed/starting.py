@@ -89,11 +89,7 @@ Program = Forked | subprocess.Popen[bytes]
 
 
 def start_forked(
-    arguments: Sequence[str],
-    log: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    module: str = CLI,
+    arguments: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None, module: str = CLI
 ) -> Program:
     """Run `MODULE ARGUMENTS`; its output goes to `log`. Only Linux forks it."""
     if sys.platform != "linux":
@@ -109,11 +105,7 @@ def start_forked(
 
 
 def start_python(
-    arguments: Sequence[str],
-    log: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    module: str = CLI,
+    arguments: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None, module: str = CLI
 ) -> subprocess.Popen[bytes]:
     """The same in a Python of its own, as users start it; for tests and measures of the start."""
     return start_child((sys.executable, "-m", module, *arguments), log, env=env)

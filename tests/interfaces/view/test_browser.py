@@ -30,7 +30,7 @@ from stream_icd.interfaces.view.web.app import View
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
-from tests.interfaces.view.test_flow import of_levels
+from tests.interfaces.view.test_panels import of_levels
 from tests.interfaces.view.windows import (
     ORIGIN,
     Cliques,
