@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import snapshot_from_pairs
@@ -41,7 +41,9 @@ def arrivals(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[Arrival,
             bits_saved=0.75,
             milliseconds=dict.fromkeys(STAGES, 5.0),
         )
-        found.append(Arrival(OfCommunities().document(result), START + timedelta(seconds=1)))
+        found.append(
+            Arrival(shape_of("communities").document(result), START + timedelta(seconds=1))
+        )
     return tuple(found)
 
 
