@@ -32,10 +32,9 @@ from stream_icd.core.errors import (
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.registry import can_be_made_again, digest, encoder
+from stream_icd.methods.icd.encoder.contract import Weights, can_be_made_again, digest, encoder
 from stream_icd.methods.icd.presets import deviations
-from stream_icd.methods.icd.recipe import Recipe, recipe_values
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
@@ -107,7 +106,7 @@ def pack(model: Model) -> PackedModel:
         head["method"] = model.method
     if model.leads:
         head["leads"] = True
-    head["recipe"] = recipe_values(model.recipe)
+    head["recipe"] = model.recipe.values()
     if model.recipe.discriminator_widths is not None:
         head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
     # Numbers that are 0 say something, and 0 == False.

@@ -138,7 +138,7 @@ class _Train:
             as_published,
             encoder_recipe,
         )
-        from stream_icd.methods.icd.recipe import recipe_from_toml
+        from stream_icd.methods.icd.recipe import Recipe
 
         if self.recipe is not None and self.encoder is not None:
             raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
@@ -163,7 +163,7 @@ class _Train:
                     "DATA --out FOLDER"
                 )
             with folder.open(file.name) as content:
-                chosen = recipe_from_toml(content.read())
+                chosen = Recipe.from_toml(content.read())
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
         if schedule and not chosen.trains_encoder:
             raise BadSettings(

@@ -23,7 +23,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
 )
 from stream_icd.learning.training.icd.taught import Taught, in_hindsight
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.recipe import Recipe, recipe_digest
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About
 
@@ -160,7 +160,7 @@ def _trained(
         linked[:at],
         recipe,
         validation=linked[at:],
-        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+        checkpoints=checkpoints and checkpoints.below(recipe.digest()[:16]),
         threads=threads,
         seconds=limit.left,
         clock=limit.clock,

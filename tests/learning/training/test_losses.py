@@ -10,7 +10,8 @@ from stream_icd.learning.training.icd import training_graph
 from stream_icd.learning.training.icd.adversaries import adversarial_loss, discriminator_loss
 from stream_icd.learning.training.icd.training_graph import Reconstruction
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.structure import Variant, structure_matrix
+from stream_icd.methods.icd.features import structure_matrix
+from stream_icd.methods.icd.recipe import Variant
 
 
 @pytest.fixture(scope="module")

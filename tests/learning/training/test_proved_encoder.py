@@ -17,7 +17,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
 )
 from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.registry import digest
+from stream_icd.methods.icd.encoder.contract import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami

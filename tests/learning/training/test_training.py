@@ -24,8 +24,7 @@ from stream_icd.learning.training.icd.training_graph import prepare
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
-from stream_icd.methods.icd.encoder.registry import ENCODERS, encoder
+from stream_icd.methods.icd.encoder.contract import ENCODERS, Differentiable, Weights, encoder
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 from stream_icd.methods.model import Model
 from tests.testbed.object_store import new_folder

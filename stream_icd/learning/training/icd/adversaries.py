@@ -14,11 +14,15 @@ from torch import Tensor
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.learning.training.icd.training_graph import TrainingGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
-from stream_icd.methods.icd.encoder.initialisation import initial_weight
-from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
+from stream_icd.methods.icd.encoder.contract import (
+    Differentiable,
+    Weights,
+    encoder,
+    initial_weight,
+    initial_weights,
+)
 from stream_icd.methods.icd.presets import PRESETS
-from stream_icd.methods.icd.recipe import OptimiserSettings, Recipe
+from stream_icd.methods.icd.recipe import Recipe
 
 _EPSILON = 1e-15
 """Added to each probability before the logarithm, as in the authors' scripts."""
@@ -46,7 +50,7 @@ def _discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
 def discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
-    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `Recipe.losses`."""
     truth = (label_induced + _EPSILON).log().mean()
     if form == "paper":
         return -truth - (1 - embedded + _EPSILON).log().mean()
@@ -89,8 +93,7 @@ class Adversaries:
         )
         self._players = {"G": self.generator, "D": self.discriminator}
         self._optimisers = {
-            player: _optimiser(parameters, recipe.optimiser)
-            for player, parameters in self._players.items()
+            player: _optimiser(parameters, recipe) for player, parameters in self._players.items()
         }
 
     def step(
@@ -173,7 +176,8 @@ def _parameters(weights: Weights, device: str) -> Parameters:
     }
 
 
-def _optimiser(parameters: Parameters, settings: OptimiserSettings) -> torch.optim.Optimizer:
+def _optimiser(parameters: Parameters, recipe: Recipe) -> torch.optim.Optimizer:
+    settings = recipe.optimiser
     kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.RMSprop
     return kind(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
 

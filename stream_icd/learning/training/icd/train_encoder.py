@@ -23,7 +23,7 @@ from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepa
 from stream_icd.learning.training.yardstick import nmi_or_modularity
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.recipe import Recipe, recipe_digest
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.streaming.detection.detect import detect
 
@@ -180,7 +180,7 @@ def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
-    head = {"recipe": recipe_digest(recipe), "history": history}
+    head = {"recipe": recipe.digest(), "history": history}
     folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
@@ -200,7 +200,7 @@ def load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
         tensors = load(content)
         length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
         head = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-        if head.get("recipe") != recipe_digest(recipe):
+        if head.get("recipe") != recipe.digest():
             raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
         history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:

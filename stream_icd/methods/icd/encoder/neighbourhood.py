@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
+from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix
 
 
 class Neighbourhood(Protocol):
