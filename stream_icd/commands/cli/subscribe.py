@@ -151,7 +151,7 @@ class _Subscribe(BrokerOptions):
         from stream_icd.commands.cli import subscribe_shapes as shapes
         from stream_icd.commands.cli.subscribe_formats import parse_start
         from stream_icd.kafka.topics import EVENTS
-        from stream_icd.methods.tracking.followed import MOST_WAITING, followed
+        from stream_icd.methods.tracking.confirmation import MOST_WAITING, followed
         from stream_icd.streaming.subscribers import subscribe as following
 
         options: SubscribeOptions = {

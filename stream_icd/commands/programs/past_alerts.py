@@ -23,7 +23,7 @@ def say_past_alerts(
 
     Raises as reading the topic does, or the archive if `history` is given.
     """
-    from stream_icd.methods.tracking.explain import told
+    from stream_icd.methods.tracking.sentences import told
 
     first: datetime | None = None
     n_windows, fired = 0, Counter[str]()

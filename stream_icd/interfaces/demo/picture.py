@@ -32,7 +32,6 @@ from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
 from stream_icd.methods.tracking.confirmation import (
     CONFIRMED,
-    ids_in,
     lasting_events,
     still_hold,
 )
@@ -205,7 +204,7 @@ def _staying(windows: Sequence[CommunityEvents]) -> list[float]:
         if after.missed:
             shares.append(float("nan"))
             continue
-        now = ids_in(after, before.nodes)
+        now = after.communities_of(before.nodes)
         same = (now == before.communities)[now != NOBODY]
         shares.append(float(same.mean()) if len(same) else 0.0)
     return shares

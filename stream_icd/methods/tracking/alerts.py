@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.printable import printable, shortened
-from stream_icd.methods.tracking.confirmation import ids_in, lasting_events
-from stream_icd.methods.tracking.explain import called_by
-from stream_icd.methods.tracking.followed import names_in_events
+from stream_icd.methods.tracking.confirmation import lasting_events
 from stream_icd.methods.tracking.rules import MOVED, NUMBERS, Rule, Subject
-from stream_icd.methods.tracking.sentences import sentence, without_consequences
+from stream_icd.methods.tracking.sentences import called_by, sentence, without_consequences
 from stream_icd.wire.alerts import Alert
 
 _MOST_LISTED = 1000
@@ -37,7 +35,7 @@ class Alerting:
     rules: Sequence[Rule]
     lasting: int = 0
     group: str = ""
-    names: Names = names_in_events
+    names: Names = CommunityEvents.names_given
 
     @property
     def windows(self) -> int:
@@ -170,10 +168,10 @@ class _Change:
     def moves(self, later: Sequence[CommunityEvents]) -> Iterator[_Move]:
         """Yield the nodes that have moved since the window before, and stayed in all later ones."""
         nodes, now = self.now.nodes, self.now.communities
-        before = ids_in(self.before, nodes)
+        before = self.before.communities_of(nodes)
         moved = (before != NOBODY) & (before != now)
         for window in later:
-            moved &= ids_in(window, nodes) == now
+            moved &= window.communities_of(nodes) == now
         at = np.flatnonzero(moved)
         texts = nodes.take(pa.array(at)).cast(pa.string()).to_pylist()
         for node, was, is_in in zip(texts, before[at].tolist(), now[at].tolist(), strict=True):

@@ -14,7 +14,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget, SeenDeadLetter
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.panels.queries import NothingSeen
-from stream_icd.methods.tracking.packed import packed_events, unpacked, unpacked_events
+from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.windows import (
     ORIGIN,
@@ -315,5 +315,5 @@ def test_a_dead_letter_counts_once() -> None:
 
 
 def test_packed_events_come_back_as_they_were() -> None:
-    events = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))[-1].events
-    assert unpacked_events(packed_events(events)) == events
+    last = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))[-1]
+    assert PackedWindow.of(last).events() == last.events

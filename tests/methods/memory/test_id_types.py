@@ -29,8 +29,7 @@ from stream_icd.methods.memory.encoding import (
 )
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import track
+from stream_icd.methods.tracking.track import TrackSettings, track
 from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
+from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from tests.testbed.windows import follow, window
 
@@ -176,3 +179,42 @@ def test_whatever_ids_come_every_community_has_one_name_and_the_wire_holds_it(wi
         assert encode_events(again) == message
         assert again.communities.tolist() == tracked.communities.tolist()
         recent = remember(recent, again)
+
+
+def found(hour: int, ids: list[int], moved: dict[tuple[int, int], float]) -> Communities:
+    """A window of a detector that tells the bits of the nodes that moved."""
+    stable, labels = np.unique(ids, return_inverse=True)
+    pairs = np.array(list(moved), np.int64).reshape(-1, 2)
+    told = window(hour, labels, ids=stable)
+    return replace(told, moved=pairs, moved_bits=np.array(list(moved.values())))
+
+
+def bits(*windows: Communities) -> dict[tuple[str, int], float | None]:
+    """Those of the events of the last window."""
+    return {(event.kind, event.community): event.bits for event in follow(windows)[-1].events}
+
+
+BEFORE = found(0, [0] * 10 + [1] * 8 + [2] * 12, {})
+
+
+def test_a_merger_has_the_bits_of_what_went_in_and_a_split_of_what_came_out() -> None:
+    after = found(1, [0] * 18 + [2] * 6 + [3] * 6, {(1, 0): 21.5, (2, 3): 7.25, (-1, 3): 9.0})
+    happened = bits(BEFORE, after)
+    assert (happened["merged", 0], happened["split", 2], happened["born", 3]) == (21.5, 7.25, 7.25)
+    without_parents = found(1, [0] * 10 + [1] * 8 + [2] * 12 + [3] * 5, {(-1, 3): 4.0})
+    assert bits(BEFORE, without_parents)["born", 3] == 4.0
+    untold = found(1, [0] * 18 + [2] * 12, {})
+    assert bits(BEFORE, untold)["merged", 0] is None
+    assert bits(BEFORE, replace(untold, moved=None, moved_bits=None))["merged", 0] is None
+
+
+def test_bits_come_through_the_messages() -> None:
+    after = found(1, [0] * 18 + [2] * 12, {(1, 0): 21.5})
+    message = encode_communities(after)
+    read = decode_communities(message.key, message.value, message.headers)
+    assert read.moved is not None
+    assert read.moved_bits is not None
+    assert (read.moved.tolist(), read.moved_bits.tolist()) == ([[1, 0]], [21.5])
+    tracked = track(remember((), track((), BEFORE)), read)
+    sent = encode_events(tracked)
+    assert decode_events(sent.key, sent.value, sent.headers).events == tracked.events

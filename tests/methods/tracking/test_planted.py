@@ -8,28 +8,39 @@ from functools import cache
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CommunityEvents
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.methods.tracking.track import remember, track
-from tests.testbed.planted_events import Key, Score, found_events, overlaid, planted_events
-from tests.testbed.windows import window
+from tests.testbed.planted_events import (
+    Key,
+    Score,
+    Step,
+    found_events,
+    overlaid,
+    planted_events,
+    score_late,
+)
+from tests.testbed.windows import follow, window
 
 Truth = NDArray[np.int64]
-Step = tuple[Drift, CommunityEvents, CommunityEvents, Truth, Truth]
+_Change = tuple[Drift, CommunityEvents, CommunityEvents, Truth, Truth]
 SEED = 11
 
 
 @cache
-def steps(*, permuted: bool = False) -> tuple[Step, ...]:
+def steps(*, permuted: bool = False) -> tuple[_Change, ...]:
     """A stream with planted events, tracked: (what was planted, before, after, truths)."""
     return tuple(_steps(permuted))
 
 
-def _steps(permuted: bool) -> Iterator[Step]:
+def _steps(permuted: bool) -> Iterator[_Change]:
     rng = np.random.default_rng(SEED)
     recent: tuple[CommunityEvents, ...] = ()
     truth_before = np.empty(0, np.int64)
@@ -148,3 +159,58 @@ def test_births_and_deaths_are_those_that_greene_et_al_cannot_match() -> None:
                 for c in (*e.parents, *e.children)}  # fmt: skip
         assert unmatched(new, old) <= born | torn
         assert unmatched(old, new) <= died | torn
+
+
+def detected() -> tuple[Step, ...]:
+    """A stream of graphs, detected with memory and tracked by its ids."""
+    n_nodes, mixing = 2000, 0.3
+    parameters = BpParameters(n_nodes / 440, mixing, iterations=1)
+    settings = LfrSettings(n_nodes=n_nodes, mixing=mixing)
+    memory, nodes = None, pa.array(np.arange(n_nodes))
+    recent: tuple[CommunityEvents, ...] = ()
+    seen = []
+    for hour, (graph, drift) in enumerate(generate_drifting_lfr(4, 14, settings, 0.02, 0.3)):
+        at = window(hour, graph.communities).window
+        found = detect_window(graph.adjacency(), nodes, at, parameters, memory)
+        memory = found.memory
+        tracked = track(recent, window(hour, found.communities, ids=found.community_ids))
+        assert (tracked.communities == found.community_ids[found.communities]).all()
+        recent = remember(recent, tracked)
+        seen.append(Step(drift, drift.identities[graph.communities], tracked))
+    return tuple(seen)
+
+
+def test_planted_events_are_found_in_graphs() -> None:
+    """`benchmarks.tracking_memory` measures it on more streams."""
+    score = score_late(detected(), first=4, latest=3)
+    found, missed, invented = counts(score)
+    assert found >= 5
+    assert 2 * found / (2 * found + missed + invented) >= 0.9
+    assert score.delays[2] + score.delays[3] <= 0.05 * found
+
+
+def counts(score: Score) -> tuple[int, int, int]:
+    found, missed, invented = (sum(n.values()) for n in (score.found, score.missed, score.invented))
+    return found, missed, invented
+
+
+def given(*truths: list[int], drifts: dict[int, Drift]) -> list[Step]:
+    """True labels, tracked; what was planted in each window as given."""
+    tracked = follow(window(hour, truth) for hour, truth in enumerate(truths))
+    nothing = [Drift(np.unique(truth), np.empty(0, np.int64)) for truth in truths]
+    return [
+        Step(drifts.get(hour, nothing[hour]), np.array(truth), tracked[hour])
+        for hour, truth in enumerate(truths)
+    ]
+
+
+def test_an_event_reported_late_counts_once_within_the_limit() -> None:
+    apart, together = [0] * 10 + [1] * 10 + [2] * 10, [0] * 20 + [2] * 10
+    merger = Drift(np.array([0, 2]), np.empty(0, np.int64), merges=((1, 0),))
+    stream = given(apart, apart, together, drifts={1: merger})  # planted in 1, reported in 2
+    assert counts(score_late(stream, latest=1)) == (1, 0, 0)
+    assert score_late(stream, latest=1).delays == {1: 1}
+    assert score_late(stream, latest=1).on_time() == 1
+    assert counts(score_late(stream, latest=0)) == (0, 1, 1)
+    in_time = given(apart, apart, together, drifts={2: merger})
+    assert score_late(in_time).delays == {0: 1}

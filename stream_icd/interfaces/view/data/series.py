@@ -14,8 +14,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
 from stream_icd.methods.names.names import NOTHING, Naming
-from stream_icd.methods.tracking.confirmation import still_hold
-from stream_icd.methods.tracking.followed import STEPS, noted
+from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
 MOST_ENDS = 5000

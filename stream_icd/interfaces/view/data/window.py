@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -17,14 +15,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
 from stream_icd.methods.names.names import NAME_BYTES, NOTHING, Naming, WindowNames
-from stream_icd.methods.tracking.packed import (
-    NO_NODES,
-    PackedWindow,
-    event_of_row,
-    pack,
-    unpacked,
-    unpacked_events,
-)
+from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -71,15 +62,11 @@ class SeenWindow:
 
     @property
     def events(self) -> tuple[CommunityEvent, ...]:
-        return unpacked_events(self.packed.happened)
+        return self.packed.events()
 
     def held_events(self, kinds: Collection[str]) -> Iterator[tuple[CommunityEvent, int]]:
-        """Return events of these kinds, and for how many later windows each has held; see `held`.
-
-        Only these are made of their fields: most others say that a community continues.
-        """
-        rows = zip(json.loads(zlib.decompress(self.packed.happened)), self.held, strict=True)
-        return ((event_of_row(row), held) for row, held in rows if row[0] in kinds)
+        """Yield events of these kinds, and for how many later windows each held; see `held`."""
+        return ((event, self.held[at]) for at, event in self.packed.numbered_events(kinds))
 
     @property
     def bytes_held(self) -> int:
@@ -127,13 +114,13 @@ def seen_window(
     nmi: float | None,
 ) -> SeenWindow:
     """Return the window of a result, with the identities that were tracked in it."""
-    nodes, communities = tracked.nodes, tracked.communities
+    nodes, communities, packed = tracked.nodes, tracked.communities, PackedWindow.of(tracked)
     ids, sizes = np.unique(communities, return_counts=True)
     return SeenWindow(
         number=number,
         result=replace(
             result,
-            nodes=NO_NODES,
+            nodes=packed.about.nodes,
             labels=_NO_LABELS,
             community_ids=None,
             replaced=None,
@@ -144,7 +131,7 @@ def seen_window(
             second_probabilities=None,
             levels=None,
         ),
-        packed=pack(tracked),
+        packed=packed,
         ids=ids,
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),

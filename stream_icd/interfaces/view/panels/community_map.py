@@ -14,7 +14,6 @@ from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.demo.layout import largest, place_discs, place_members, radii_of
 from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.methods.tracking.confirmation import ids_in
 
 _MOST_LINKS = 1500
 MOST_NODES, MOST_EDGES, MOST_PLACES = 5000, 25_000, 10_000
@@ -108,7 +107,7 @@ def opened(
 
 def _ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    return ids_in(window.tracked(events=False), snapshot.nodes)
+    return window.tracked(events=False).communities_of(snapshot.nodes)
 
 
 def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:

@@ -12,7 +12,6 @@ from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
-from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
@@ -95,11 +94,11 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
     ours, theirs = partition(a.members), partition(b.members)
-    between = overlaps(ours, theirs)
-    partner = match(between, _LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
+    between = ours.overlaps(theirs)
+    partner = between.matched(_LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
     order = np.lexsort((between.new, between.old, -between.shared, matched))
-    rows, columns = shared_nodes(ours, theirs)
+    rows, columns = ours.shared_nodes(theirs)
     apart = partner[theirs.labels[columns]] != ours.labels[rows]
     chosen = rows[apart][:_MOST_APART], columns[apart][:_MOST_APART]
     names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]

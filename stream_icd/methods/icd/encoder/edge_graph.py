@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
@@ -62,7 +63,7 @@ class EdgeGraph(NamedTuple):
         _add_to_ends(self.source, self.target, values, total)
         return total.astype(np.float32)
 
-    def matrix(self, values: Floats) -> csr_array:
+    def matrix(self, values: NDArray[np.floating]) -> csr_array:
         """The matrix `(n, n)` of values `(2E,)` in the places of the adjacency's entries."""
         return csr_array((values, self.indices, self.indptr), shape=(self.n_nodes, self.n_nodes))
 
