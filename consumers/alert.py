@@ -84,13 +84,13 @@ class Alert(WorkerOptions):
     def alerting(self, naming: Naming | None = None) -> Alerting:
         """Return the rules; raise `BadSettings` if one is wrong."""
         from stream_icd.methods.tracking.alerts import Alerting
-        from stream_icd.methods.tracking.rules import parse_rule
+        from stream_icd.methods.tracking.rules import Rule
         from stream_icd.sources.node_tables import read_nodes
         from stream_icd.streaming.workers.alert import names_by
 
         if not self.rule:
             raise BadSettings("give at least one --rule, such as 'merged and bits >= 20'")
-        rules = [parse_rule(text, read_nodes) for text in self.rule]
+        rules = [Rule.parse(text, read_nodes) for text in self.rule]
         of_nodes = {} if naming is None else {"names": names_by(naming)}
         return Alerting(rules, self.confirmed, self.group_of("alert"), **of_nodes)
 

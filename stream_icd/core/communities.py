@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, overload
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ it, too."""
 
 MemoryKind = Literal["none", "memory", "smoothed"]
 """How a result uses other windows: not at all; with the memory of earlier ones; with all others."""
+
+_K = TypeVar("_K", bound=int | None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,18 +205,7 @@ def revision_of(
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
-    """Return how a result uses other windows, from what memory contributed to it."""
-    if use is None:
-        return "none"
-    return "smoothed" if use == "smoothed" else "memory"
-
-
-@overload
-def checked_n_communities(n_communities: None, n_nodes: int) -> None: ...
-@overload
-def checked_n_communities(n_communities: int, n_nodes: int) -> int: ...
-def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
+def checked_n_communities(n_communities: _K, n_nodes: int) -> _K:
     """Return K, the number of communities that a graph of `n_nodes` is to have.
 
     None is returned as it is: K is determined. Raises `BadSettings` if K is not a whole number from
@@ -226,14 +217,14 @@ def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
     stream_icd.core.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
     """
     if n_communities is None:
-        return None
+        return n_communities
     if isinstance(n_communities, bool) or not isinstance(n_communities, int | np.integer):
         raise BadSettings(f"K is {n_communities!r:.40}; give a whole number from 1 to {n_nodes}")
     if not 1 <= n_communities <= n_nodes:
         raise BadSettings(
             f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
         )
-    return int(n_communities)
+    return cast(_K, int(n_communities))
 
 
 def _refused(result: Labels | Communities, why: str) -> BadCommunities:

@@ -9,7 +9,7 @@ import pytest
 
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.alerts import Alerting
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.wire.alerts import Alert
 from tests.streaming.workers.tracked import unbroken, window
 
@@ -24,7 +24,7 @@ def tracked(*labels: list[int]) -> list[CommunityEvents]:
 
 
 def alerting(*rules: str, lasting: int = 0) -> Alerting:
-    return Alerting([parse_rule(rule, lambda _: WATCHED) for rule in rules], lasting, "desk")
+    return Alerting([Rule.parse(rule, lambda _: WATCHED) for rule in rules], lasting, "desk")
 
 
 def alerts(told: Alerting, windows: Sequence[CommunityEvents]) -> list[list[Alert]]:

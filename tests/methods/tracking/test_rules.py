@@ -14,8 +14,8 @@ from stream_icd.core.events import KINDS
 from stream_icd.methods.tracking.rules import (
     MOVED,
     NUMBERS,
+    Rule,
     Subject,
-    parse_rule,
 )
 
 CONDITIONS = (*KINDS, MOVED, *NUMBERS, "graph", "name", "community", "node")
@@ -32,7 +32,7 @@ FILES = {"watch.csv": frozenset(("7", "x")), "my nodes.txt": frozenset(("8",))}
 
 
 def parse(text: str):
-    return parse_rule(text, FILES.__getitem__)
+    return Rule.parse(text, FILES.__getitem__)
 
 
 def subject(kind: str = "merged", nodes: tuple[str, ...] = (), **numbers: float | None) -> Subject:
@@ -185,7 +185,7 @@ def test_any_rule_fires_as_its_parts_do(rule: Written, asked: Subject) -> None:
 def test_any_text_is_a_rule_or_an_error_that_shows_where(words: list[str] | str) -> None:
     text = words if isinstance(words, str) else " ".join(words)
     try:
-        rule = parse_rule(text, lambda _: frozenset())
+        rule = Rule.parse(text, lambda _: frozenset())
     except BadSettings as error:
         said = str(error)
     else:
