@@ -25,7 +25,7 @@ from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.features import model_features
-from stream_icd.methods.memory.by_method import Find
+from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.weighing import weighing, weighted_parameters
 from stream_icd.streaming.detection import seeds

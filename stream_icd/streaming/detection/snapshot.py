@@ -28,10 +28,9 @@ from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.encoding import RecentMemories, decode_memory, encode_memory
 from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
 from stream_icd.methods.memory.nodes import cut
-from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.partition import (
     community_weights,
