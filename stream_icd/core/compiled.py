@@ -248,8 +248,6 @@ def _compiled_prefetch(array: Any, index: Any) -> Any:  # noqa: ARG001
 
 @intrinsic
 def _ask(_typing: Any, array: Any, _index: Any) -> Any:
-    """The instruction itself."""
-
     def generated(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)

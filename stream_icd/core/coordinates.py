@@ -64,7 +64,6 @@ class Coordinates:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """`(n_nodes,)`."""
         return ~np.isnan(self.x)
 
     def __eq__(self, other: object) -> bool:

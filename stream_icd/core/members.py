@@ -59,7 +59,6 @@ class Members:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of its arrays and names, about."""
         of_ids = self.nodes.nbytes + self.community_ids.nbytes
         return int(of_ids + self.since.nbytes + self.probabilities.nbytes) + 100 * len(self.names)
 

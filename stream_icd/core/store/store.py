@@ -49,7 +49,6 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.root.rpartition("/")[2]
 
     def below(self, folder: str) -> Store:
@@ -83,7 +82,6 @@ class Store:
         return bool(self._info().type == fs.FileType.Directory)
 
     def exists(self, path: str) -> bool:
-        """Whether the file exists."""
         return bool(self._info(path).type == fs.FileType.File)
 
     def size(self, path: str) -> int:

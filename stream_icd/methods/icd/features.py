@@ -41,7 +41,6 @@ class SparsePlusRankOne:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the matrix, `(n, m)`."""
         n, m = self.sparse.shape
         return n, m
 
@@ -65,7 +64,6 @@ class SparsePlusRankOne:
         return product
 
     def astype(self, dtype: Any) -> SparsePlusRankOne:
-        """The same matrix in another floating type."""
         outer = None if self.outer is None else tuple(part.astype(dtype) for part in self.outer)
         return SparsePlusRankOne(self.sparse.astype(dtype), outer)  # type: ignore[arg-type]
 

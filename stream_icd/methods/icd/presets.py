@@ -120,11 +120,9 @@ class _Option(NamedTuple):
     source: str  # the file of the scripts, and what it does
 
     def value(self, recipe: Recipe) -> Any:
-        """The value in a recipe."""
         return attrgetter(self.place)(recipe)
 
     def changed(self, recipe: Recipe, value: Any) -> Recipe:
-        """The recipe with this value."""
         *group, name = self.place.split(".")
         return recipe.changed(**({group[0]: {name: value}} if group else {name: value}))
 

@@ -91,7 +91,6 @@ class Alerting:
         )
 
     def _about(self, change: _Change, community: int) -> dict[str, Any]:
-        """Return the fields that all alerts of a window have."""
         window = change.now
         return {
             "group": self.group,
@@ -141,7 +140,6 @@ class _Change:
         return called_by(self.names)(community)
 
     def subject(self, event: CommunityEvent) -> Subject:
-        """Return an event as rules see it."""
         numbers = {name: getattr(event, name) for name in NUMBERS}
         parts = {name: len(getattr(event, name)) for name in ("parents", "children")}
         communities = (event.community, *event.parents, *event.children)
@@ -178,7 +176,6 @@ class _Change:
             yield _Move(node, was, is_in)
 
     def _with_one_of(self, nodes: frozenset[str]) -> frozenset[int]:
-        """Return the communities that one of these nodes is in, now or before."""
         if nodes not in self._watched:
             both = self.before, self.now
             self._watched[nodes] = frozenset(chain(*(_ids_with(nodes, one) for one in both)))
@@ -186,7 +183,6 @@ class _Change:
 
 
 def _ids_with(nodes: frozenset[str], window: CommunityEvents) -> list[int]:
-    """Return the ids of the communities in which one of these nodes is."""
     sought = pa.array(sorted(nodes), pa.string())
     there = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
     ids: list[int] = np.unique(window.communities[there]).tolist()

@@ -132,7 +132,6 @@ class FollowedEvents(CommunityEvents):
         before: CommunityEvents | None = None,
         lasted: Mapping[CommunityEvent, _Lasted] | None = None,
     ) -> FollowedEvents:
-        """Return a window with what is known around it."""
         names = ({} if before is None else before.names_given()) | window.names_given()
         given = {one.name: getattr(window, one.name) for one in fields(CommunityEvents)}
         return cls(**given, before=before, names=names, lasted=lasted or {})

@@ -27,8 +27,6 @@ _FAINTEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _CommunityChoice:
-    """A community in which the node might be."""
-
     community: int
     probability: float  # given where all other nodes are
     edges: float  # weight of the node's edges to it; an edge of the newest window has weight 1
@@ -141,7 +139,6 @@ class RememberedEdges:
 
     @property
     def reach(self) -> datetime:
-        """Start of the oldest window that counts."""
         return self.snapshots[-1].window.start
 
     def aligned(self) -> Iterator[tuple[float, Ids]]:

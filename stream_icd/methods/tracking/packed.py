@@ -30,7 +30,6 @@ class PackedWindow:
 
     @classmethod
     def of(cls, window: CommunityEvents) -> PackedWindow:
-        """Return a tracked window in few bytes."""
         rows = json.dumps(list(map(_row_of, window.events)), separators=(",", ":"))
         return cls(
             about=replace(window, nodes=_NO_NODES, communities=_NO_IDS, events=()),
@@ -52,11 +51,9 @@ class PackedWindow:
         return self.about.revision
 
     def identity(self) -> tuple[str, str, str, str]:
-        """The identity of the window: `(graph, snapshot_id, model, revision)`."""
         return self.about.identity()
 
     def events(self) -> tuple[CommunityEvent, ...]:
-        """Return the events of the window."""
         return tuple(_event_of(row) for row in self._rows())
 
     def numbered_events(self, kinds: Collection[str]) -> Iterator[tuple[int, CommunityEvent]]:
@@ -67,11 +64,9 @@ class PackedWindow:
         return ((at, _event_of(row)) for at, row in enumerate(self._rows()) if row[0] in kinds)
 
     def whole(self) -> CommunityEvents:
-        """Return the window that `of` was given."""
         return replace(self.without_events(), events=self.events())
 
     def without_events(self) -> CommunityEvents:
-        """Return the window with its nodes and communities."""
         nodes, communities = unpacked(self.members)
         return replace(self.about, nodes=nodes, communities=communities)
 
@@ -104,6 +99,5 @@ _row_of = attrgetter(*(field.name for field in fields(CommunityEvent)))
 
 
 def _event_of(row: list[Any]) -> CommunityEvent:
-    """Return the event of these fields, as JSON has them."""
     values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
     return CommunityEvent(*values)

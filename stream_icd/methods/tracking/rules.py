@@ -140,8 +140,6 @@ def _refuse(text: str, word: _Word, reason: str) -> NoReturn:
 
 @dataclass(slots=True)
 class _Parser:
-    """Takes the words of a rule, one after the other."""
-
     text: str
     words: list[_Word]
     read_nodes: _ReadNodes

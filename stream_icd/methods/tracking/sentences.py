@@ -144,7 +144,6 @@ def _span(time: timedelta) -> str:
 
 
 def _nodes(n: int) -> str:
-    """Return a number of nodes, in words."""
     return "1 node" if n == 1 else f"{n:,} nodes"
 
 

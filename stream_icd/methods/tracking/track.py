@@ -139,7 +139,6 @@ def track(
 
 
 def _late(communities: Communities, last: CommunityEvents | None) -> CommunityEvents:
-    """Return the events of a window that is not tracked."""
     return CommunityEvents(
         graph=communities.graph,
         snapshot_id=communities.snapshot_id,
@@ -191,7 +190,6 @@ def _without_revised(
 
 
 def _first_events(known: Identities) -> tuple[CommunityEvent, ...]:
-    """Return the events of a graph's first window: every community is born."""
     return tuple(_living(at, known, "born") for at in range(len(known.ids)))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import pytest
 from scipy.linalg import hadamard
@@ -28,7 +26,7 @@ from stream_icd.methods.icd.features import (
     model_features,
     propagation_matrix,
 )
-from stream_icd.methods.icd.recipe import EncoderSettings, Initialisation, Recipe, Variant
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe, Variant
 
 torch = pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
 
@@ -108,18 +106,11 @@ def test_a_seed_makes_the_same_bits_on_every_machine(kind: str, sha256: str) -> 
     assert digest(initial_weights(recipe)) == sha256
 
 
-def test_a_digest_is_of_names_and_little_endian_values() -> None:
-    weights = {"b": np.array([[2.0]], np.float32), "a": np.array([1.0], np.float32)}
-    expected = hashlib.sha256(b"a" + b"\x00\x00\x80\x3f" + b"b" + b"\x00\x00\x00\x40")
-    assert digest(weights) == expected.hexdigest()
-
-
-@pytest.mark.parametrize("kind", ["orthogonal", "hadamard"])
-@pytest.mark.parametrize("shape", [(64, 16), (16, 64), (32, 32), (2048, 3)])
-def test_initial_columns_are_orthonormal_or_rows_where_there_are_fewer(
-    kind: Initialisation, shape: tuple[int, int]
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64), (32, 32)])
+def test_orthogonal_columns_are_orthonormal_or_rows_where_there_are_fewer(
+    shape: tuple[int, int],
 ) -> None:
-    matrix = initial_weight(np.random.default_rng(0), shape, kind)
+    matrix = initial_weight(np.random.default_rng(0), shape, "orthogonal")
     tall = matrix if shape[0] >= shape[1] else matrix.T
     np.testing.assert_allclose(tall.T @ tall, np.eye(min(shape)), atol=1e-6)
 
@@ -292,9 +283,3 @@ def test_another_order_of_the_columns_keeps_all_scalar_products_of_hops(
     )
     np.testing.assert_allclose(after, before, atol=1e-5)
     assert abs(other - before).max() > 0.01
-
-
-def test_numbers_of_hops_before_training_hardly_depend_on_the_seed() -> None:
-    (_, first), (_, other) = (initial(settings_of("hops"), seed) for seed in (1, 2))
-    for name, weight in first.items():
-        assert 0 < abs(weight - other[name]).max() <= 0.02

@@ -54,7 +54,6 @@ class EdgeGraph(NamedTuple):
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.indptr) - 1
 
     def strengths(self, values: Floats32) -> Floats32:
@@ -104,7 +103,6 @@ def unit_product(
 
 @compiled()
 def _add_to_ends(source: Labels, target: Labels, values: Floats32, total: Floats) -> None:
-    """Add the value of each edge to both ends."""
     for edge in range(len(source)):
         total[source[edge]] += values[edge]
         total[target[edge]] += values[edge]

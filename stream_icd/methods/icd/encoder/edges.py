@@ -58,8 +58,6 @@ concentration is the mean probability of its edges, each weighted by itself."""
 
 
 class _Weighed(NamedTuple):
-    """What the encoder finds in the edges of a graph."""
-
     graph: EdgeGraph
     log_odds: Floats32  # (E,): that both ends of an edge i < j share a community, edges ascending
     adjacency: csr_array  # (n, n): see `weighted`
@@ -276,6 +274,5 @@ def _filtered(
 
 
 def _probabilities(log_odds: Floats32) -> Floats32:
-    """1 / (1 + exp(−log-odds)), `(E,)`."""
     odds = np.exp(-log_odds)
     return np.reciprocal(odds + np.float32(1), out=odds)

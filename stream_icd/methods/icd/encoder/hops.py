@@ -39,7 +39,6 @@ class Hops(Differentiable):
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The weight of each hop, and the exponents of the degrees."""
         return {name: (len(numbers),) for name, numbers in START.items()}
 
     def initial_weights(self, rng: np.random.Generator) -> Weights:
@@ -97,7 +96,6 @@ def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) ->
 
 
 def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:
-    """The adjacency with row i times `left[i]` and column j times `right[j]`, float32."""
     scaled = adjacency.astype(np.float32)
     row = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
     scaled.data *= left[row] * right[scaled.indices]

@@ -33,7 +33,6 @@ class _Layers(Differentiable):
     """H ← layer(H W), W being the layer's matrix; every row then optionally scaled to length 1."""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """One matrix per layer, `(width, next width)`."""
         return {f"layer.{k}": step for k, step in enumerate(pairwise(self.settings.widths))}
 
     @abstractmethod
@@ -154,7 +153,6 @@ class Gat(_LayersOnTorch):
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """One matrix per layer, and its attention vectors for the source and target node."""
         shapes: dict[str, tuple[int, ...]] = {}
         for k, step in enumerate(pairwise(self.settings.widths)):
             shapes |= {f"layer.{k}": step, f"source.{k}": step[1:], f"target.{k}": step[1:]}
@@ -171,7 +169,6 @@ class Gin(_LayersOnTorch):
     """H ← tanh(tanh(((1 + ε) H + A H) W) V): a perceptron on sums (GIN, Xu et al. 2019)."""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Two matrices and one ε per layer."""
         shapes: dict[str, tuple[int, ...]] = {}
         for k, (n_in, n_out) in enumerate(pairwise(self.settings.widths)):
             shapes |= {f"layer.{k}": (n_in, n_out), f"second.{k}": (n_out, n_out)}
