@@ -147,14 +147,14 @@ class RememberedEdges:
             ends = places(snapshot.nodes, self.newest.nodes)[snapshot.edges]
             yield weight, ends[:, (ends >= 0).all(axis=0)]
 
+    @staticmethod
+    def rates(volume: Floats, n_edges: float, within: float) -> Floats:
+        """Return how many bits an edge inside communities of these volumes says.
 
-def rates_of(volume: Floats, n_edges: float, within: float) -> Floats:
-    """Return how many bits an edge inside communities of these volumes says.
-
-    n_edges, within: the weight of all edges, and of those within communities.
-    """
-    mixing = (n_edges - within + 0.5) / (n_edges + 1)  # μ, never 0 or 1
-    return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
+        n_edges, within: the weight of all edges, and of those within communities.
+        """
+        mixing = (n_edges - within + 0.5) / (n_edges + 1)  # μ, never 0 or 1
+        return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
 
 
 def window_weights(horizon: float, most: int) -> list[float]:
@@ -232,7 +232,7 @@ def _choices_and_edges(
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()
-    rates = rates_of(volume, n_edges, within)
+    rates = edges_of.rates(volume, n_edges, within)
     to = np.bincount(labels, mine, minlength=len(ids))
     sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))

@@ -21,7 +21,6 @@ from stream_icd.methods.tracking.explain import (
     MOST_COMPANIONS,
     MOST_EDGES,
     RememberedEdges,
-    rates_of,
 )
 from stream_icd.methods.tracking.sentences import called_by, how_far_back, told
 
@@ -267,7 +266,7 @@ def _held(
     lost = described.lost_in_union(np.full(len(near), me), near, links[near])
     nearest = near[np.argmin(lost)]
     joint = np.append(volume, volume[me] + volume[nearest])
-    *rates, united = rates_of(joint, n_edges, within.sum()).tolist()
+    *rates, united = edges_of.rates(joint, n_edges, within.sum()).tolist()
     apart = _Apart(
         nearest=int(ids[nearest]),
         bits=float(lost.min()),

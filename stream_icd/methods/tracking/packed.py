@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CommunityEvent, CommunityEvents
-from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.arrow_stream import READING, write_table
 
 _NO_NODES, _NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
@@ -87,11 +86,6 @@ def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
     table = pa.ipc.open_stream(members, options=READING).read_all().combine_chunks()
     nodes = cast(pa.Array, table["node"].combine_chunks())
     return nodes, table["id"].to_numpy().astype(np.int64)
-
-
-def partition(members: bytes) -> Partition:
-    """Return the communities of a window, named by their stable ids."""
-    return Partition.by_name(*unpacked(members))
 
 
 _row_of = attrgetter(*(field.name for field in fields(CommunityEvent)))

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from stream_icd.core.arrays import NOBODY, Floats, Ids
 from stream_icd.core.node_ids import places
+from stream_icd.methods.tracking import packed
 
 _MOST_CELLS = 1 << 24
 """Pairs of communities in a table of weights, at most: 128 MiB, half a second."""
@@ -50,6 +51,11 @@ class Partition:
         names = np.flatnonzero(counts)
         place = np.cumsum(counts > 0) - 1
         return cls(nodes, place[ordered], names, counts[names])
+
+    @classmethod
+    def unpacked(cls, members: bytes) -> Partition:
+        """Return the communities of a packed window, named by their stable ids."""
+        return cls.by_name(*packed.unpacked(members))
 
     @property
     def n_communities(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
 from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
@@ -27,7 +27,7 @@ def test_a_detector_publishes_levels_and_subscribers_show_them(
         options = ("--from", "beginning", "--limit", "2", "--format", "json")
         where = ("-b", broker.bootstrap_servers, "--graph", topic_name)
         done = run_here("subscribe", *options, *where)
-        assert stop_child(detector, 30) == 0
+        assert stop_children([detector], 30)[0] == 0
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == 2, done.stderr
     for result in found:

@@ -23,7 +23,7 @@ from stream_icd.interfaces.view.data.series import (
 from stream_icd.interfaces.view.data.window import SeenWindow
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.tracking.packed import packed, partition
+from stream_icd.methods.tracking.packed import packed
 from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.announcements import Announcement
 
@@ -174,7 +174,10 @@ class AllSeries:
             self._truth.put(name, nodes_and_labels, size)
             known = Partition.by_first_node(truth.nodes, truth.labels)
             return [
-                News(series.name, series.agree(place, agreement(partition(window.members), known)))
+                News(
+                    series.name,
+                    series.agree(place, agreement(Partition.unpacked(window.members), known)),
+                )
                 for series in self.index.of_graph(truth.graph)
                 for place, window in enumerate(series.windows)
                 if window.result.snapshot_id == truth.snapshot_id
@@ -280,7 +283,8 @@ class AllSeries:
         if truth is None:
             return None
         return agreement(
-            Partition.by_first_node(communities.nodes, communities.labels), partition(truth)
+            Partition.by_first_node(communities.nodes, communities.labels),
+            Partition.unpacked(truth),
         )
 
     def _keep_within_budget(self) -> None:

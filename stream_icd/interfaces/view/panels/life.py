@@ -11,7 +11,7 @@ import numpy as np
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
-from stream_icd.methods.tracking.packed import partition
+from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
@@ -93,7 +93,7 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
-    ours, theirs = partition(a.members), partition(b.members)
+    ours, theirs = Partition.unpacked(a.members), Partition.unpacked(b.members)
     between = ours.overlaps(theirs)
     partner = between.matched(_LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
@@ -123,4 +123,4 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
 @for_pairs
 def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
-    return agreement(partition(a.members), partition(b.members))
+    return agreement(Partition.unpacked(a.members), Partition.unpacked(b.members))
