@@ -34,9 +34,8 @@ from benchmarks.tracking_memory import (
 from stream_icd.core.arrays import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.agglomeration import agglomerate
-from stream_icd.methods.bp.belief_propagation import OVERCONFIDENCE
 from stream_icd.methods.bp.level_graph import LevelGraph
-from stream_icd.methods.bp.sweep import MOST_TRUST
+from stream_icd.methods.bp.prior import MOST_TRUST, OVERCONFIDENCE
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import FILTER, PRESENCE, SIDE_BY_SIDE
 from tests.testbed.planted_events import score_late

@@ -31,7 +31,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.symmetric import both_ways
 from stream_icd.methods.bp.level_graph import Rows, check_size
 from stream_icd.methods.bp.posterior import Posterior
-from stream_icd.methods.bp.sweep import N_KEPT
+from stream_icd.methods.bp.prior import N_KEPT
 from stream_icd.methods.memory.horizon import Kind
 from stream_icd.methods.memory.memory import (
     CERTAIN,

@@ -12,9 +12,8 @@ import numpy as np
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled
-from stream_icd.methods.bp.agglomeration import agglomerate
+from stream_icd.methods.bp.agglomeration import agglomerate, connected
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
-from stream_icd.methods.bp.connected import connected
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, Rows, compact, entries_where
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance

@@ -202,7 +202,7 @@ def first_messages() -> list[Message]:
     A K below or above the number of cliques makes detection merge or split communities. One more
     clique is of nodes that memory does not know. The ring is so small that its communities are
     compared with those of random graphs (`bp.evidence`). Three cliques without links between them
-    are more than K: a community is in pieces (`bp.connected`).
+    are more than K: a community is in pieces (`bp.agglomeration.connected`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
-from stream_icd.kafka.outage import Outage
+from stream_icd.kafka.waiting import Outage
 
 
 @dataclass(frozen=True, slots=True)

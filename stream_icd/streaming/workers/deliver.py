@@ -10,8 +10,8 @@ from functools import partial
 
 from stream_icd.core.errors import AlertRefused, BadInput, ReceiverUnavailable
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
-from stream_icd.kafka.outage import Outage, insist
 from stream_icd.kafka.record import Record
+from stream_icd.kafka.waiting import Outage, insist
 from stream_icd.streaming.workers.receivers import Receiver
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.alerts import Alert, decode_alert, source_of_alerts

@@ -285,7 +285,7 @@ def test_more_edges_than_row_pointers_can_count_are_refused(
     value = encode_memory(
         replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
     )
-    monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(level_graph, "_MOST_ENTRIES", 1)
     with pytest.raises(LimitExceeded, match="too large"):
         decode_memory(value)
 

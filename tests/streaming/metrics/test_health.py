@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream_icd.core.errors import BrokerUnavailable
-from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.waiting import Clock as OutageClock
+from stream_icd.kafka.waiting import Outage
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.metrics.metrics import Health
 from stream_icd.streaming.metrics.sending import SendingMetrics

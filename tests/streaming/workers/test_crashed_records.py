@@ -21,10 +21,11 @@ from stream_icd.core.errors import (
 )
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import DIED
-from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import WORKERS, create_topics
 from tests.streaming.workers import crashing
 from tests.streaming.workers.crashing import copy
@@ -103,12 +104,11 @@ def test_what_asks_to_retry_is_never_the_records_fault(memory: Broker, topic_nam
 
 
 def test_which_errors_may_be_the_records_fault() -> None:
-    assert blames_record(ZeroDivisionError())
-    assert blames_record(BadSnapshot())
-    assert blames_record(MemoryError())
-    assert blames_record(pa.ArrowMemoryError())
+    attempts = Attempts(WorkerNotes(KafkaSettings(), "t", "g"), in_hand=4)
+    for error in (ZeroDivisionError(), BadSnapshot(), MemoryError(), pa.ArrowMemoryError()):
+        assert attempts.ended([], error)
     for innocent in (StoreUnreachable(), Overloaded(), KeyboardInterrupt()):
-        assert not blames_record(innocent)
+        assert not attempts.ended([], innocent)
 
 
 # What one worker of a group finds where another one was.

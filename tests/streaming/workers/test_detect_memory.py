@@ -20,7 +20,7 @@ from stream_icd.core import snapshot as core_snapshot
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
-from stream_icd.kafka.messages.claims import ClaimSettings, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -42,7 +42,7 @@ from stream_icd.wire.states import MemoryState, encode_state, state_key
 from tests.streaming.workers.remembered import Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import START, remembering_model, stream
-from tests.testbed.streams import publish
+from tests.testbed.streams import as_claim, publish
 
 MODEL = remembering_model()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.snapshot import Window
-from stream_icd.kafka.messages.claims import ClaimSettings, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -20,7 +20,7 @@ from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_in
 from stream_icd.wire.states import MemoryState, encode_state
 from tests.testbed.brokers import Broker
-from tests.testbed.streams import publish
+from tests.testbed.streams import as_claim, publish
 
 
 def record(graph: str, partition: int = 0, offset: int = 0) -> Record:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck, ClaimSettings, MessageReader
@@ -38,7 +37,7 @@ def source(kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     target = TopicSpec(f"{topic_name}.found", max_message_bytes=2000)
     create_topics(kafka.settings(), [*TopicSpec(topic_name).with_dead_letters(), target])
     publish(kafka, [OutgoingRecord(topic_name, value, b"g") for value in SENT])
-    monkeypatch.setattr(ClientAdmin, "_configs", lambda *_: {})
+    monkeypatch.setattr("stream_icd.kafka.client.broker._ClientAdmin._configs", lambda *_: {})
     return topic_name
 
 

@@ -13,8 +13,7 @@ from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
