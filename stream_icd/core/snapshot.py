@@ -183,9 +183,7 @@ class Snapshot:
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
-        from stream_icd.core.symmetric import (
-            symmetric,  # few that read snapshots need numba and scipy
-        )
+        from stream_icd.core.symmetric import symmetric  # few readers need numba and scipy
 
         low, high = self.edges
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
