@@ -137,6 +137,8 @@ def test_before_training_no_weight_changes(graph: LabelledGraph) -> None:
     found = weighed(graph.adjacency, untrained)
     np.testing.assert_array_equal(found.adjacency.toarray(), graph.adjacency.toarray() / 2)
     assert not found.log_odds.any()
+    expected = mean_row(dense_hops(found.adjacency.toarray(), z(graph.adjacency).toarray(), ROUNDS))
+    np.testing.assert_allclose(embedded(graph.adjacency, untrained), expected, atol=1e-5)
 
 
 def test_nothing_that_is_given_changes(graph: LabelledGraph) -> None:

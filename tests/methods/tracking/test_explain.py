@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.methods.memory.changes import moved
 from stream_icd.methods.tracking.explain import explain
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
-from stream_icd.methods.tracking.sentences import told
 from tests.streaming.workers.tracked import unbroken, window
 
 BEFORE = np.repeat([0, 1], 10)
@@ -133,18 +131,6 @@ def test_graphs_and_horizons_that_would_give_wrong_numbers_are_refused(
     for explained in (explain, explain_community):
         with pytest.raises(BadSettings, match=why):
             explained(1, TRACKED, graphs, horizon)
-
-
-@pytest.mark.parametrize(
-    ("time", "text"),
-    [
-        (datetime(2020, 1, 1, 1, tzinfo=UTC), "2020-01-01 01:00"),
-        (datetime(2020, 1, 1, 1, 0, 30, tzinfo=UTC), "2020-01-01 01:00:30"),
-        (datetime(2020, 1, 1, 1, 0, 0, 500_000, tzinfo=UTC), "2020-01-01 01:00:00.500000"),
-    ],
-)
-def test_windows_of_seconds_are_told_apart(time: datetime, text: str) -> None:
-    assert told(time) == text
 
 
 def places(found: CommunityExplanation, when: str) -> list[tuple[int | None, int]]:
