@@ -130,7 +130,7 @@ class _Train:
 
     def chosen(self, name: str) -> Recipe:
         """Return the recipe of the options; a new one gets this name."""
-        from stream_icd.core.store.store import store_at
+        from stream_icd.core.store.store import open_store
         from stream_icd.methods.icd.presets import (
             EDGES_NAME,
             NONE,
@@ -155,7 +155,7 @@ class _Train:
             if not chosen.trains_encoder:
                 chosen = chosen.changed(name=name, split=(0.0, 0.8, 0.2))
         else:
-            file = store_at(self.recipe)
+            file = open_store(self.recipe, may_be_file=True)
             folder = file.above()
             if not folder.exists(file.name):
                 raise SourceNotFound(

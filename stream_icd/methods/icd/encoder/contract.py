@@ -141,18 +141,6 @@ def initial_weights(recipe: Recipe) -> Weights:
     return encoder(recipe.encoder).initial_weights(rng)
 
 
-def can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
-    """Whether the recipe's seed reproduces these weights, bit for bit, on every machine.
-
-    This holds for untrained Hadamard weights. Orthogonal weights come from a matrix factorisation,
-    whose last bits depend on the linear algebra library.
-    """
-    if recipe.encoder.initialisation != "hadamard":
-        return False
-    initial = initial_weights(recipe)
-    return all(np.array_equal(initial[name], weights[name]) for name in initial)
-
-
 def digest(weights: Weights) -> str:
     """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
     sha256 = hashlib.sha256()
