@@ -18,7 +18,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.streaming.subscribers.subscription import log_bad
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.members import decode_member, graph_in_key
+from stream_icd.wire.nodes import decode_member, graph_in_key
 
 _A_ROW = 600
 """Bytes of a row's Python objects and headers, about."""

@@ -23,7 +23,7 @@ from stream_icd.core.post import post
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
 from stream_icd.methods.tracking.sentences import told
-from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, structured
+from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert
 
 _ANSWER_TIMEOUT_S = 10.0
 _TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
@@ -106,7 +106,7 @@ class Receiver:
             ReceiverUnavailable: there was no answer, or one that asks to try again.
             AlertRefused: the receiver will never take it.
         """
-        body = _for_slack(alert) if self.slack else structured(alert)
+        body = _for_slack(alert) if self.slack else alert.structured()
         try:
             post(self.url, body, self._headers(alert, body), _ANSWER_TIMEOUT_S)
         except HTTPError as error:

@@ -26,8 +26,8 @@ from stream_icd.streaming.subscribers.seen_results import MixedModels
 from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.members import encode_member
-from stream_icd.wire.message import node_key, result_id
+from stream_icd.wire.message import result_id
+from stream_icd.wire.nodes import encode_member, node_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""

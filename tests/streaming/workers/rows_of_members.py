@@ -10,7 +10,7 @@ import numpy as np
 from stream_icd.core.communities import Communities
 from stream_icd.core.members import MemberRow
 from stream_icd.kafka.record import Record
-from stream_icd.wire.members import decode_member
+from stream_icd.wire.nodes import decode_member
 from tests.streaming.workers.tracked import stream
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import held
