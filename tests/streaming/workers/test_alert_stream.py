@@ -18,7 +18,7 @@ from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics, positions
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import Rule
@@ -193,7 +193,7 @@ def test_a_missing_topic_of_alerts_is_said(memory: Broker, topics: Topics) -> No
 def test_names_by_attributes_of_nodes(memory: Broker, topics: Topics) -> None:
     windows = unbroken(stream("g", 12))
     values = [f"<{community}>" for community in windows[0].communities]
-    known = Naming(Tables({"g": attributes_of(windows[0].nodes, {"of": values})}))
+    known = Naming({"g": attributes_of(windows[0].nodes, {"of": values})})
     told = replace(alerting("merged or split"), names=names_by(known))
     work(memory, worker(memory, topics, told), sent_windows(memory, topics[0], windows))
     named = [alert for alert in alerts_in(memory, topics[1]) if alert.name]

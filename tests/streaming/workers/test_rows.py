@@ -23,7 +23,7 @@ from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMBERS, create_topics
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.budget import MemorySettings
@@ -198,7 +198,7 @@ def test_a_community_with_another_name_is_written_again(memory: Broker, topics: 
 
 
 def naming_of(result: Communities, countries: list[str]) -> Naming:
-    return Naming(Tables({"g": attributes_of(result.nodes, {"country": countries})}))
+    return Naming({"g": attributes_of(result.nodes, {"country": countries})})
 
 
 def test_node_ids_may_be_text(memory: Broker, topics: Topics) -> None:

@@ -27,7 +27,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.track import TrackSettings, track
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
@@ -562,7 +562,7 @@ def test_a_tracker_that_knows_attributes_names_communities(
 ) -> None:
     communities, events = memory_topics
     classes = attributes_of(pa.array(range(18)), {"class": ["PC"] * 9 + ["MP"] * 9})
-    tracker = Tracker(memory.settings(), naming=Naming(Tables({"g": classes})), topic=events)
+    tracker = Tracker(memory.settings(), naming=Naming({"g": classes}), topic=events)
     worker = Runner(tracker, DeadLetterLimit())
     windows = [window("g", hour, [0] * 10 + [1] * 8) for hour in range(2)]
     publish(memory, [outgoing(one, communities) for one in [*windows, window("h", 0, [0] * 9)]])
