@@ -19,8 +19,7 @@ from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet
 from benchmarks.shared.pages import sections
 from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable
-from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.encoder.contract import Differentiable, encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model

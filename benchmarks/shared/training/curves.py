@@ -17,9 +17,8 @@ from stream_icd.learning.training.icd.train_encoder import Adversaries
 from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, encoder
 from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
-from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi

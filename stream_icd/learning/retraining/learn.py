@@ -25,7 +25,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
 )
 from stream_icd.learning.training.icd.taught import Taught, in_hindsight
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.recipe import Recipe, recipe_digest
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, PackedModel, pack
@@ -226,7 +226,7 @@ def _trained(
         linked[:at],
         recipe,
         validation=linked[at:],
-        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+        checkpoints=checkpoints and checkpoints.below(recipe.digest()[:16]),
         threads=threads,
         seconds=until - time.process_time(),
         clock=time.process_time,

@@ -22,8 +22,8 @@ from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model

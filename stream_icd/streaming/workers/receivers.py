@@ -22,7 +22,7 @@ from stream_icd.core.errors import AlertRefused, BadSettings, ReceiverUnavailabl
 from stream_icd.core.post import post
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
-from stream_icd.methods.tracking.explain import told
+from stream_icd.methods.tracking.sentences import told
 from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert
 
 _ANSWER_TIMEOUT_S = 10.0

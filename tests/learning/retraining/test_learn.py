@@ -30,7 +30,7 @@ from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.registry import digest
+from stream_icd.methods.icd.encoder.contract import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi

@@ -15,9 +15,8 @@ from stream_icd.learning.training.icd import learn_edges as module
 from stream_icd.learning.training.icd.learn_edges import Effort, LearnedEdges, learn_edges
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.contract import Weights, digest, initial_weights
 from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.registry import digest, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 from stream_icd.methods.quality.agreement import nmi

@@ -21,7 +21,7 @@ from stream_icd.learning.training.icd.proved_encoder import (
 from stream_icd.learning.training.icd.taught import Taught, in_hindsight, taught_by
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.registry import digest
+from stream_icd.methods.icd.encoder.contract import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.model import Model

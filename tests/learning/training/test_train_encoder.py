@@ -16,10 +16,9 @@ from stream_icd.learning.training.icd.epochs import Epoch, Training, best_epoch
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
-from stream_icd.methods.icd.encoder.registry import ENCODERS, encoder
-from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
-from stream_icd.methods.icd.structure import Variant, structure_matrix
+from stream_icd.methods.icd.encoder.contract import ENCODERS, Differentiable, Weights, encoder
+from stream_icd.methods.icd.features import structure_matrix
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe, Variant
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.streaming.detection.detect import detect

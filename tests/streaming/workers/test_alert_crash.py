@@ -9,7 +9,7 @@ import pytest
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.topics import ALERTS, EVENTS, create_topics
 from stream_icd.methods.tracking.alerts import Alerting
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.wire.events import encode_events
 from tests.streaming.workers.tracked import stream, unbroken
 from tests.testbed.brokers import Broker
@@ -24,7 +24,7 @@ RULE, LASTING = "merged or split or (born and size > 2)", 1
 @pytest.mark.brokers("kafka")
 def test_kill_9_of_a_worker_of_alerts(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     graph, windows = topic_name, unbroken(stream(topic_name, N_WINDOWS))
-    told = Alerting([parse_rule(RULE, lambda _: frozenset())], LASTING, graph)
+    told = Alerting([Rule.parse(RULE, lambda _: frozenset())], LASTING, graph)
     ends = range(1, N_WINDOWS + 1)
     parts = [windows[max(end - told.windows, 0) : end] for end in ends]
     ids = [alert.id for part in parts for alert in told.alerts(part)]

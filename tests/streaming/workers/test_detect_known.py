@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.kafka.messages.records import Processed
@@ -55,7 +55,7 @@ def test_known_nodes_stay_in_one_community_of_one_id(
     with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
         where = {"settings": broker.settings(), "topic": COMMUNITIES}
         found = list(subscribe(topic_name, start="beginning", limit=4, **where))
-        assert stop_child(detector, 30) == 0
+        assert stop_children([detector], 30)[0] == 0
     ids = {of_nodes(result)[node] for result in found for node in (0, 1)}
     assert len(ids) == 1
     assert [result.memory for result in found] == ["first", *["continued"] * 3]

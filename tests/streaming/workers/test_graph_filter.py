@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
@@ -58,7 +58,7 @@ def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
                 f"{graph}/{i}" for i in range(size)
             ]
     finally:
-        statuses = [stop_child(detector, 30) for detector in detectors]
+        statuses = stop_children(detectors, 30)
     assert statuses == [0, 0]
     for graph in sizes:
         assert f'"group": "stream-icd-detect-{graph}"' in (tmp_path / graph).read_text()

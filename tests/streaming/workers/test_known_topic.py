@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.kafka.port import TopicSpec
@@ -113,7 +113,7 @@ def test_a_detector_that_starts_reads_them_first_and_knows_them_after_a_restart(
                 topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES
             )
             found = list(islice(results, number + 2))
-            assert stop_child(detector, 30) == 0
+            assert stop_children([detector], 30)[0] == 0
     assert all(together(result, 0, 1) for result in found)
     assert [result.memory for result in found] == ["first", *["continued"] * 3]
     ids = {

@@ -29,8 +29,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import track
+from stream_icd.methods.tracking.track import TrackSettings, track
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.subscribers import events_topic
 from stream_icd.streaming.subscribers.events_topic import forget_graph

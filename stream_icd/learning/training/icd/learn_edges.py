@@ -22,20 +22,12 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import as_weighted
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, edge_graph
-from stream_icd.methods.icd.encoder.edges import (
-    ROUNDS,
-    corrected,
-    edge_columns,
-    weighted,
-    workspace,
-)
-from stream_icd.methods.icd.encoder.registry import initial_weights
-from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.encoder.contract import Weights, initial_weights
+from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph
+from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns, weighted
+from stream_icd.methods.icd.features import SparsePlusRankOne, model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
-from stream_icd.methods.icd.structure import SparsePlusRankOne
 from stream_icd.methods.quality.agreement import ami, of_known
 
 _BATCH, _RATE = 2048, 0.01
@@ -282,15 +274,14 @@ class _Prepared:
     log_odds: Floats32  # (E,)
 
     def columns(self, number: int, width: int, threads: int) -> Floats32:
-        work = workspace(self.graph, width)
-        return edge_columns(self.graph, self.features, self.log_odds, number, work, threads)
+        return edge_columns(self.graph, self.features, self.log_odds, number, width, threads)
 
 
 def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:
     """Describe the nodes with edges as a detector does."""
     linked = linked_nodes(adjacency)
     linked_only, labels = among(comparable(adjacency), linked), labels[linked]
-    graph = edge_graph(linked_only)
+    graph = EdgeGraph.of(linked_only)
     one, other = labels[graph.source], labels[graph.target]
     examples = np.flatnonzero((one >= 0) & (other >= 0)).astype(np.int32)
     same = (one == other)[examples].astype(np.float32)

@@ -25,11 +25,15 @@ from stream_icd.learning.training.icd.epochs import Epoch, History, Training, be
 from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.learning.training.yardstick import nmi_or_modularity
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
-from stream_icd.methods.icd.encoder.initialisation import initial_weight
-from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
+from stream_icd.methods.icd.encoder.contract import (
+    Differentiable,
+    Weights,
+    encoder,
+    initial_weight,
+    initial_weights,
+)
 from stream_icd.methods.icd.presets import PRESETS
-from stream_icd.methods.icd.recipe import OptimiserSettings, Recipe, recipe_digest
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.streaming.detection.detect import detect
 
@@ -190,8 +194,7 @@ class Adversaries:
         )
         self._players = {"G": self.generator, "D": self.discriminator}
         self._optimisers = {
-            player: _optimiser(parameters, recipe.optimiser)
-            for player, parameters in self._players.items()
+            player: _optimiser(parameters, recipe) for player, parameters in self._players.items()
         }
 
     def step(
@@ -274,7 +277,8 @@ def _parameters(weights: Weights, device: str) -> _Parameters:
     }
 
 
-def _optimiser(parameters: _Parameters, settings: OptimiserSettings) -> torch.optim.Optimizer:
+def _optimiser(parameters: _Parameters, recipe: Recipe) -> torch.optim.Optimizer:
+    settings = recipe.optimiser
     kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.RMSprop
     return kind(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
@@ -288,7 +292,7 @@ def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
 def discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
-    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `LossSettings.discriminator`."""
+    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `Recipe.losses`."""
     truth = (label_induced + _EPSILON).log().mean()
     if form == "paper":
         return -truth - (1 - embedded + _EPSILON).log().mean()
@@ -332,7 +336,7 @@ def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
-    head = {"recipe": recipe_digest(recipe), "history": history}
+    head = {"recipe": recipe.digest(), "history": history}
     folder.put(_CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
@@ -347,7 +351,7 @@ def _load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
         tensors = load(content)
         length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
         head = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-        if head.get("recipe") != recipe_digest(recipe):
+        if head.get("recipe") != recipe.digest():
             raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
         history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:

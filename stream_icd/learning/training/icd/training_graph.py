@@ -19,14 +19,13 @@ from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
-from stream_icd.methods.icd.features import model_features
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.icd.structure import (
+from stream_icd.methods.icd.features import (
     SparsePlusRankOne,
-    Variant,
+    model_features,
     structure_matrix,
     weighted_degrees,
 )
+from stream_icd.methods.icd.recipe import Recipe, Variant
 
 _BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192
 """Rows of X̃ = tanh(U Uᵀ) in memory at a time, so that at most 1024 × n numbers are. A GPU gets more
