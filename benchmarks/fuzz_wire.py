@@ -44,8 +44,13 @@ from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
-from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.streaming.dead_letters.box import BadRecord
+from stream_icd.streaming.dead_letters.letters import (
+    dead_letter,
+    dead_letter_of,
+    marked,
+    retried_marker,
+)
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement

@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadSettings
 if TYPE_CHECKING:
     from stream_icd.methods.names.names import Naming
     from stream_icd.methods.tracking.alerts import Alerting
-    from stream_icd.streaming.workers.receivers import Receiver
+    from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
 
 app = typer.Typer()
@@ -108,7 +108,7 @@ class Alert(WorkerOptions):
 
     def receivers(self) -> list[Receiver]:
         """Return who gets alerts over HTTP; raise `BadSettings` if an address is none."""
-        from stream_icd.streaming.workers.receivers import AlertSettings, receiver_at
+        from stream_icd.streaming.workers.deliver import AlertSettings, receiver_at
 
         key = AlertSettings().key()
         return [receiver_at(to, key) for to in self.to or () if not to.startswith(TOPIC)]

@@ -99,7 +99,7 @@ class Detect(DetectionOptions, WorkerOptions):
         from stream_icd.commands.programs.model_at_work import model_at_work, place_of
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.streaming.workers.detect import Detector
-        from stream_icd.streaming.workers.memories import open_memories
+        from stream_icd.streaming.workers.memories import Memories
 
         remembers = self.memory == "auto"
         most, at_once = batch_limits(self.processes, remembers)
@@ -127,7 +127,7 @@ class Detect(DetectionOptions, WorkerOptions):
             for graph, known in settings.known.items():
                 get_logger().info("communities are known", graph=graph, nodes=len(known.nodes))
             if remembers:
-                memories = open_memories(run.settings, settings.group)
+                memories = Memories.open(run.settings, settings.group)
                 run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
             working = model_at_work(run, self.model, place, settings, self.processes)
             swap = run.until_the_end.enter_context(working)

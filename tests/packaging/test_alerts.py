@@ -14,7 +14,8 @@ from stream_icd.core.errors import BadInput, kinds_of
 from stream_icd.history.archiver import Archiver
 from stream_icd.learning.retraining.retrain import OUTCOMES
 from stream_icd.streaming.dead_letters.letters import possible
-from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.track import Tracker
 from tests.testbed.programs import PROMTOOL

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from stream_icd.learning.retraining.retrain import OUTCOMES
-from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
@@ -71,9 +72,11 @@ def test_every_metric_asked_for_exists(name: str) -> None:
 
 
 def test_labels_asked_for_exist() -> None:
+    worker = detecting()
     labels = {
         f"{family.name}": set(getattr(collector, "_labelnames", ()))
-        for collector in (*vars(detecting()).values(), *vars(retraining()).values())
+        for metrics in (worker, worker.results, retraining())
+        for collector in vars(metrics).values()
         if hasattr(collector, "describe")
         for family in collector.describe()
     }

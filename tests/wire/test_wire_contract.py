@@ -29,8 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, context_of, with_context
 from stream_icd.methods.tracking.rules import MOVED
-from stream_icd.streaming.dead_letters.box import dead_letter_of, retried_marker
-from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.streaming.dead_letters.letters import dead_letter, dead_letter_of, retried_marker
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from stream_icd.kafka.messages.claims import MessageReader
     from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.streaming.dead_letters.box import (
-        BadRecord,
-        DeadLetter,
-        DeadLetterChoice,
-        Retried,
-    )
+    from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterChoice
+    from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
     from stream_icd.streaming.dead_letters.retry import ResendPlan
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
@@ -90,14 +86,11 @@ class _ListLetters(_ChosenLetters):
     def run(self) -> None:
         from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
-        from stream_icd.streaming.dead_letters.box import (
-            BadRecord,
-            dead_letters_of,
-            read_dead_letters,
-        )
+        from stream_icd.streaming.dead_letters.box import BadRecord, read_dead_letters
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         settings = self.kafka()
-        boxes = [dead_letters_of(self.topic)]
+        boxes = [parse_places([], self.topic)[0]]
         if self.everywhere:
             boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
         records, no_match = list[BadRecord](), None
@@ -128,11 +121,8 @@ class _ShowLetter(BrokerOptions):
     def run(self) -> None:
         from stream_icd.core.store.whole_file import writing
         from stream_icd.kafka.messages.claims import MessageReader
-        from stream_icd.streaming.dead_letters.box import (
-            parse_places,
-            read_again,
-            read_dead_letters,
-        )
+        from stream_icd.streaming.dead_letters.box import read_again, read_dead_letters
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         dead_letters, places = parse_places([self.place], self.topic)
         settings = self.kafka()
@@ -172,7 +162,7 @@ class _RetryLetters(_ChosenLetters):
     dry_run: bool = option(False, "Print what would be sent, and do nothing.")
 
     def run(self) -> None:
-        from stream_icd.streaming.dead_letters.box import parse_places
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         if self.everything and self.places:
             raise BadSettings("give either positions, or --all")
@@ -199,7 +189,6 @@ class _RetryLetters(_ChosenLetters):
         from stream_icd.kafka.messages.pacing import Tempo
         from stream_icd.streaming.dead_letters.box import read_dead_letters
         from stream_icd.streaming.dead_letters.retry import (
-            check_targets,
             open_retry_sink,
             plan_retry,
             retry,
@@ -218,7 +207,7 @@ class _RetryLetters(_ChosenLetters):
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
             say(*_plan_lines(plan), err=True)
-            check_targets(settings, plan)
+            plan.check_targets(settings)
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)

@@ -26,13 +26,11 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.streaming.dead_letters.box import (
     BadRecord,
-    DeadLetter,
     DeadLetterBox,
     DeadLetterChoice,
     read_again,
-    retried_marker,
 )
-from stream_icd.streaming.dead_letters.letters import ATTEMPT, ORIGIN
+from stream_icd.streaming.dead_letters.letters import DeadLetter, resent, retried_marker
 
 _Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
@@ -52,6 +50,17 @@ class ResendPlan:
     @property
     def targets(self) -> Counter[str]:
         return Counter(target for _, target in self.records)
+
+    def check_targets(self, settings: KafkaSettings) -> None:
+        """Raise TopicMissing, with the number of its records, if a target does not exist."""
+        for target, count in self.targets.items():
+            try:
+                describe_topic(settings, target)
+            except TopicMissing as error:
+                raise TopicMissing(
+                    f"{count} records belong to {target}, and {error}; or send them to another "
+                    "topic (--to-topic)"
+                ) from error
 
 
 def plan_retry(
@@ -90,18 +99,6 @@ def plan_retry(
             "detects the windows before its part again"
         )
     return plan
-
-
-def check_targets(settings: KafkaSettings, plan: ResendPlan) -> None:
-    """Raise TopicMissing, with the number of its records, if a target topic does not exist."""
-    for target, count in plan.targets.items():
-        try:
-            describe_topic(settings, target)
-        except TopicMissing as error:
-            raise TopicMissing(
-                f"{count} records belong to {target}, and {error}; or send them to another "
-                "topic (--to-topic)"
-            ) from error
 
 
 def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
@@ -166,11 +163,8 @@ def _sendable(
     planned = {record.first.place: (record, to) for record, to in plan.records}
     for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
-        said = ((ATTEMPT, str(bad.attempt).encode()), (ORIGIN, bad.origin.encode()))
         try:
-            record = claim_check(
-                OutgoingRecord(target, came.value, came.key, (*came.headers, *said))
-            )
+            record = claim_check(resent(came, target, bad.attempt, bad.origin))
             sink.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)

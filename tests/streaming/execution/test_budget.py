@@ -29,7 +29,7 @@ from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Budget, sent_bytes
 from stream_icd.streaming.execution.processes import Processes
-from stream_icd.streaming.execution.usage import Usage
+from stream_icd.streaming.execution.worker_process import Usage
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits

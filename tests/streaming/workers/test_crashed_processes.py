@@ -29,7 +29,7 @@ from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import open_memories
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.remembered import said, uninterrupted
 from tests.testbed.brokers import Broker
@@ -77,7 +77,7 @@ def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
 
     model = open_model(str(place))
     with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
-        memories = open_memories(kafka, topic, memory)
+        memories = Memories.open(kafka, topic, memory)
         runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
         watchers = [WhenDone(on_done)]
         run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)

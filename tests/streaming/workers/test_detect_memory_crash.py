@@ -22,7 +22,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import open_memories
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.states import state_key
 from tests.streaming.workers.remembered import said, uninterrupted
@@ -91,7 +91,7 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
     settings = DetectSettings(
         topic=found, memory="auto", memory_topic=memory, group=source, threads=1
     )
-    detector = Detector(remembering_model, settings, memories=open_memories(kafka, source, memory))
+    detector = Detector(remembering_model, settings, memories=Memories.open(kafka, source, memory))
     worked: set[str] = set()
     consume = partial(
         run_consumer,

@@ -24,7 +24,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.registry.model import VersionedModel, save_model
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.subscribers.known_topic import LiveKnown, following_known
+from stream_icd.streaming.subscribers.known_topic import following_known
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
@@ -170,23 +170,27 @@ def test_what_is_wrong_is_said(broker: Broker, topic_name: str, tmp_path: Path) 
         assert reason in str(refused.exception)
 
 
-def test_known_nodes_have_a_budget_of_memory(caplog: pytest.LogCaptureFixture) -> None:
-    def taken(*nodes: KnownNode) -> dict[str, str]:
-        for node in nodes:
-            if node.community is None:
-                live.take(record_of(KnownNode("g", node.node, "x"), value=None))
-            else:
-                live.take(record_of(node))
-        return live.labels("g")
+def test_known_nodes_have_a_budget_of_memory(
+    memory: Broker,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("stream_icd.streaming.subscribers.known_topic._MOST_BYTES", 3000)
+    create_topics(memory.settings())
 
-    def record_of(node: KnownNode, **changed: bytes | None) -> Record:
-        message = encode_known(node, datetime(2026, 1, 1, tzinfo=UTC), "me")
-        said = {"key": message.key, "value": message.value, "headers": message.headers} | changed
-        return Record(KNOWN, 0, 0, 0, **said)  # type: ignore[arg-type]
+    def record_of(node: str, community: str, **changed: None) -> OutgoingRecord:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        message = encode_known(KnownNode(topic_name, node, community), at, "me")
+        return replace(
+            OutgoingRecord(KNOWN, message.value, message.key, message.headers), **changed
+        )
 
-    live = LiveKnown(most_bytes=3000)
-    kept = taken(*(KnownNode("g", str(node), "east") for node in range(20)))
-    assert 5 < len(kept) < 10
-    assert "known nodes take more than" in caplog.text
-    taken(*(KnownNode("g", node, None) for node in kept))
-    assert taken(KnownNode("g", "new", "west")) == {"new": "west"}
+    publish(memory, [record_of(str(node), "east") for node in range(20)])
+    with following_known(memory.settings(), topic_name) as known:
+        kept = known.labels(topic_name)
+        assert 5 < len(kept) < 10
+        assert "known nodes take more than" in caplog.text
+        publish(memory, [record_of(node, "east", value=None) for node in kept])
+        publish(memory, [record_of("new", "west")])
+        wait_until(lambda: known.labels(topic_name) == {"new": "west"})

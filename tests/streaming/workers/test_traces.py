@@ -24,7 +24,6 @@ from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -37,7 +36,6 @@ from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_even
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.streaming.workers.traced import TracedWork
 from stream_icd.streaming.workers.track import Tracker
 from stream_icd.wire.states import state_key
 from tests.testbed.brokers import Broker, wait_until
@@ -71,7 +69,7 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
 def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
     record = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), None)
-    list(TracedWork(Tracing(), archiver).outcomes(iter([(record, Processed("skipped"))])))
+    list(Runner(archiver, tracing=Tracing()).handle([record]))
     (span,) = named(spans, f"archive {MEMORY}")
     assert said(span, "stream_icd.graph") == "as733"
 
