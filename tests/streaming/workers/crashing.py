@@ -13,7 +13,6 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.step import Step
 from tests.testbed.handlers import WhenDone
@@ -48,7 +47,7 @@ def copy(settings: KafkaSettings, source: str, last: bytes) -> None:
         if any(record.value == last for record in batch.records):
             stop.set()
 
-    runner = Runner(Copy(f"{source}.found"), DeadLetterLimit())
+    runner = Runner(Copy(f"{source}.found"))
     watchers = [WhenDone(on_done)]
     run_consumer(settings, source, source, runner, stop, max_records=BATCH, watchers=watchers)
 

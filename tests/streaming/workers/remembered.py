@@ -32,6 +32,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import MemoryState, decode_state
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model
+from tests.testbed.streams import as_read
 
 Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 """Snapshot id, communities, their ids, the ids replaced, and what memory contributed."""
@@ -39,11 +40,7 @@ Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 
 def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> list[Record]:
     """Snapshots as they are read from a topic."""
-    sent = [outgoing(snapshot, "snapshots") for snapshot in snapshots]
-    return [
-        Record(record.topic, partition, first + at, 0, record.key, record.value, record.headers)
-        for at, record in enumerate(sent)
-    ]
+    return as_read([outgoing(snapshot, "snapshots") for snapshot in snapshots], partition, first)
 
 
 def uninterrupted(

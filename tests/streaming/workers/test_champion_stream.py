@@ -33,7 +33,6 @@ from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.announce import announcements
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import publish, version_folder
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
@@ -95,7 +94,7 @@ class Bench:
             place = place_of("champion", None)
             working = model_at_work(run, "champion", place, chosen, processes=2)
             swap = until_the_end.enter_context(working)
-            runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
+            runner = Runner(Detector(swap.model, chosen, swap))
 
             group = topic = self.topics[0]
             handler = Calls(runner.handle, done=self._done)

@@ -30,7 +30,6 @@ from stream_icd.methods.bp.posterior import uninformed
 from stream_icd.methods.memory.encoding import METADATA, decode_memory, encode_memory
 from stream_icd.methods.memory.horizon import FILTER
 from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, no_edges
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
@@ -77,7 +76,7 @@ def test_memory_makes_other_results_and_off_makes_those_of_before(
 ) -> None:
     windows = stream("g", 4)
     on = Worker(memory, topic).work(records(windows))
-    plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)), DeadLetterLimit())
+    plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)))
     off = [decode_communities(m.key, m.value, m.headers) for m in plain.handle(records(windows))]
     assert {communities.revision for communities in on}.isdisjoint(
         communities.revision for communities in off
@@ -105,8 +104,8 @@ def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> Non
     model = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
     settings = DetectSettings(memory="auto", memory_topic=topic, threads=1)
     memories = Memories(MemoryTopic(memory.settings(), "detect", topic))
-    runner = Runner(Detector(lambda: model, settings, memories=memories), DeadLetterLimit())
-    plain = Runner(Detector(lambda: model, DetectSettings(threads=1)), DeadLetterLimit())
+    runner = Runner(Detector(lambda: model, settings, memories=memories))
+    plain = Runner(Detector(lambda: model, DetectSettings(threads=1)))
     batch = records(stream("g", 2))
     one, other = list(runner.handle(batch)), list(plain.handle(batch))
     assert [record.value for record in one] == [record.value for record in other]

@@ -18,7 +18,6 @@ from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
@@ -98,7 +97,7 @@ def detecting(broker: Broker, topics: tuple[str, str, str]) -> Iterator[set[str]
         kafka,
         source,
         source,
-        Runner(detector, DeadLetterLimit()),
+        Runner(detector),
         max_records=4,
         watchers=[
             WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))

@@ -17,7 +17,6 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.model import VersionedModel, save_model
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.crashing import Copy
@@ -68,7 +67,7 @@ def run_briefly(broker: Broker, topics: Topics, graph: str | None) -> None:
     """A worker that is asked to stop when it starts."""
     stop = threading.Event()
     stop.set()
-    runner = Runner(Copy(topics[1]), DeadLetterLimit(), graph=graph)
+    runner = Runner(Copy(topics[1]), graph=graph)
     run_consumer(broker.settings(), topics[0], topics[0], runner, stop)
 
 

@@ -22,7 +22,6 @@ from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.known import known_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.registry.model import VersionedModel, save_model
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.known_topic import following_known
 from stream_icd.streaming.subscribers.subscribe import subscribe
@@ -73,7 +72,7 @@ def test_known_nodes_change_while_a_detector_runs(
         assert len([one for one in caplog.records if KNOWN in one.getMessage()]) == 2
         settings = DetectSettings(threads=1, follows_known=True)
         detector = Detector(lambda: MODEL, settings, known=known.now)
-        runner, windows = Runner(detector, DeadLetterLimit()), records(stream(topic_name, 2))
+        runner, windows = Runner(detector), records(stream(topic_name, 2))
         first, second = (decoded(runner, [window]) for window in (windows[0], windows[0]))
         assert together(first, 0, 1)
         assert not together(first, 0, 2)
@@ -141,7 +140,7 @@ def test_models_without_memory_and_unordered_snapshots_get_them_too(
         )
         memories = Memories(MemoryTopic(memory.settings(), "g", topic_name))
         detector = Detector(partial(same, model), settings, None, memories, known=lambda: known)
-        runner = Runner(detector, DeadLetterLimit())
+        runner = Runner(detector)
         runner.assigned({0})
         (record,) = records(stream("g", 1))
         result = decoded(runner, [replace(record, headers=(*record.headers, *headers))])

@@ -15,7 +15,6 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.workers.runner import Runner
 from tests.streaming.workers.crashing import Copy
 from tests.testbed.brokers import Broker
@@ -49,7 +48,7 @@ def copy_all(settings: KafkaSettings, source: str, claim_check: ClaimCheck) -> N
         if batch.records[-1].value == SENT[-1]:
             stop.set()
 
-    runner = Runner(Copy(f"{source}.found"), DeadLetterLimit(), claim_check=claim_check)
+    runner = Runner(Copy(f"{source}.found"), claim_check=claim_check)
     run_consumer(settings, source, source, runner, stop, watchers=[WhenDone(on_done)])
 
 

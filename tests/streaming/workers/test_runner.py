@@ -58,7 +58,7 @@ def done(runner: Runner) -> None:
 
 
 def test_what_a_step_remembers_of_a_graph_counts_once_it_is_committed() -> None:
-    runner = Runner(Number(), DeadLetterLimit())
+    runner = Runner(Number())
     assert published(runner, record(0), record(1, b"b"), record(2)) == [b"1", b"1", b"2"]
     assert published(runner, record(0), record(1, b"b"), record(2)) == [b"1", b"1", b"2"]
     done(runner)
@@ -66,12 +66,12 @@ def test_what_a_step_remembers_of_a_graph_counts_once_it_is_committed() -> None:
 
 
 def test_only_the_graph_that_was_asked_for_is_processed() -> None:
-    runner = Runner(Number(), DeadLetterLimit(), graph="b")
+    runner = Runner(Number(), graph="b")
     assert published(runner, record(0), record(1, b"b"), record(2, b"")) == [b"1"]
 
 
 def test_what_is_skipped_is_said_each_time_that_it_has_doubled() -> None:
-    runner = Runner(Number(), DeadLetterLimit(), graph="b")
+    runner = Runner(Number(), graph="b")
     with capture_logs() as lines:
         for batch in range(100):
             published(runner, *(record(16 * batch + i) for i in range(16)))
@@ -79,7 +79,7 @@ def test_what_is_skipped_is_said_each_time_that_it_has_doubled() -> None:
 
 
 def test_a_bad_record_becomes_a_dead_letter_in_its_place() -> None:
-    runner = Runner(Number(), DeadLetterLimit())
+    runner = Runner(Number())
     good, letter, other = runner.handle([record(0), record(1, value=b"?"), record(2)])
     assert (good.value, letter.topic, other.value) == (b"1", "in.dlq", b"2")
     said = dict(letter.headers)
@@ -93,12 +93,12 @@ def test_a_step_that_returns_no_outcome_is_named() -> None:
             return None  # type: ignore[return-value]
 
     with pytest.raises(TypeError, match=r"Forgetful returned None for in\[0\]@0: return Processed"):
-        published(Runner(Forgetful(), DeadLetterLimit()), record(0))
+        published(Runner(Forgetful()), record(0))
 
 
 def test_a_worker_that_cannot_make_results_fit_ends_when_one_is_refused() -> None:
     with pytest.raises(RecordTooLarge, match="refused"):
-        Runner(Number(), DeadLetterLimit()).learn(RecordTooLarge("refused", "out", 5))
+        Runner(Number()).learn(RecordTooLarge("refused", "out", 5))
 
 
 def test_too_many_dead_letters_stop_a_worker_whatever_its_step() -> None:
@@ -117,7 +117,7 @@ def test_each_line_of_the_log_names_the_record_and_what_came_of_it() -> None:
     from structlog.contextvars import merge_contextvars
 
     with capture_logs([merge_contextvars]) as lines:
-        published(Runner(Number(), DeadLetterLimit()), record(7), record(8, value=b"?"))
+        published(Runner(Number()), record(7), record(8, value=b"?"))
     good, bad = lines
     assert good.items() >= {"event": "numbered", "count": 1, "offset": 7, "graph": "a"}.items()
     assert bad.items() >= {"event": "dead letter", "stage": "read", "offset": 8}.items()
@@ -130,7 +130,7 @@ def test_a_detector_takes_another_model_between_two_batches(
     one = Record("in", 0, 0, 0, message.key, message.value, message.headers)
     at_work = [model]
     detector = Detector(lambda: at_work[-1], DetectSettings(threads=1))
-    runner = Runner(detector, DeadLetterLimit())
+    runner = Runner(detector)
 
     def versions() -> list[bytes]:
         results = runner.handle([one, one])
@@ -144,6 +144,6 @@ def test_a_detector_takes_another_model_between_two_batches(
 
 def test_a_step_says_how_many_records_it_works_on_at_once() -> None:
     step = Number()
-    assert Runner(step, DeadLetterLimit()).at_once is None
+    assert Runner(step).at_once is None
     step.at_once = 4
-    assert Runner(step, DeadLetterLimit()).at_once == 4
+    assert Runner(step).at_once == 4

@@ -15,7 +15,6 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
@@ -63,7 +62,7 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
         start_with_champion(registry, swap, stop, refuse)
         worker = Worker(memory, topic_name)
         detector = Detector(swap.model, settings, swap, worker.memories)
-        worker.runner = Runner(detector, DeadLetterLimit())
+        worker.runner = Runner(detector)
         windows = {graph: stream(graph, 8) for graph in ("g", "h")}
         halves = [
             [snapshot for window in windows.values() for snapshot in window[at]] for at in HALVES

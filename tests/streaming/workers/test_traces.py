@@ -139,8 +139,8 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
         archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
         with (
             at_work(broker, names["snapshots"], detector(broker, names, tracing)),
-            at_work(broker, names["found"], Runner(tracker, DeadLetterLimit(), tracing=tracing)),
-            at_work(broker, names["found"], Runner(archiver, DeadLetterLimit(), tracing=tracing)),
+            at_work(broker, names["found"], Runner(tracker, tracing=tracing)),
+            at_work(broker, names["found"], Runner(archiver, tracing=tracing)),
         ):
             for kind in ("track", "archive"):
                 done = partial(named, spans, f"{kind} {names['found']}")
