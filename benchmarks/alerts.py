@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from benchmarks.shared.streams.drifting import results
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.methods.tracking.track import remember, track

@@ -36,7 +36,7 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.kafka.embedded import embedded_broker
-from stream_icd.kafka.messages.claims import read_claim
+from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -148,7 +148,7 @@ def measure(servers: str, n_edges: int, folder: Path, inline_bytes: int | None =
         object_bytes=tuple(
             claim.n_bytes
             for message in messages
-            if (claim := read_claim(message.headers)) is not None
+            if (claim := Claim.among(message.headers)) is not None
         ),
         inline_bytes=tuple(len(message.value or b"") for message in messages),
         nmi=nmi(truth[nodes], labels),

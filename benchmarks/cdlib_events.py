@@ -46,8 +46,7 @@ from benchmarks.tracking import (
 )
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.settings import TrackSettings
 from stream_icd.methods.tracking.track import remember, track

@@ -45,8 +45,7 @@ from stream_icd.registry.model import save_model
 from tests.testbed.brokers import KafkaNode
 from tests.testbed.drifting import contents_of, remembering_model, stream, undisturbed
 from tests.testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
-from tests.testbed.faults.outcome import Outcome, by_graph
-from tests.testbed.faults.play import Play, Program, held, result
+from tests.testbed.faults.play import Outcome, Play, Program, by_graph, held, result
 
 GRAPHS = 12
 # Of a run, while snapshots are sent: the rest is for the last faults to come.

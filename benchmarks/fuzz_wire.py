@@ -33,7 +33,7 @@ from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.lineage import Figure, Gate
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.messages.records import described, outgoing
 from stream_icd.kafka.record import Record
@@ -62,6 +62,7 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
+from tests.testbed.streams import as_claim
 
 LIMITS = Limits(decoded_bytes=16 << 20, rows=1_000_000)
 MOST_ALLOCATED = 8 * LIMITS.decoded_bytes

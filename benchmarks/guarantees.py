@@ -21,7 +21,7 @@ from statistics import median
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
 from tests.testbed.faults.ground import Ground, open_ground
-from tests.testbed.faults.outcome import Outcome
+from tests.testbed.faults.play import Outcome
 from tests.testbed.faults.scenarios import SCENARIOS, Scenario
 
 PRODUCTION: Mapping[str, float] = {}

@@ -41,7 +41,7 @@ from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.quality.agreement import ami, nmi, of_known
-from stream_icd.methods.weighing import weighted_parameters
+from stream_icd.methods.weighing import Weighing
 
 HOPS = Recipe(name="hops", encoder=UNTRAINED)
 LEARNED = Recipe(name="edges", encoder=EDGES)
@@ -168,7 +168,7 @@ def _test(adjacency: csr_array, truth: Labels, weights: Weights, table: Table) -
     graph = comparable(adjacency)
     features = model_features(graph, LEARNED)
     weighed = Edges(EDGES).weigh(weights, features, graph)
-    parameters = weighted_parameters(weights)
+    parameters = Weighing(LEARNED, weights).parameters
     encoded = time.process_time()
     embedding = Edges(EDGES).embed_weighed(weighed, features, graph)
     table.add("edges, K-means, K given", truth, cluster(embedding, _k(truth)), started)

@@ -45,7 +45,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.methods.memory.recent import RecentMemories
+from stream_icd.methods.memory.encoding import RecentMemories
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.datasets.as_topology import read_as_topology

@@ -17,14 +17,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
 
 from benchmarks.shared.commit import measured_at
 from benchmarks.shared.graphs.data_sets import TEST_SEED
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.methods.memory.recent import RecentMemories
-from stream_icd.methods.quality.agreement import contingency
+from stream_icd.methods.memory.encoding import RecentMemories
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import drifting_lfr, independent_gn
@@ -88,7 +88,7 @@ def cases() -> Iterator[Case]:
 
 def matched(labels: NDArray[np.int32], truth: NDArray[np.int32]) -> NDArray[np.int64]:
     """The planted community that each found one is matched with, (K,); -1 for none."""
-    found, planted = linear_sum_assignment(-contingency(labels, truth).toarray())
+    found, planted = linear_sum_assignment(-contingency_matrix(labels, truth))
     of_found = np.full(int(labels.max()) + 1, -1)
     of_found[found] = planted
     return of_found

@@ -29,8 +29,7 @@ from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.streaming.detection.detect import detect

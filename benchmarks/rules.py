@@ -34,16 +34,15 @@ from benchmarks.tracking_memory import (
 from stream_icd.core.arrays import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.agglomeration import agglomerate
-from stream_icd.methods.bp.belief_propagation import OVERCONFIDENCE
 from stream_icd.methods.bp.level_graph import LevelGraph
-from stream_icd.methods.bp.sweep import MOST_TRUST
+from stream_icd.methods.bp.prior import MOST_TRUST, OVERCONFIDENCE
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.horizon import FILTER, PRESENCE, SIDE_BY_SIDE
 from tests.testbed.planted_events import score_late
 
 POSTERIOR, FOLLOW = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.follow"
 BELIEFS, HORIZON = "stream_icd.methods.bp.belief_propagation", "stream_icd.methods.memory.horizon"
-JUDGE, SEARCH = "stream_icd.methods.memory.judge", "stream_icd.methods.memory.search"
+JUDGE, SEARCH = "stream_icd.methods.memory.judge", "stream_icd.methods.memory.sums"
 
 
 def _merged_by_description(graph: LevelGraph, labels: Labels, n: int, *_: Any) -> Labels:
@@ -80,7 +79,7 @@ RULES: dict[str, dict[str, Any]] = {
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},
-    "the best of both after a search": {f"{SEARCH}.common_pieces": lambda last, _: last},
+    "the best of both after a search": {f"{SEARCH}._common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},
 }

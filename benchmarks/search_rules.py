@@ -30,9 +30,10 @@ from stream_icd.methods.bp.partition import measured
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 
 FIND = "stream_icd.methods.bp.find"
+BELIEFS = "stream_icd.methods.bp.belief_propagation._Marginals"
 
 
-def _partition_bits(graph: Any, marginals: Any, _k: int) -> float:
+def _partition_bits(marginals: Any, graph: Any, _k: int) -> float:
     return measured(graph, marginals.likeliest).bits or np.inf
 
 
@@ -50,7 +51,7 @@ def _from_one_on(
 
 RULES: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "the sum over partitions: (2) judges beliefs too": {f"{FIND}.bits_of": _partition_bits},
+    "the sum over partitions: (2) judges beliefs too": {f"{BELIEFS}.bits": _partition_bits},
     "the cut before belief propagation": {
         f"{FIND}.split_communities": lambda _graph, labels, *_, **__: labels
     },

@@ -28,8 +28,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.graphs.adjacency import as_adjacency
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.partition import by_name, overlaps, shared_nodes
 from stream_icd.methods.tracking.track import remember, track

@@ -45,8 +45,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.presets import preset
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Model
-from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model

@@ -57,10 +57,10 @@ STEPS = {
     "merged": Step(
         (1, 5),
         "unite and divide communities",
-        "agglomeration.merged_communities\npartition.split_communities",
+        "partition.merged_communities\npartition.split_communities",
     ),
     "named": Step((1, 6), "stable ids", "changes.ids_for"),
-    "anew": Step((3, 5), "found as in a single graph", "find.least_description"),
+    "anew": Step((3, 5), "found as in a single graph", "find._least_description"),
     "kept": Step(
         (0, 6),
         "rounded, bounded, encoded",

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from stream_icd.methods.memory.smoothing import detect_smoothed
     from stream_icd.methods.names import Attributes, Name, NamedWindow, Part, attributes_of, named
     from stream_icd.methods.quality.agreement import nmi
-    from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-    from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+    from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
     from stream_icd.methods.tracking.explain import Explanation, explain
     from stream_icd.methods.tracking.explain_community import (
         CommunityExplanation,
@@ -150,8 +149,11 @@ __getattr__, __dir__ = lazy_imports(
             "named",
         ),
         "stream_icd.methods.quality.agreement": ("nmi",),
-        "stream_icd.methods.synthetic.drift": ("generate_drifting_lfr",),
-        "stream_icd.methods.synthetic.lfr": ("LfrSettings", "generate_lfr"),
+        "stream_icd.methods.synthetic.lfr": (
+            "LfrSettings",
+            "generate_drifting_lfr",
+            "generate_lfr",
+        ),
         "stream_icd.methods.tracking.explain": ("Explanation", "explain"),
         "stream_icd.methods.tracking.explain_community": (
             "CommunityExplanation",

@@ -294,7 +294,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 or the memory or the horizon is none.
             NotFitted: not fitted yet.
 
-        >>> from stream_icd.methods.synthetic.drift import generate_drifting_lfr
+        >>> from stream_icd.methods.synthetic.lfr import generate_drifting_lfr
         >>> from stream_icd.methods.synthetic.lfr import LfrSettings
         >>> icd, memory = ICD.load("lfr"), None
         >>> for planted, _ in generate_drifting_lfr(0, 3, LfrSettings(1000, mixing=0.5)):

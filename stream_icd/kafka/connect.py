@@ -1,9 +1,39 @@
-"""Choose the implementation of the port; only this module knows them all."""
+"""Choose the implementation of the port, the only module that knows them all; and add a prefix.
+
+With a prefix, several installations share one cluster: topics, groups and transactional ids have
+it at the broker, and nowhere else. Above the port, and so in code, records and metrics,
+`icd.snapshots.v1` has the same name everywhere. Topics without the prefix do not exist here.
+"""
 
 from __future__ import annotations
 
-from stream_icd.kafka.port import Broker, Capabilities
-from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from stream_icd.kafka.port import (
+    Admin,
+    Broker,
+    Capabilities,
+    ExistingTopic,
+    GroupMetadata,
+    Listener,
+    Member,
+    Offsets,
+    Partitions,
+    Polled,
+    Producer,
+    Reader,
+    Settled,
+    TopicPartition,
+    TopicSpec,
+    TransactionalProducer,
+    Undecodable,
+)
+from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings, check_that_somebody_listens
+from stream_icd.kafka.waiting import Outage, Stop, insist
 
 
 def connect(settings: KafkaSettings) -> Broker:
@@ -18,9 +48,7 @@ def connect(settings: KafkaSettings) -> Broker:
     broker = _reached(settings)
     if not settings.topic_prefix:
         return broker
-    from stream_icd.kafka.tenant import TenantBroker
-
-    return TenantBroker(broker, settings.topic_prefix)
+    return _TenantBroker(broker, settings.topic_prefix)
 
 
 def _reached(settings: KafkaSettings) -> Broker:
@@ -33,25 +61,245 @@ def _reached(settings: KafkaSettings) -> Broker:
     return ClientBroker(settings)
 
 
-_SHORT_SESSION_S = 2.0
-"""The embedded broker looks once a second whether half a session has passed: here, a second."""
-
-
 def recognise(settings: KafkaSettings) -> Capabilities:
     """The capabilities of this kind of broker; reads its API versions and writes nothing."""
     with connect(settings).admin() as admin:
         return admin.known_capabilities()
 
 
-def joining_quickly(settings: KafkaSettings, known: Capabilities) -> KafkaSettings:
-    """The settings with which a member soon joins a group of this broker.
+def wait_for_broker(settings: KafkaSettings, outage: Outage, stop: threading.Event) -> None:
+    """Return when a broker answers; raises as `insist`, and `BadSettings` if it refuses us."""
 
-    They differ only where joining takes half a session timeout, and nobody has set this.
-    """
-    if "session_timeout_s" in settings.model_fields_set or known.joins_at_once:
-        return settings
-    shorter = {
-        "session_timeout_s": _SHORT_SESSION_S,
-        "heartbeat_interval_s": min(settings.heartbeat_interval_s, _SHORT_SESSION_S / 3),
-    }
-    return settings.model_copy(update=shorter)
+    def ask() -> None:
+        check_that_somebody_listens(settings)
+        recognise(settings)
+
+    insist(ask, outage, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    """Names with a prefix, as the broker has them (`theirs`), and without (`ours`)."""
+
+    text: str
+
+    def theirs(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.text + partition.topic, partition.partition)
+
+    def ours(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(partition.topic.removeprefix(self.text), partition.partition)
+
+    def all_theirs(self, partitions: Partitions) -> list[TopicPartition]:
+        return list(map(self.theirs, partitions))
+
+    def all_ours(self, partitions: Partitions) -> list[TopicPartition]:
+        return list(map(self.ours, partitions))
+
+    def offsets_theirs(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        return {self.theirs(partition): at for partition, at in offsets.items()}
+
+    def offsets_ours(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        return {self.ours(partition): at for partition, at in offsets.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _TenantAdmin:
+    """Implements the port's Admin."""
+
+    _admin: Admin
+    _prefix: _Prefix
+
+    def known_capabilities(self) -> Capabilities:
+        return self._admin.known_capabilities()
+
+    def topic_names(self) -> list[str]:
+        text = self._prefix.text
+        names = self._admin.topic_names()
+        return [name.removeprefix(text) for name in names if name.startswith(text)]
+
+    def describe_topic(self, topic: str) -> ExistingTopic | None:
+        found = self._admin.describe_topic(self._prefix.text + topic)
+        return None if found is None else replace(found, name=topic)
+
+    def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
+        wanted = [replace(spec, name=self._prefix.text + spec.name) for spec in specs]
+        created = self._admin.create_topics(wanted)
+        return frozenset(name.removeprefix(self._prefix.text) for name in created)
+
+    def delete_topic(self, topic: str) -> None:
+        self._admin.delete_topic(self._prefix.text + topic)
+
+    def begins(self, partitions: Partitions) -> Offsets:
+        prefix = self._prefix
+        return prefix.offsets_ours(self._admin.begins(prefix.all_theirs(partitions)))
+
+    def ends(self, partitions: Partitions) -> Offsets:
+        prefix = self._prefix
+        return prefix.offsets_ours(self._admin.ends(prefix.all_theirs(partitions)))
+
+    def group_offsets(self, group: str) -> Offsets:
+        return self._prefix.offsets_ours(self._admin.group_offsets(self._prefix.text + group))
+
+    def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        prefix = self._prefix
+        self._admin.move_group(prefix.text + group, prefix.offsets_theirs(offsets))
+
+    def members(self, group: str) -> dict[str, str]:
+        return self._admin.members(self._prefix.text + group)
+
+
+@dataclass(slots=True)
+class _TenantReader:
+    """Implements the port's Reader."""
+
+    _reader: Reader
+    _prefix: _Prefix
+
+    def partitions(self, topic: str) -> int:
+        return self._reader.partitions(self._prefix.text + topic)
+
+    def assign(self, partitions: Partitions) -> None:
+        self._reader.assign(self._prefix.all_theirs(partitions))
+
+    def assigned(self) -> frozenset[TopicPartition]:
+        return frozenset(self._prefix.all_ours(self._reader.assigned()))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._reader.seek(self._prefix.theirs(partition), offset)
+
+    def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
+        try:
+            polled = self._reader.poll(timeout_s, max_records)
+        except Undecodable as error:
+            raise Undecodable(str(error), self._prefix.ours(error.partition), error.end) from error
+        ours = {self._prefix.ours(partition): records for partition, records in polled.items()}
+        return {
+            partition: [replace(record, topic=partition.topic) for record in records]
+            for partition, records in ours.items()
+        }
+
+    def position(self, partition: TopicPartition) -> int | None:
+        return self._reader.position(self._prefix.theirs(partition))
+
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        return self._reader.fetched_end(self._prefix.theirs(partition))
+
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
+        prefix = self._prefix
+        return prefix.offsets_ours(self._reader.begins(prefix.all_theirs(partitions), timeout_s))
+
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
+        prefix = self._prefix
+        return prefix.offsets_ours(self._reader.ends(prefix.all_theirs(partitions), timeout_s))
+
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
+        prefix = self._prefix
+        found = self._reader.at_time(prefix.all_theirs(partitions), timestamp_ms)
+        return prefix.offsets_ours(found)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Implements the port's Listener: passes partitions on without the prefix."""
+
+    _listener: Listener
+    _prefix: _Prefix
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self._listener.assigned(self._prefix.all_ours(partitions))
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._listener.revoked(self._prefix.all_ours(partitions))
+
+
+@dataclass(slots=True)
+class _TenantMember(_TenantReader):
+    """Implements the port's Member."""
+
+    _reader: Member
+
+    def subscribe(self, topic: str, listener: Listener) -> None:
+        self._reader.subscribe(self._prefix.text + topic, _Told(listener, self._prefix))
+
+    def pause(self, partition: TopicPartition) -> None:
+        self._reader.pause(self._prefix.theirs(partition))
+
+    def resume(self, partition: TopicPartition) -> None:
+        self._reader.resume(self._prefix.theirs(partition))
+
+    def group(self) -> GroupMetadata:
+        known = self._reader.group()
+        return replace(known, group=known.group.removeprefix(self._prefix.text))
+
+    def silence_s(self) -> float:
+        return self._reader.silence_s()
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        self._reader.commit(self._prefix.offsets_theirs(offsets), timeout_s)
+
+    def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
+        return self._reader.committed(self._prefix.theirs(partition), timeout_s)
+
+
+@dataclass(slots=True)
+class _TenantProducer:
+    """Implements the port's Producer."""
+
+    _producer: Producer
+    _prefix: _Prefix
+
+    def send(self, record: OutgoingRecord, settled: Settled) -> None:
+        self._producer.send(replace(record, topic=self._prefix.text + record.topic), settled)
+
+    def close(self, timeout_s: float) -> None:
+        self._producer.close(timeout_s)
+
+
+@dataclass(slots=True)
+class _TenantTransactionalProducer(_TenantProducer):
+    """Implements the port's TransactionalProducer."""
+
+    _producer: TransactionalProducer
+
+    def begin(self) -> None:
+        self._producer.begin()
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+        prefix = self._prefix
+        theirs = replace(group, group=prefix.text + group.group)
+        self._producer.send_offsets(prefix.offsets_theirs(offsets), theirs)
+
+    def commit(self) -> None:
+        self._producer.commit()
+
+    def abort(self) -> None:
+        self._producer.abort()
+
+
+class _TenantBroker:
+    """Implements the port's Broker on another one, with this prefix before all names."""
+
+    def __init__(self, broker: Broker, prefix: str) -> None:
+        self._broker, self._prefix = broker, _Prefix(prefix)
+
+    @contextmanager
+    def admin(self) -> Iterator[_TenantAdmin]:
+        with self._broker.admin() as admin:
+            yield _TenantAdmin(admin, self._prefix)
+
+    def producer(self) -> _TenantProducer:
+        return _TenantProducer(self._broker.producer(), self._prefix)
+
+    def transactional_producer(self, name: str) -> _TenantTransactionalProducer:
+        producer = self._broker.transactional_producer(self._prefix.text + name)
+        return _TenantTransactionalProducer(producer, self._prefix)
+
+    def reader(self, stop: Stop | None = None) -> _TenantReader:
+        return _TenantReader(self._broker.reader(stop), self._prefix)
+
+    def member(self, group: str, max_records: int, stop: Stop) -> _TenantMember:
+        member = self._broker.member(self._prefix.text + group, max_records, stop)
+        return _TenantMember(member, self._prefix)

@@ -1,8 +1,7 @@
 """Consume a topic as a group member: poll, process, publish, commit.
 
-This file holds the loop. `Membership` polls and stays in the group, `BatchDelivery` publishes and
-commits. If another member gets a partition of a batch in processing, the batch is not committed,
-and the partitions that are still ours are read again.
+`Membership` polls and stays in the group. If another member gets a partition of a batch in
+processing, the batch is not committed, and the partitions that are still ours are read again.
 """
 
 from __future__ import annotations
@@ -18,21 +17,31 @@ from functools import partial
 
 from structlog.contextvars import bound_contextvars
 
-from stream_icd.core.errors import CrashedWorker, RecordUndecodable
-from stream_icd.kafka.connect import connect, joining_quickly
-from stream_icd.kafka.delivery.delivery import BatchDelivery, Delivery, resolve
+from stream_icd.core.errors import (
+    BrokerUnavailable,
+    CrashedWorker,
+    DeliveryFailed,
+    NameTaken,
+    RecordTooLarge,
+    RecordUndecodable,
+)
+from stream_icd.kafka.connect import connect
+from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink, resolve
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
-from stream_icd.kafka.group.lag import HeldRecords
+from stream_icd.kafka.group.held import HeldRecords
 from stream_icd.kafka.group.membership import BUSY_POLL_S, Assignment, Batch, GiveBack, Membership
-from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes
+from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import look_up
+from stream_icd.kafka.topics import look_up, members_of
 from stream_icd.kafka.waiting import Clock, Stop, Worker
 
 _log = logging.getLogger(__name__)
 
 _NOTE_TIMEOUT_S = 5.0
+_AT_ONCE = 5
+"""So often a batch is published without a pause between two attempts."""
 _LONG_S = 2.0
 """A batch is to be processed within this time. Its first result waits for its last one. A worker
 that stops has to finish it, and what is in hand when partitions move is done twice."""
@@ -80,9 +89,10 @@ def run_consumer(
     """
     _, known = look_up(settings, topic)
     guarantee = resolve(settings, delivery, known)
-    settings = joining_quickly(settings, known)
     if known.joins_at_once:  # ready before the group gives us partitions of others
         handler.open()
+    else:
+        settings = settings.joining_quickly()
     instance = settings.instance_id or uuid.uuid4().hex
     in_hand = max_records * (2 if handler.ahead else 1)
     with closing(WorkerNotes(settings, topic, group)) as notes:
@@ -97,7 +107,7 @@ def run_consumer(
             )
             loop = _Loop(
                 member,
-                BatchDelivery(member, handler, guarantee, instance),
+                _BatchDelivery(member, handler, guarantee, instance),
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
                 _BatchSize(max_records, handler.at_once or max_records),
@@ -151,7 +161,7 @@ class _Loop:
     that does is given up."""
 
     member: Membership
-    delivery: BatchDelivery
+    delivery: _BatchDelivery
     attempts: Attempts
     handler: Handler
     size: _BatchSize
@@ -260,9 +270,9 @@ class _Loop:
         try:
             return self.member.finished(begun.work)
         except Exception as error:
-            if not (begun.work.done() and begun.work.exception() is error and blames_record(error)):
+            is_of_work = begun.work.done() and begun.work.exception() is error
+            if not (is_of_work and self.attempts.ended(begun.batch.first, error)):
                 raise
-            self.attempts.ended(begun.batch.first, error)
             if not (self.handler.gives_up and isinstance(error, CrashedWorker)):
                 raise
             _log.warning("processing the records of the batch one by one: %s", error)
@@ -289,3 +299,102 @@ class _Loop:
         answered = concurrent.futures.wait([noting], _NOTE_TIMEOUT_S).done
         if error := noting.exception() if answered else "the broker does not answer":
             _log.warning("cannot note how this worker ended: %s", error)
+
+
+@dataclass(slots=True)
+class _BatchDelivery:
+    """Delivers the batches of one member, one after the other, and never one twice."""
+
+    member: Membership
+    handler: Handler  # learns of results that are too large
+    delivery: Delivery  # the guarantee, as `resolve` returns it
+    instance: str  # our name in the group, which no other worker has
+    _sink: Sink | None = None
+
+    def open(self) -> None:
+        """Open a sink; this ends the transaction that an earlier worker of our name left open."""
+        member = self.member
+        self._sink = open_sink(
+            member.settings, self.delivery, member.group, self.instance, member.clock
+        )
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+    def deliver(self, batch: Batch, outgoing: Sequence[OutgoingRecord]) -> bool:
+        """Publish and commit; False if the batch, or a part of it, must be read again.
+
+        This happens if another member has the rest of the batch, or if the results must change
+        because a topic does not accept them. `run_consumer` says what is raised.
+        """
+        failures, outage = 0, self.member.outage()
+        while True:
+            generation = self.member.settled()
+            try:
+                if self._sink is None:
+                    self.member.wait_for(self.open)
+                if failures and self._is_committed(batch):
+                    return True  # the attempt with the unknown outcome had succeeded
+                if not self.member.assignments.holds(batch.assignment):
+                    return False
+                publishing = partial(self._publish, outgoing, batch.next, generation)
+                committed = self.member.wait_for(publishing)
+                return committed or self.member.commit(batch)
+            except GroupMovedOn as error:
+                _log.info("publishing again in the group's new generation: %s", error)
+            except RecordTooLarge as error:
+                self.member.insist(partial(self.handler.learn, error))
+                _log.warning("processing the batch again: %s", error)
+                return False
+            except BrokerUnavailable as error:
+                self.member.back_off(error, outage)
+            except DeliveryFailed as error:
+                self._see_who_has_our_name(error)
+                failures += 1
+                if failures < _AT_ONCE:
+                    _log.warning("publishing again (attempt %d): %s", failures + 1, error)
+                else:
+                    self.member.back_off(error, outage)
+                self.member.check_topic()  # or the client retries forever
+
+    def _publish(
+        self, outgoing: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata
+    ) -> bool:
+        """Publish the results of a batch; True if its offsets are committed with them."""
+        sink = self._sink
+        assert sink is not None, "opened before"
+        try:
+            sink.publish(outgoing, offsets, group)
+        except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
+            self._sink = None
+            sink.close()
+            raise
+        return sink.atomic
+
+    def _is_committed(self, batch: Batch) -> bool:
+        """Whether the part of the batch that is still ours was committed; if so, all of it was. The
+        broker answers only when no open transaction holds these offsets."""
+        kept = self.member.assignments.kept(batch.assignment)
+        return bool(kept) and all(self.member.committed(p) == batch.next[p] for p in kept)
+
+    def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
+        """Raise NameTaken if another worker has the name that was set for this one.
+
+        The broker also fences a worker whose transaction took too long; that worker may continue,
+        unless it hung until another one was started in its place.
+        """
+        name = self.member.settings.instance_id
+        if name is None or not isinstance(failure, NameTaken | Fenced):
+            return
+        if isinstance(failure, NameTaken) or self.member.wait_for(self._has_namesake):
+            raise NameTaken(
+                f"another worker of group {self.member.group} has started with the same name "
+                f"(STREAM_ICD_INSTANCE_ID={name}) and has replaced this one. To run both, give "
+                "each its own name"
+            ) from failure
+
+    def _has_namesake(self) -> bool:
+        members = members_of(self.member.settings, self.member.group)
+        own, ours = self.member.id, self.member.settings.member_name
+        return any(name == ours and member != own for member, name in members.items())

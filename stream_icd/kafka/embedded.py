@@ -31,7 +31,7 @@ _LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedBroker:
+class _EmbeddedBroker:
     bootstrap_servers: str
     process: subprocess.Popen[bytes]
     log_file: Path
@@ -58,7 +58,7 @@ class EmbeddedBroker:
 
 
 @contextmanager
-def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[EmbeddedBroker]:
+def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[_EmbeddedBroker]:
     """Run the embedded broker for the length of the block.
 
     It listens on 127.0.0.1 only, because it asks for no password (`port` 0: a free one). On Linux
@@ -77,7 +77,7 @@ def embedded_broker(port: int = 0, log_file: Path | None = None) -> Iterator[Emb
         log = log_file or Path(folder) / "broker.log"
         with _held_port(port) as chosen:
             endpoint = f"{_LOOPBACK}:{chosen}"
-            broker = EmbeddedBroker(endpoint, _start(binary, endpoint, log), log)
+            broker = _EmbeddedBroker(endpoint, _start(binary, endpoint, log), log)
             try:
                 _wait_until_it_answers(broker)
                 yield broker
@@ -136,7 +136,7 @@ def _start(binary: str, endpoint: str, log: Path) -> subprocess.Popen[bytes]:
     return start_child(command, log, env=environment)
 
 
-def _wait_until_it_answers(broker: EmbeddedBroker) -> None:
+def _wait_until_it_answers(broker: _EmbeddedBroker) -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not listens(broker.bootstrap_servers):
         if (status := broker.process.poll()) is not None or time.monotonic() > deadline:

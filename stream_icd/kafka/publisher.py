@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
@@ -20,9 +22,9 @@ from stream_icd.core.errors import (
     RecordTooLarge,
 )
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.outage import Outage, insist
 from stream_icd.kafka.port import (
     DEAD_LETTER_ROOM,
+    Fenced,
     Producer,
     TopicPartition,
     is_dead_letter_topic,
@@ -30,13 +32,32 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
+from stream_icd.kafka.waiting import Outage, insist
 
-# The overhead of a batch with one record: the batch header, and the lengths of the parts.
-_BATCH_BYTES = 128
-_HEADER_BYTES = 10
+_BATCH_BYTES = 128  # the header of a batch, which may hold one record
 
 
-class Publisher:
+class _Flushed(ABC):
+    """A context manager: leaving the block flushes (unless an exception was raised) and closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Publisher(_Flushed):
     """Sends records in order, checks every acknowledgement, and limits the bytes in flight.
 
     A context manager: leaving the block flushes (unless an exception was raised) and closes.
@@ -59,7 +80,7 @@ class Publisher:
     def __init__(self, settings: KafkaSettings, producer: Producer | None = None) -> None:
         self._settings = settings
         self._changed = threading.Condition()
-        self._limits: dict[str, int] = {}
+        self._limits = SizeLimits(settings)
         self._in_flight = Counter[str]()  # records by topic
         self._unacknowledged = dict[int, OutgoingRecord]()  # in order
         self._numbers = itertools.count()
@@ -68,16 +89,6 @@ class Publisher:
         self.sent = 0
         self.acknowledged = 0
         self._producer = connect(settings).producer() if producer is None else producer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.flush()
-        finally:
-            self.close()
 
     def send(self, record: OutgoingRecord) -> None:
         """Queue `record`, and return; wait only while `max_in_flight_bytes` are in flight.
@@ -113,11 +124,7 @@ class Publisher:
 
     def check(self, record: OutgoingRecord) -> None:
         """Raise RecordTooLarge or TopicMissing if `record` may not be sent; sends nothing."""
-        if record.topic not in self._limits:
-            self._limits[record.topic] = record_limit(self._settings, record.topic)
-        limit = self._limits[record.topic]
-        if size_as_sent(record) > limit:
-            raise too_large(record, limit)
+        self._limits.check(record)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Return when every record sent so far has been acknowledged, and only then.
@@ -195,13 +202,13 @@ class Publisher:
             raise max(oversized, key=lambda refusal: refusal.size)
         if len(refusals) > 1 and isinstance(refusals[0], DeliveryFailed):
             more = f"{refusals[0]} (and {len(refusals) - 1} more records)"
-            raise DeliveryFailed(more) from refusals[0].__cause__
+            raise type(refusals[0])(more) from refusals[0].__cause__
         if refusals:
             raise refusals[0]
         return in_time
 
 
-class WaitingPublisher:
+class WaitingPublisher(_Flushed):
     """A `Publisher` that loses nothing while the broker is away: when the broker answers again,
     every record that was not acknowledged is sent again, in order, before later ones.
 
@@ -217,17 +224,6 @@ class WaitingPublisher:
         self._again = deque[OutgoingRecord]()  # to be sent before anything else
         self._publisher: Publisher | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.flush()
-        finally:
-            if self._publisher is not None:
-                self._publisher.close()
-
     def send(self, record: OutgoingRecord) -> None:
         """Queue a record; wait while the broker is away, and while too much is in flight."""
         self._insist(lambda publisher: publisher.send(record))
@@ -235,6 +231,10 @@ class WaitingPublisher:
     def flush(self) -> None:
         """Return when every record sent so far has been acknowledged."""
         self._insist(Publisher.flush)
+
+    def close(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
 
     def _insist(self, call: Callable[[Publisher], None]) -> None:
         insist(partial(self._try, call), self._outage, self._stop)
@@ -265,9 +265,9 @@ def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
     """What the broker's refusal of a record means to the caller of a publisher."""
     if isinstance(error, NotAllowed | BadSettings):
         return error
-    size = size_as_sent(record)
+    size = record.size_as_sent
     refused = f"{size} bytes for {record.topic} with key {record.key!r:.200}: {error}"
-    refusal: Exception = DeliveryFailed(refused)
+    refusal: Exception = (Fenced if isinstance(error, Fenced) else DeliveryFailed)(refused)
     if isinstance(error, MessageTooLarge):
         refusal = RecordTooLarge(
             f"the broker refused {refused}; set STREAM_ICD_MAX_MESSAGE_BYTES below the limit of "
@@ -280,30 +280,48 @@ def _refusal(record: OutgoingRecord, error: Exception) -> Exception:
     return refusal
 
 
-def record_limit(settings: KafkaSettings, topic: str) -> int:
-    """The maximum size in bytes of one record for `topic`, from our settings and the topic's."""
-    limit, own = describe_topic(settings, topic).max_message_bytes, settings.max_message_bytes
-    if is_dead_letter_topic(topic):  # room for any input record and its reason
-        own += DEAD_LETTER_ROOM
-    return own if limit is None else min(own, limit - _BATCH_BYTES)
+@dataclass(slots=True)
+class SizeLimits:
+    """The maximum size of a record by topic, from our settings and the topic's; asked for once."""
 
+    settings: KafkaSettings
+    _known: dict[str, int] = field(default_factory=dict)
 
-def too_large(record: OutgoingRecord, limit: int, is_claim: bool = False) -> RecordTooLarge:
-    """The error for a record above a limit: a `record_limit`, or a learned limit."""
-    way_out = (
-        "its value went to the claim store, so its key and headers are too large: raise the limit"
-        if is_claim
-        else "set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
-    )
-    return RecordTooLarge(
-        f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
-        f"limit of {limit} bytes (max_message_bytes, the topic's max.message.bytes, or less than "
-        f"what the broker refused); {way_out}",
-        record.topic,
-        size_as_sent(record),
-    )
+    def of(self, topic: str) -> int:
+        """The limit in bytes; raises `TopicMissing`, or `BrokerUnavailable`."""
+        if topic not in self._known:
+            self._known[topic] = self._asked(topic)
+        return self._known[topic]
 
+    def check(self, record: OutgoingRecord, *, is_claim: bool = False) -> None:
+        """Raise RecordTooLarge if the record is above its topic's limit."""
+        limit = self.of(record.topic)
+        if record.size_as_sent <= limit:
+            return
+        way_out = (
+            "its value went to the claim store, so its key and headers are too large: raise the "
+            "limit"
+            if is_claim
+            else "set STREAM_ICD_CLAIMS_URI, and what is larger goes to files there"
+        )
+        raise RecordTooLarge(
+            f"{record.size} bytes for {record.topic} with key {record.key!r:.200} are above the "
+            f"limit of {limit} bytes (max_message_bytes, the topic's max.message.bytes, or less "
+            f"than what the broker refused); {way_out}",
+            record.topic,
+            record.size_as_sent,
+        )
 
-def size_as_sent(record: OutgoingRecord) -> int:
-    """The size of a record with the client's overhead, to compare with a `record_limit`."""
-    return record.size + len(record.headers) * _HEADER_BYTES
+    def learn(self, refused: RecordTooLarge) -> None:
+        """Accept no record that is as large as one that the broker refused.
+
+        The topic's limit may be lower now, so it is requested again; some brokers do not report it.
+        """
+        self._known[refused.topic] = min(self._asked(refused.topic), refused.size - 1)
+
+    def _asked(self, topic: str) -> int:
+        limit = describe_topic(self.settings, topic).max_message_bytes
+        own = self.settings.max_message_bytes
+        if is_dead_letter_topic(topic):  # room for any input record and its reason
+            own += DEAD_LETTER_ROOM
+        return own if limit is None else min(own, limit - _BATCH_BYTES)

@@ -24,7 +24,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.printable import printable
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.group.lag import HeldRecords
+from stream_icd.kafka.group.held import HeldRecords
 from stream_icd.kafka.port import Offsets, Polled, Reader, TopicPartition
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings

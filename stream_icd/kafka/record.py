@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from stream_icd.core.headers import Headers
 
+_HEADER_BYTES = 10  # the lengths of its parts
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -51,3 +53,8 @@ class OutgoingRecord:
             len(name.encode(errors="surrogateescape")) + len(value) for name, value in self.headers
         ]
         return len(self.key or b"") + len(self.value or b"") + sum(sizes)
+
+    @property
+    def size_as_sent(self) -> int:
+        """Its size with the client's overhead, to compare with a topic's limit."""
+        return self.size + len(self.headers) * _HEADER_BYTES

@@ -16,6 +16,8 @@ from stream_icd.core.settings import Settings, secret_in
 MEBIBYTE = 1024 * 1024
 MEMORY_SCHEME = "memory://"
 _ANSWERS_WITHIN_S = 1.0
+_SHORT_SESSION_S = 2.0
+"""The embedded broker looks once a second whether half a session has passed: here, a second."""
 
 _PASSWORD = ("sasl_username", "sasl_password")
 _OF_MECHANISM = {
@@ -226,6 +228,17 @@ class KafkaSettings(Settings):
     def member_name(self) -> str:
         """The name of a group member at the broker; includes the `instance_id`, if there is one."""
         return "-".join(filter(None, (self.client_id, self.instance_id)))
+
+    def joining_quickly(self) -> KafkaSettings:
+        """The settings with which a member soon joins a group where this takes half a session
+        timeout; these ones if somebody has set that timeout."""
+        if "session_timeout_s" in self.model_fields_set:
+            return self
+        shorter = {
+            "session_timeout_s": _SHORT_SESSION_S,
+            "heartbeat_interval_s": min(self.heartbeat_interval_s, _SHORT_SESSION_S / 3),
+        }
+        return self.model_copy(update=shorter)
 
 
 def _reason(error: OSError) -> str:

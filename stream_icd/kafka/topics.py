@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_icd.core.errors import BadSettings, BrokerError, TopicMissing
 from stream_icd.core.printable import listed
@@ -98,24 +98,13 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
     return existing, known
 
 
-def unsuitable(existing: ExistingTopic, spec: TopicSpec) -> list[str]:
-    """Return what is set for a topic in another way than it is needed, each with its setting."""
-    found = []
-    if existing.is_compacted != (spec.cleanup_policy == "compact"):
-        found.append(f"cleanup.policy should be {spec.cleanup_policy}")
-    if (limit := existing.max_message_bytes) is not None and limit < spec.max_message_bytes:
-        found.append(f"max.message.bytes is {limit}, should be {spec.max_message_bytes}")
-    return found
-
-
 def topic_names(settings: KafkaSettings) -> list[str]:
     """All topics that we may see, sorted by name."""
     with connect(settings).admin() as admin:
         return admin.topic_names()
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class _Skipped(NamedTuple):
     """Records that a group will never read: from `start` up to, not including, `end`.
 
     If `end` is smaller, it reads those between them again.
@@ -126,7 +115,7 @@ class Skipped:
     end: int
 
 
-def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[Skipped, ...]:
+def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[_Skipped, ...]:
     """Move `group` to the first remaining record in partitions that do not hold its offset.
 
     Retention removed it, or the broker lost the end of the partition. Others do not change. No
@@ -151,7 +140,7 @@ def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[
         ends = admin.ends(committed) if exact else committed
         gone = {p: begins[p] for p, at in committed.items() if not begins[p] <= at <= ends[p]}
         admin.move_group(group, gone)
-    return tuple(Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
+    return tuple(_Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
 
 
 def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]:
@@ -183,7 +172,7 @@ def check_stopped(settings: KafkaSettings, *groups: str) -> None:
 
 def skip_to(
     settings: KafkaSettings, topic: str, group: str, partition: int, offset: int
-) -> Skipped:
+) -> _Skipped:
     """Make `group` continue at `offset` in one partition, and skip everything before it.
 
     Raises:
@@ -203,4 +192,4 @@ def skip_to(
                 f"{offset} skips nothing, or is after the end"
             )
         admin.move_group(group, {at: offset})
-    return Skipped(partition, start, offset)
+    return _Skipped(partition, start, offset)

@@ -172,7 +172,20 @@ class Tracing:
         """Return the record with the context of the span that made it."""
         fields: dict[str, str] = {}
         self._propagator.inject(fields, self._api.set_span_in_context(span))
-        return replace(record, headers=with_context(record.headers, fields))
+        return replace(record, headers=self.with_context(record.headers, fields))
+
+    @staticmethod
+    def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
+        """Return the headers with this trace context instead of the one that they had.
+
+        >>> Tracing.with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
+        (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
+        """
+        others = [
+            header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
+        ]
+        ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
+        return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
     def sent_now(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record with the context of the present span, if there is one."""
@@ -257,14 +270,3 @@ def context_of(headers: Headers) -> dict[str, str]:
         for name in _FIELDS
         if f"{prefix}{name}" in said
     }
-
-
-def with_context(headers: Headers, context: Mapping[str, str]) -> Headers:
-    """Return the headers with this trace context instead of the one that they had.
-
-    >>> with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
-    (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
-    """
-    others = [header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")]
-    ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
-    return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))

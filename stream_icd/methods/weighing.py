@@ -28,7 +28,7 @@ class Weighing:
     @property
     def parameters(self) -> BpParameters:
         """With which bp finds communities in a graph that was weighted."""
-        return weighted_parameters(self.weights)
+        return as_weighted(float(self.weights["resolution"][0]))
 
     def __call__(self, adjacency: csr_array) -> csr_array:
         """Return the graph `(n, n)` with other weights, all positive, for the same edges."""
@@ -38,11 +38,6 @@ class Weighing:
         return csr_array(
             (found.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
         )
-
-
-def weighted_parameters(weights: Weights) -> BpParameters:
-    """Return with which bp finds communities in a graph that the encoder `edges` weights."""
-    return as_weighted(float(weights["resolution"][0]))
 
 
 def weighing(model: Model, threads: int = 1) -> Weighing | None:

@@ -14,9 +14,8 @@ import pyarrow as pa
 from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.gn import check_gn, generate_gn
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 from stream_icd.sources.source import Source
 

@@ -37,8 +37,7 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.generated import planted_snapshots
 

@@ -14,6 +14,7 @@ from typing import Self
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
+from stream_icd.kafka.port import Partitions, TopicPartition
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -56,6 +57,19 @@ def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> lis
     """
     with open_reader(settings, topic, until=until) as records:
         return [int(record.value or b"-1") for record in records]
+
+
+class Ours:
+    """Notes which partitions a member has."""
+
+    def __init__(self) -> None:
+        self.partitions: set[TopicPartition] = set()
+
+    def assigned(self, partitions: Partitions) -> None:
+        self.partitions |= set(partitions)
+
+    def revoked(self, partitions: Partitions) -> None:
+        self.partitions -= set(partitions)
 
 
 class Echo:

@@ -10,11 +10,12 @@ import pytest
 
 from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import AtLeastOnce, Delivery, ExactlyOnce, Sink, open_sink
+from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock
 from tests.kafka.echo import echoed, publish, values
 from tests.testbed.brokers import Broker
+from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
@@ -28,17 +29,15 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
     def make(error: Exception, times: int) -> None:
         left = times
-        for sink in (AtLeastOnce, ExactlyOnce):
-            real = sink.publish
 
-            def publish(self: object, *arguments: object, real: object = real) -> None:
-                nonlocal left
-                left -= 1
-                if left >= 0:
-                    raise error
-                real(self, *arguments)  # type: ignore[operator]
+        def publish_late(publish: Publish, *arguments: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise error
+            publish(*arguments)
 
-            monkeypatch.setattr(sink, "publish", publish)
+        publish_by(publish_late, monkeypatch.setattr)
 
     return make
 
@@ -93,7 +92,7 @@ def test_a_broker_that_is_slow_when_a_worker_starts_is_waited_for(
             raise late.pop()
         return real(*arguments)
 
-    monkeypatch.setattr("stream_icd.kafka.delivery.delivery.open_sink", opened)
+    monkeypatch.setattr("stream_icd.kafka.consumer.open_sink", opened)
     assert copy(delivery) == [1.0] * 2
 
 

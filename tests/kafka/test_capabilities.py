@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from stream_icd.core.errors import NotSupported
-from stream_icd.kafka.connect import joining_quickly, recognise
+from stream_icd.kafka.connect import recognise
 from stream_icd.kafka.delivery.delivery import resolve
 from stream_icd.kafka.port import KAFKA, MEMORY, TANSU, UNKNOWN
 from stream_icd.kafka.settings import KafkaSettings
@@ -53,6 +53,5 @@ def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_t
     None
 ):
     unset, chosen = KafkaSettings(), KafkaSettings(session_timeout_s=9)
-    assert joining_quickly(unset, TANSU).session_timeout_s == 2.0
-    assert joining_quickly(chosen, TANSU) == chosen
-    assert joining_quickly(unset, KAFKA) == unset
+    assert unset.joining_quickly().session_timeout_s == 2.0
+    assert chosen.joining_quickly() == chosen

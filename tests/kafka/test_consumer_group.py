@@ -12,24 +12,18 @@ import pytest
 from stream_icd.core.errors import BadSnapshot, BrokerError, OffsetGone, TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import AtLeastOnce, open_sink
-from stream_icd.kafka.group.membership import Assignment, Assignments
-from stream_icd.kafka.port import Polled, TopicPartition, TopicSpec
+from stream_icd.kafka.delivery.delivery import open_sink
+from stream_icd.kafka.group import membership
+from stream_icd.kafka.port import Partitions, Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import Skipped, create_topics, skip_what_is_gone
+from stream_icd.kafka.topics import create_topics, skip_what_is_gone
 from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 EVERYWHERE = pytest.mark.brokers("memory", "embedded", "kafka")
-
-
-@pytest.fixture
-def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
-    """A source of three partitions, a target, and a group of their own."""
-    source = make_topic(partitions=3)
-    return source, make_topic(), f"group-{source}"
 
 
 def in_order_by_key(records: list[Record]) -> bool:
@@ -113,14 +107,13 @@ def test_the_next_batch_is_worked_on_while_one_is_published(
     handled_before_published: list[int] = []
     publish(broker.settings(), pipe[0], 30)
     echo = Echo(broker.steady(), *pipe, ahead=True)
-    real = AtLeastOnce.publish
 
-    def slow(sink: AtLeastOnce, *arguments: Any) -> None:
+    def slow(publish: Publish, *arguments: Any) -> None:
         time.sleep(0.3)
         handled_before_published.append(len(echo.handled) - echo.committed)
-        real(sink, *arguments)
+        publish(*arguments)
 
-    monkeypatch.setattr(AtLeastOnce, "publish", slow)
+    publish_by(slow, monkeypatch.setattr)
     with echo:
         wait_until(lambda: echo.committed == 30)
     assert in_order_by_key(echo.handled)
@@ -132,14 +125,14 @@ def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
     broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = make_topic(), make_topic()
-    real, asked = Assignments.holds, threading.Event()
+    real, asked = membership._Assignments.holds, threading.Event()
 
-    def lost_at_first(assignments: Assignments, assignment: Assignment) -> bool:
+    def lost_at_first(*of_batch: Any) -> bool:
         known_before = asked.is_set()
         asked.set()
-        return known_before and real(assignments, assignment)
+        return known_before and real(*of_batch)
 
-    monkeypatch.setattr(Assignments, "holds", lost_at_first)
+    monkeypatch.setattr(membership._Assignments, "holds", lost_at_first)
     publish(broker.settings(), source, 12)
     with Echo(broker.steady(), source, target, f"group-{source}", ahead=True) as echo:
         wait_until(lambda: echo.committed == 12)
@@ -259,7 +252,7 @@ def test_a_committed_offset_that_retention_removed_is_an_error(
     late = Echo(settings, topic_name, target, topic_name)
     with pytest.raises(OffsetGone, match=rf"{topic_name}.* from 15.* topics skip"), late:
         wait_until(lambda: late.ended)
-    assert skip_what_is_gone(settings, topic_name, topic_name) == (Skipped(0, 5, 15),)
+    assert skip_what_is_gone(settings, topic_name, topic_name) == ((0, 5, 15),)
     with Echo(settings, topic_name, target, topic_name) as moved_on:
         wait_until(lambda: moved_on.committed == 10)
     assert values(settings, target) == [*range(5), *range(15, 25)]
@@ -297,11 +290,18 @@ def test_a_beginning_that_retention_removes_before_a_new_group_reads_it_is_what_
     create_topics(settings, [TopicSpec(topic_name)])
     publish(settings, topic_name, 20)
     with closing(connect(settings).member(topic_name, 100, threading.Event())) as member:
-        assignments = Assignments(member)  # what is assigned is not fetched at first
-        member.subscribe(topic_name, assignments)
+
+        class NotFetched:
+            def assigned(self, partitions: Partitions) -> None:
+                for partition in partitions:
+                    member.pause(partition)
+
+            def revoked(self, partitions: Partitions) -> None: ...
+
+        member.subscribe(topic_name, NotFetched())
         wait_until(lambda: not member.poll(0.1) and member.position(first) == 0)
         remove_before(kafka, topic_name, 15)
-        assignments.begin()
+        member.resume(first)
         polled: Polled = {}
         wait_until(lambda: polled.update(member.poll(0.1)) or polled)
         assert [record.offset for record in polled[first]] == [15, 16, 17, 18, 19]

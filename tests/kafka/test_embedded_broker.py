@@ -10,13 +10,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra, StoreUnwritable
 from stream_icd.kafka.client.connections import open_admin
-from stream_icd.kafka.embedded import EmbeddedBroker, embedded_broker
+from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -82,8 +81,10 @@ def test_the_environment_cannot_move_it(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("LISTENER_URL", "tcp://0.0.0.0:9092")
     monkeypatch.setenv("STORAGE_ENGINE", f"file://{tmp_path}")
     monkeypatch.setenv("STREAM_ICD_BOOTSTRAP_SERVERS", "kafka.example:9092")
+    monkeypatch.setenv("STREAM_ICD_SECURITY_PROTOCOL", "SSL")
     with embedded_broker() as broker:
         assert broker.bootstrap_servers.startswith("127.0.0.1:")
+        assert broker.settings.security_protocol == "PLAINTEXT"  # it knows no other
         if sys.platform == "linux":
             assert listening_addresses(broker.pid) == {"0100007F"}
     assert not any(tmp_path.iterdir())
@@ -167,12 +168,3 @@ def test_it_dies_with_its_parent_even_on_kill_9() -> None:
     parent.wait()
     parent.stdout.close()
     wait_until(lambda: not alive(broker))
-
-
-def test_its_clients_need_no_security_that_another_broker_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("STREAM_ICD_SECURITY_PROTOCOL", "SSL")
-    none: Any = None
-    running = EmbeddedBroker("127.0.0.1:9092", none, Path("broker.log"))
-    assert running.settings.security_protocol == "PLAINTEXT"

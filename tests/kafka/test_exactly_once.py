@@ -19,9 +19,9 @@ from kafka.structs import ConsumerGroupMetadata
 from stream_icd.core.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.delivery import open_sink
+from stream_icd.kafka.delivery.delivery import _ExactlyOnce, open_sink
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.group.lag import HeldOffsets
+from stream_icd.kafka.group.held import HeldOffsets
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -30,17 +30,11 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, members_of
 from tests.kafka.echo import Echo, publish, publish_until, values
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("kafka")
 HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
-
-
-@pytest.fixture
-def pipe(broker: Broker, topic_name: str) -> tuple[str, str, str]:
-    target = f"{topic_name}-target"
-    create_topics(broker.settings(), [TopicSpec(topic_name, partitions=3), TopicSpec(target)])
-    return topic_name, target, f"group-{topic_name}"
 
 
 @HERE_AND_IN_MEMORY
@@ -72,20 +66,17 @@ def test_a_zombie_is_fenced(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that loses its partitions while its transaction is open cannot commit it."""
-    from stream_icd.kafka.delivery.delivery import ExactlyOnce
-
     settings = broker.steady()
     publish(settings, pipe[0], 6)
     asleep, awake = threading.Event(), threading.Event()
-    real = ExactlyOnce.publish
 
-    def publish_late(self: ExactlyOnce, *arguments: object) -> None:
+    def publish_late(publish: Publish, *arguments: Any) -> None:
         if not asleep.is_set():
             asleep.set()
             awake.wait(120)
-        real(self, *arguments)  # type: ignore[arg-type]
+        publish(*arguments)
 
-    monkeypatch.setattr(ExactlyOnce, "publish", publish_late)
+    publish_by(publish_late, monkeypatch.setattr)
     # It stops polling, so the group throws it out.
     zombie_settings = broker.steady(max_poll_interval_s=2)
     monkeypatch.setattr("stream_icd.kafka.group.membership._BUSY_POLL_EVERY_S", 6.0)
@@ -140,7 +131,7 @@ def abort_what_is_open(kafka: Broker) -> None:
 @pytest.fixture
 def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaProducer]:
     """A producer whose transactions nobody ends; workers wait 3 s for them."""
-    monkeypatch.setattr("stream_icd.kafka.group.lag._GRACE_S", 1.0)
+    monkeypatch.setattr("stream_icd.kafka.group.held._GRACE_S", 1.0)
     monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.2)
     settings = kafka.settings(transaction_timeout_s=600)
     producer = open_producer(settings, transactional_id="hanging")
@@ -328,19 +319,17 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
 def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
     kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stream_icd.kafka.delivery.delivery import ExactlyOnce
-
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=1.0)
     publish(settings, pipe[0], 3)
-    real, late = ExactlyOnce._in_time, threading.Event()
+    real, late = _ExactlyOnce._in_time, threading.Event()
 
-    def once_too_late(self: ExactlyOnce, name: str, call: Any) -> None:
+    def once_too_late(sink: _ExactlyOnce, name: str, call: Any) -> None:
         if name == "commit" and not late.is_set():
             late.set()
             wait_until(lambda: producer_is_fenced(kafka, pipe, "detector-1"))
-        real(self, name, call)
+        real(sink, name, call)
 
-    monkeypatch.setattr(ExactlyOnce, "_in_time", once_too_late)
+    monkeypatch.setattr(_ExactlyOnce, "_in_time", once_too_late)
     with Echo(settings, *pipe, delivery="exactly-once") as echo:
         wait_until(lambda: echo.committed == 3)
     assert sorted(values(settings, pipe[1])) == [0, 1, 2]

@@ -2,47 +2,98 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
 from kafka import errors as client
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra
 from stream_icd.kafka.client.connections import client_options
-from stream_icd.kafka.client.login import Tokens, tokens
+from stream_icd.kafka.client.login import _tokens
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
 from tests.testbed import brokers
 from tests.testbed.brokers import KafkaNode, free_ports, node_properties
-from tests.testbed.token_endpoint import TokenEndpoint, token_endpoint, unsigned_token
+from tests.testbed.http_server import serving
 
 SASL = {"security_protocol": "SASL_SSL"}
 URL = "https://login.example/token"
 BY_URL = {"sasl_oauth_token_url": URL, "sasl_oauth_client_id": "anna"}
 
 
+def unsigned_token(user: str, life_s: float = 3600.0) -> str:
+    """A token without a signature, which a Kafka takes that has no keys."""
+    now = time.time()
+    parts = ({"alg": "none"}, {"sub": user, "iat": now - 1, "exp": now + life_s})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts]
+    return ".".join(one.rstrip("=") for one in encoded) + "."
+
+
+@dataclass
+class TokenEndpoint:
+    """What was asked, and how it answers."""
+
+    url: str = ""
+    secret: str = "s3cr/t"
+    answer: str | None = None  # None: a token
+    life_s: float = 3600.0
+    redirects: bool = False
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+
+
+@contextmanager
+def token_endpoint() -> Iterator[TokenEndpoint]:
+    """Grant tokens to the client `anna` during the block."""
+    found = TokenEndpoint()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            found.asked.append(parse_qs(body))
+            said = base64.b64decode(self.headers["authorization"].removeprefix("Basic ")).decode()
+            who, _, secret = said.partition(":")
+            good = unquote(secret) == found.secret
+            granted = {"access_token": unsigned_token(who), "expires_in": found.life_s}
+            text = json.dumps(granted) if good else '{"error": "invalid_client"}'
+            answer = (found.answer or text).encode()
+            self.send_response(302 if found.redirects else 200 if good else 401)
+            self.send_header("location", found.url)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving(Handler) as address:
+        found.url = f"{address}/token"
+        yield found
+
+
 @pytest.fixture(autouse=True)
 def no_tokens_of_other_tests() -> None:
-    tokens.cache_clear()
+    _tokens.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("mechanism", "values", "says"),
     [
         ("PLAIN", {"sasl_username": "a"}, "PLAIN needs sasl_username and sasl_password"),
-        (
-            "PLAIN",
-            {"sasl_oauth_scope": "x"},
-            "sasl_oauth_scope has no effect with",
-        ),
+        ("PLAIN", {"sasl_oauth_scope": "x"}, "sasl_oauth_scope has no effect with"),
         ("OAUTHBEARER", {}, "needs either sasl_oauth_token_file, or sasl_oauth_token_url"),
         ("OAUTHBEARER", BY_URL, "sasl_oauth_client_secret"),
         ("OAUTHBEARER", {"sasl_username": "a"}, "sasl_username has no effect"),
@@ -75,6 +126,10 @@ def by_url(endpoint: TokenEndpoint, **values: object) -> KafkaSettings:
     return KafkaSettings(**{**SASL, "sasl_mechanism": "OAUTHBEARER", **about, **secret, **values})
 
 
+def token_of(settings: KafkaSettings) -> str:
+    return client_options(settings)["sasl_oauth_token_provider"].token()
+
+
 def test_a_token_is_granted_once_and_again_before_it_ends() -> None:
     with token_endpoint() as endpoint:
         options = client_options(by_url(endpoint))
@@ -94,28 +149,28 @@ def test_a_token_that_is_refused_and_one_that_may_come_later() -> None:
     with token_endpoint() as endpoint:
         wrong = by_url(endpoint, sasl_oauth_client_secret="wrong")
         with pytest.raises(client.SaslAuthenticationFailedError, match="401: .*invalid_client"):
-            tokens(wrong).token()
+            token_of(wrong)
         endpoint.redirects = True
         with pytest.raises(client.SaslAuthenticationFailedError, match="answered 302"):
-            tokens(by_url(endpoint)).token()
+            token_of(by_url(endpoint))
         assert len(endpoint.asked) == 2
         endpoint.redirects = False
         endpoint.answer = '{"token": 1}'
         with pytest.raises(client.SaslAuthenticationFailedError, match="gave no access_token"):
-            tokens(by_url(endpoint)).token()
+            token_of(by_url(endpoint))
     with pytest.raises(client.KafkaConnectionError, match="no token from"):
-        tokens(by_url(endpoint)).token()
+        token_of(by_url(endpoint))
 
 
 def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
     (file := tmp_path / "token").write_text("one\n")
     settings = KafkaSettings(**SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=file)
-    assert tokens(settings).token() == "one"
+    assert token_of(settings) == "one"
     file.write_text("two")
-    assert tokens(settings).token() == "two"
+    assert token_of(settings) == "two"
     file.unlink()
     with pytest.raises(client.KafkaConnectionError, match="cannot read sasl_oauth_token_file"):
-        tokens(settings).token()
+        token_of(settings)
 
 
 MSK = {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"}
@@ -135,7 +190,7 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
     library = SimpleNamespace(MSKAuthTokenProvider=Provider)
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", library)
     options = client_options(KafkaSettings(**MSK))
-    provider: Tokens = options["sasl_oauth_token_provider"]
+    provider = options["sasl_oauth_token_provider"]
     assert (options["sasl_mechanism"], provider.token()) == ("OAUTHBEARER", "signed")
     assert provider.token() == "signed"
     assert asked == ["eu-central-1"]
@@ -226,7 +281,7 @@ def test_kafka_lets_in_who_has_a_token(
             sasl_oauth_client_secret=endpoint.secret,
         )
         assert "t" in topic_names(settings)
-        secrets = endpoint.secret, tokens(settings).token(), file.read_text()
+        secrets = endpoint.secret, token_of(settings), file.read_text()
         assert not any(secret in caplog.text for secret in secrets)
         assert "OAUTHBEARER" in caplog.text
         refused = with_tokens(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection
+import threading
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone
+from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.port import Fenced, GroupMovedOn, TopicPartition, TopicSpec
@@ -18,7 +18,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
 from stream_icd.kafka.waiting import Clock
-from tests.kafka.echo import publish, values
+from tests.kafka.echo import Ours, publish, values
 
 PLACE = TopicPartition("t", 0)
 
@@ -33,19 +33,10 @@ def test_settings_find_it_by_its_name_until_its_block_ends() -> None:
         create_topics(at("one"), [TopicSpec("t")])
         assert topic_names(at("one")) == ["t"]
         assert topic_names(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) == []
+        with pytest.raises(BadSettings, match="one is running"), memory_broker("one"):
+            pass
     with pytest.raises(BrokerUnavailable, match=r"no in-memory broker named one .* start one"):
         topic_names(at("one"))
-
-
-def test_a_name_is_for_one_broker_at_a_time() -> None:
-    with (
-        memory_broker("one"),
-        pytest.raises(BadSettings, match="one is running"),
-        memory_broker("one"),
-    ):
-        pass
-    with memory_broker("one"):
-        pass
 
 
 def test_who_was_connected_when_it_stopped_is_told() -> None:
@@ -82,23 +73,6 @@ def test_the_same_calls_in_the_same_order_have_the_same_outcome() -> None:
     assert {record.partition for record in unkeyed} == {0, 1, 2}  # in turn
 
 
-def test_what_retention_has_removed_is_gone() -> None:
-    with memory_broker("one") as broker:
-        create_topics(at("one"), [TopicSpec("t")])
-        publish(at("one"), "t", 10)
-        broker.remove_before("t", 0, 6)
-        assert values(at("one"), "t") == [6, 7, 8, 9]
-        with (
-            pytest.raises(OffsetGone, match="from 6 up to, not including, 10; .* 5$"),
-            open_reader(at("one"), "t", start={0: 5}),
-        ):
-            pass
-        with open_reader(at("one"), "t", start={0: 7}) as records:
-            broker.remove_before("t", 0, 9)
-            with pytest.raises(OffsetGone, match=r"what is left: t\[0\] from 9"):
-                next(records)
-
-
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
     now = 0.0
     with memory_broker("one", clock=Clock(now=lambda: now)):
@@ -117,51 +91,24 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
             producer.commit()
 
 
-class Listener:
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        pass
-
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        pass
-
-
 def test_a_member_that_does_not_poll_is_thrown_out_by_the_clock() -> None:
     now = 0.0
     with memory_broker("one", clock=Clock(now=lambda: now)):
         create_topics(at("one"), [TopicSpec("t")])
         port = connect(at("one", max_poll_interval_s=10))
-        member, other = (port.member("g", 10, NeverStop()) for _ in range(2))
-        member.subscribe("t", Listener())
+        member, other = (port.member("g", 10, threading.Event()) for _ in range(2))
+        member.subscribe("t", Ours())
         member.poll(0.0)
         now = 10.0
         member.commit({PLACE: 0}, 1.0)
         now = 10.5
-        other.subscribe("t", Listener())
+        other.subscribe("t", Ours())
         other.poll(0.0)
         assert other.assigned() == {PLACE}
         with pytest.raises(GroupMovedOn):
             member.commit({PLACE: 1}, 1.0)
         member.poll(0.0)
         assert member.assigned() == frozenset()
-
-
-class NeverStop:
-    def is_set(self) -> bool:
-        return False
-
-
-def test_a_partition_goes_to_another_member_only_when_it_was_given_back() -> None:
-    with memory_broker("one"):
-        create_topics(at("one"), [TopicSpec("t", partitions=2)])
-        member, other = (connect(at("one")).member("g", 10, NeverStop()) for _ in range(2))
-        for one in (member, other):
-            one.subscribe("t", Listener())
-            one.poll(0.0)
-        assert (len(member.assigned()), len(other.assigned())) == (2, 0)
-        member.poll(0.0)
-        other.poll(0.0)
-        assert (len(member.assigned()), len(other.assigned())) == (1, 1)
-        assert not member.assigned() & other.assigned()
 
 
 def test_nothing_of_the_kafka_client_is_loaded_for_it() -> None:

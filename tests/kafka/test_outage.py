@@ -21,14 +21,13 @@ from stream_icd.core.errors import (
     NotSupported,
 )
 from stream_icd.kafka.client.translate import translate
-from stream_icd.kafka.connect import recognise
-from stream_icd.kafka.outage import LONGEST_PAUSE_S, Outage, insist, wait_for_broker
+from stream_icd.kafka.connect import recognise, wait_for_broker
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher, WaitingPublisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
-from stream_icd.kafka.waiting import Clock
+from stream_icd.kafka.waiting import LONGEST_PAUSE_S, Clock, Outage, insist
 from tests.kafka.echo import Echo, values
 from tests.testbed.brokers import (
     Broker,

@@ -7,7 +7,7 @@ What a broker cannot do (`Capabilities`), it is not asked for here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -26,29 +26,10 @@ from stream_icd.kafka.port import (
     TransactionalProducer,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
+from tests.kafka.echo import Ours
 from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "tenant", "embedded", "kafka")
-
-
-class Never:
-    """Nobody asks to stop."""
-
-    def is_set(self) -> bool:
-        return False
-
-
-class Ours:
-    """Records the partitions that a member is assigned."""
-
-    def __init__(self) -> None:
-        self.partitions: set[TopicPartition] = set()
-
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.partitions |= set(partitions)
-
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.partitions -= set(partitions)
 
 
 class Port:
@@ -84,7 +65,7 @@ class Port:
         self, topic: str, group: str, max_records: int = 100, **settings: float
     ) -> tuple[Member, Ours]:
         known = self.broker.steady(**settings)
-        member, ours = connect(known).member(group, max_records, Never()), Ours()
+        member, ours = connect(known).member(group, max_records, threading.Event()), Ours()
         self._stack.callback(member.close)
         member.subscribe(topic, ours)
         return member, ours
@@ -160,12 +141,6 @@ def share(topic: str, count: int, *members: tuple[Member, Ours]) -> None:
         shared.set()
         for thread in threads:
             thread.join()
-
-
-def paused(*members: tuple[Member, Ours]) -> None:
-    for member, ours in members:
-        for partition in ours.partitions:
-            member.pause(partition)
 
 
 def test_topics_come_and_go(port: Port, topic_name: str) -> None:
@@ -265,14 +240,6 @@ def test_a_poll_gives_no_more_than_it_is_asked_for(
         assert len(batch) <= 3
         polled += batch
     assert values(polled) == [b"%d" % n for n in range(10)]
-
-
-def test_a_poll_ends_when_something_comes(port: Port, make_topic: Callable[..., str]) -> None:
-    topic = make_topic()
-    reader = port.reader(TopicPartition(topic, 0))
-    reader.poll(0.1)
-    write(port.producer(), topic, b"x")
-    assert values(read(reader, 1)) == [b"x"]
 
 
 def test_the_offset_of_a_time_goes_by_timestamps(
@@ -424,8 +391,7 @@ def test_who_was_thrown_out_cannot_commit_and_loses_what_it_had(
     with pytest.raises((GroupMovedOn, BrokerUnavailable)):
         sleeper.commit({place: 1}, 2.0)
     assert other.committed(place, 10.0) is None
-    share_nothing = sleeper.poll(0.1)
-    assert share_nothing == {}
+    assert sleeper.poll(0.1) == {}
     wait_until(lambda: sleeper.poll(0.1) == {} and not its.partitions & ours.partitions)
 
 

@@ -5,15 +5,23 @@ import time
 from collections.abc import Callable
 
 import pytest
-from kafka.errors import MessageSizeTooLargeError
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    BrokerResponseError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+)
 
 from stream_icd.core.errors import (
+    BadSettings,
     DeliveryFailed,
     MessageTooLarge,
     RecordTooLarge,
     TopicMissing,
 )
-from stream_icd.kafka.client.connections import open_producer
+from stream_icd.kafka.client.broker import _refusal
+from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -77,29 +85,23 @@ def test_flush_returns_when_all_are_acknowledged(
         assert len(everything(broker, topic)) == 50
 
 
-def test_a_record_above_our_limit_is_refused_and_the_others_arrive(
-    broker: Broker, make_topic: Callable[..., str]
+@pytest.mark.parametrize(
+    ("ours", "topics", "largest", "says"),
+    [
+        (10_000, 1_000_000, 9_000, r"10006 bytes .* key b'as733' .* 10000 bytes"),
+        (1_000_000, 50_000, 49_000, r"50006 bytes"),
+    ],
+)
+def test_a_record_above_our_limit_or_its_topics_is_refused_and_the_others_arrive(
+    broker: Broker, make_topic: Callable[..., str], ours: int, topics: int, largest: int, says: str
 ) -> None:
-    topic = make_topic()
-    with Publisher(broker.settings(max_message_bytes=10_000)) as publisher:
-        publisher.send(OutgoingRecord(topic, b"before"))
-        with pytest.raises(MessageTooLarge, match=r"10006 bytes .* key b'as733' .* 10000 bytes"):
-            publisher.send(OutgoingRecord(topic, b"x" * 10_001, b"as733"))
-        publisher.send(OutgoingRecord(topic, b"after"))
-    assert [r.value for r in everything(broker, topic)] == [b"before", b"after"]
-
-
-def test_a_record_above_its_topics_limit_is_refused_and_the_others_arrive(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(max_message_bytes=50_000)
-    largest = b"x" * (50_000 - 1_000)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, largest, b"k", HEADERS))
-        with pytest.raises(MessageTooLarge, match=r"50001 bytes"):
-            publisher.send(OutgoingRecord(topic, b"x" * 50_000, b"k"))
-        publisher.send(OutgoingRecord(topic, b"after"))
-    assert [r.value for r in everything(broker, topic)] == [largest, b"after"]
+    topic, sent = make_topic(max_message_bytes=topics), [b"x" * largest, b"after"]
+    with Publisher(broker.settings(max_message_bytes=ours)) as publisher:
+        publisher.send(OutgoingRecord(topic, sent[0], b"k", HEADERS))
+        with pytest.raises(MessageTooLarge, match=says):
+            publisher.send(OutgoingRecord(topic, b"x" * (min(ours, topics) + 1), b"as733"))
+        publisher.send(OutgoingRecord(topic, sent[1]))
+    assert [r.value for r in everything(broker, topic)] == sent
 
 
 def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
@@ -143,20 +145,14 @@ def refuses(broker: Broker, topic: str, value: bytes) -> bool:
 def test_what_only_the_broker_refuses_is_told_at_every_later_call(
     kafka: Broker, topic_name: str
 ) -> None:
-    from stream_icd.kafka.client.connections import open_admin
-
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
     publisher = Publisher(kafka.settings())
     publisher.send(OutgoingRecord(topic_name, b"small", b"k"))
     publisher.flush()
     with open_admin(kafka.settings()) as admin:  # somebody lowers the limit behind our back
-        from kafka.admin import ConfigResource, ConfigResourceType
-
         limit = {"max.message.bytes": "1000"}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic_name, limit)])
-    wait_until(
-        lambda: refuses(kafka, topic_name, b"x" * 5_000)
-    )  # the broker applies it a moment later
+    wait_until(lambda: refuses(kafka, topic_name, b"x" * 5_000))  # a moment later
     publisher.send(OutgoingRecord(topic_name, b"x" * 5_000, b"the key"))
     for _ in range(2):
         with pytest.raises(RecordTooLarge, match=r"5007 bytes .*the key.* set STREAM_ICD") as error:
@@ -188,9 +184,6 @@ def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[
 
 @pytest.mark.kafka
 def test_a_publisher_waits_for_a_broker_that_pauses(kafka: Broker, topic_name: str) -> None:
-    from stream_icd.kafka.port import TopicSpec
-    from stream_icd.kafka.topics import create_topics
-
     if kafka.node is None:
         pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
@@ -222,3 +215,20 @@ def test_several_threads_may_share_a_publisher(
             thread.join()
     assert (publisher.sent, publisher.acknowledged) == (200, 200)
     assert len(everything(broker, topic)) == 200
+
+
+OUT_OF_RANGE = "Timestamp 0 of message with offset 0 is out of range"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "setting"),
+    [
+        (InvalidTimestampError(OUT_OF_RANGE), "message.timestamp"),
+        (InvalidRecordError(OUT_OF_RANGE), "message.timestamp"),  # of one record among several
+        (InvalidRecordError("Compacted topic cannot accept message without key"), "cleanup.policy"),
+    ],
+)
+def test_a_refusal_names_the_setting(refusal: BrokerResponseError, setting: str) -> None:
+    said = _refusal(refusal, "mine")
+    assert isinstance(said, BadSettings)
+    assert f"change the topic's {setting}" in str(said)

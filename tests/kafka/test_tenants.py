@@ -14,7 +14,6 @@ from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition, Undecodable
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.tenant import TenantBroker
 from stream_icd.kafka.topics import (
     COMMUNITIES,
     DEFAULT_TOPICS,
@@ -77,7 +76,7 @@ def test_an_error_names_the_topic_as_the_broker_has_it(tenant: Broker) -> None:
         describe_topic(tenant.settings(), "nowhere")
 
 
-def test_what_cannot_be_decoded_is_in_our_topic() -> None:
+def test_what_cannot_be_decoded_is_in_our_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     class Damaged:
         def reader(self, _: object) -> Damaged:
             return self
@@ -85,8 +84,9 @@ def test_what_cannot_be_decoded_is_in_our_topic() -> None:
         def poll(self, *_: object) -> None:
             raise Undecodable("damaged", TopicPartition("team-a.t", 3), 7)
 
+    monkeypatch.setattr("stream_icd.kafka.connect._reached", lambda _: Damaged())
     with pytest.raises(Undecodable) as error:
-        TenantBroker(Damaged(), "team-a.").reader().poll(0.0)
+        connect(KafkaSettings(topic_prefix="team-a.")).reader().poll(0.0)
     assert (error.value.partition, error.value.end) == (TopicPartition("t", 3), 7)
 
 

@@ -1,6 +1,6 @@
 """Topics: made with their settings, once."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,24 +14,13 @@ from tests.testbed.brokers import Broker
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
-def test_topics_are_created_once(broker: Broker, topic_name: str) -> None:
+def test_topics_are_created_once_with_their_settings(broker: Broker, topic_name: str) -> None:
     specs = TopicSpec(topic_name, partitions=3, max_message_bytes=2_000_000).with_dead_letters()
     assert create_topics(broker.settings(), specs) == [topic_name, f"{topic_name}.dlq"]
-    assert create_topics(broker.settings(), specs) == []
-
-
-def test_a_topic_has_the_settings_it_was_created_with(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=3, max_message_bytes=2_000_000)
-    found = describe_topic(broker.settings(), topic)
+    other = replace(specs[0], partitions=5, max_message_bytes=1_000_000)
+    assert create_topics(broker.settings(), [other, *specs]) == []  # they stay as they are
+    found = describe_topic(broker.settings(), topic_name)
     assert (found.partitions, found.max_message_bytes) == (3, 2_000_000)
-
-
-def test_an_existing_topic_is_left_as_it_is(broker: Broker, make_topic: Callable[..., str]) -> None:
-    topic = make_topic(partitions=2)
-    create_topics(broker.settings(), [TopicSpec(topic, partitions=5)])
-    assert describe_topic(broker.settings(), topic).partitions == 2
 
 
 def test_a_missing_topic_of_ours_says_how_to_create_it() -> None:

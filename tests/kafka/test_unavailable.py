@@ -23,11 +23,11 @@ from kafka.producer.sender import Sender
 
 from stream_icd.commands.programs.options import BrokerOptions
 from stream_icd.core.errors import Action, BrokerUnavailable, DeliveryFailed, TopicMissing
-from stream_icd.kafka.client.connections import open_admin, quiet_while_connecting
+from stream_icd.kafka.client.connections import _quiet_while_connecting, open_admin
 from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 from stream_icd.kafka.connect import connect, recognise
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.group import lag, membership
+from stream_icd.kafka.group import held, membership
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -128,7 +128,7 @@ def test_a_partition_that_no_broker_leads_is_waited_for_and_named(
             publisher.flush(0.5)
         publisher.close(0.1)
         monkeypatch.setattr(membership, "_CHECK_EVERY_S", 0.1)
-        monkeypatch.setattr(lag, "_GRACE_S", -settings.transaction_timeout_s)
+        monkeypatch.setattr(held, "_GRACE_S", -settings.transaction_timeout_s)
         with Echo(settings, topic_name, topic_name, topic_name) as worker:  # without a position
             says = f"waiting for a leader: no broker leads {topic_name}[1] now"
             wait_until(lambda: says in caplog.text)
@@ -227,7 +227,7 @@ def test_one_error_says_all_when_nobody_listens() -> None:
 def test_the_clients_log_is_back_once_all_have_connected() -> None:
     log = logging.getLogger("kafka")
     log.setLevel(logging.WARNING)
-    first, second = quiet_while_connecting(), quiet_while_connecting()
+    first, second = _quiet_while_connecting(), _quiet_while_connecting()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -39,13 +39,6 @@ class Notes(Watcher):
         self.lag = dict(lag)
 
 
-@pytest.fixture
-def pipe(make_topic: Callable[..., str]) -> tuple[str, str, str]:
-    """A source of three partitions, a target, and a group of their own."""
-    source = make_topic(partitions=3)
-    return source, make_topic(), f"group-{source}"
-
-
 def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None:
     with Publisher(broker.settings()) as publisher:
         for number in range(count):
@@ -55,7 +48,7 @@ def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None
 def test_lag_is_what_is_not_committed_and_ends_at_zero(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
     seen: list[dict[int, int]] = []
     notes = Notes()
     notes.lagged = lambda lag: seen.append(dict(lag))  # type: ignore[method-assign]
@@ -78,8 +71,8 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
 def test_what_comes_while_work_is_in_hand_is_seen(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._ASK_AFTER_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
     notes, settings = Notes(), broker.steady(shutdown_timeout_s=0.5)
     to_partition(broker, pipe[0], 0, 2)
     with Echo(settings, *pipe, seconds=600, watcher=notes):
@@ -122,8 +115,8 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
     broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
-    monkeypatch.setattr("stream_icd.kafka.group.lag._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._ASK_AFTER_S", 0.2)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
     notes = Sleeper()
     to_partition(broker, pipe[0], 0, 3)
     with Echo(broker.steady(max_poll_interval_s=1), *pipe, watcher=notes):

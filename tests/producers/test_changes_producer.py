@@ -15,7 +15,7 @@ import pytest
 
 from stream_icd.core.child_process import start_child
 from stream_icd.kafka.in_process.broker import memory_broker
-from stream_icd.kafka.messages.publish import read_last_snapshot, read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
@@ -154,7 +154,7 @@ def test_kill_9_loses_and_doubles_no_change(broker: Broker, topic: str, tmp_path
     settings = broker.settings()
 
     def is_there() -> bool:
-        last = read_last_snapshot(settings, SNAPSHOTS, topic, read_sent_before(settings))
+        last = SentBefore.read(settings).last_of(topic, settings, SNAPSHOTS)
         return last is not None and edges(last) == expected
 
     try:

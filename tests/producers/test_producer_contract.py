@@ -21,7 +21,7 @@ import typer.main
 from stream_icd.core.errors import TopicMissing
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.kafka.messages.publish import partition_by_id
+from stream_icd.kafka.messages.publish import _partition_by_id
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -202,7 +202,7 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Produc
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
     assert sorted(bytes_of(same)) == sorted(bytes_of(sent[:4]))
     assert len({record.partition for record in sent}) == 1
-    assert all(record.partition == partition_by_id(decoded(record), 6) for record in spread)
+    assert all(record.partition == _partition_by_id(decoded(record), 6) for record in spread)
 
 
 def assert_valid(sent: list[Record], labels: list[Record]) -> None:

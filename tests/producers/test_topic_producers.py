@@ -22,7 +22,7 @@ from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
-from stream_icd.kafka.messages.publish import SentBefore, publish_source, read_sent_before
+from stream_icd.kafka.messages.publish import SentBefore, publish_source
 from stream_icd.kafka.port import ExistingTopic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -271,8 +271,8 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
     publish(broker, [OutgoingRecord(topic, b"", key, headers) for key, headers in records])
     stopped = threading.Event()
     stopped.set()
-    assert read_sent_before(broker.settings(), topic, stop=stopped).names == {}
-    found = read_sent_before(broker.settings(), topic)
+    assert SentBefore.read(broker.settings(), topic, stop=stopped).names == {}
+    found = SentBefore.read(broker.settings(), topic)
     assert found.names == {"graph": {("s", "i"): good.content}}
     assert found.ends == {"graph": window.end}
 

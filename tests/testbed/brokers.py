@@ -8,7 +8,7 @@ Apache Kafka is looked for in this order:
    (`STREAM_ICD_TEST_CACHE`, default ~/.cache/stream_icd).
 
 It runs as a single KRaft node on loopback, on free ports, with its data in a temporary folder,
-and is stopped by its own process id. `tests.testbed.cluster` starts several.
+and is stopped by its own process id. `open_cluster_ground` (tests/testbed/faults) starts several.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CommunityEvent, CommunityEvents
-from stream_icd.methods.synthetic.drift import Drift
+from stream_icd.methods.synthetic.lfr import Drift
 
 PLANTED = ("merged", "split", "born", "died")
 Key = tuple[str, frozenset[int]]

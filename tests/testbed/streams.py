@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from stream_icd.kafka.messages.claims import ClaimCheck, ClaimSettings
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from tests.testbed.brokers import Broker
 
 ENDS_WITHIN_S = 60.0
@@ -19,6 +21,11 @@ def publish(broker: Broker, records: Iterable[OutgoingRecord]) -> None:
     with Publisher(broker.settings()) as publisher:
         for record in records:
             publisher.send(record)
+
+
+def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
+    """The record with its value in the claim store, whatever its size."""
+    return ClaimCheck(KafkaSettings(), claims).claimed(record)
 
 
 def held(broker: Broker, topic: str) -> list[Record]:

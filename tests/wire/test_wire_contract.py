@@ -27,7 +27,7 @@ from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
-from stream_icd.kafka.tracing import MOST_BYTES, context_of, with_context
+from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.letters import dead_letter, dead_letter_of, retried_marker
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
@@ -200,23 +200,23 @@ def headers_of_traits(message: str) -> list[dict[str, Any]]:
 
 def test_a_trace_has_the_headers_that_are_documented_and_any_message_may_have_one() -> None:
     context = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=1"}
-    headers = texts(with_context((), context))
+    headers = texts(Tracing.with_context((), context))
     schema = resolved(CONTRACT["components"]["schemas"]["traceHeaders"])
     jsonschema.Draft7Validator(schema).validate(headers)
     assert set(headers) == set(schema["properties"])
     assert set(headers) == set(rows_under("## Traces"))
-    assert context_of(tuple(with_context((), context))) == context
+    assert context_of(tuple(Tracing.with_context((), context))) == context
     for name, (message, decode, *_) in MESSAGES.items():
         assert schema in headers_of_traits(name)
-        traced = with_context(message.headers, context)
+        traced = Tracing.with_context(message.headers, context)
         decode(message.key, message.value, traced)  # no reader minds
 
 
 def test_a_trace_that_others_made_long_takes_no_room_from_a_result() -> None:
     context = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=" + 8000 * "1"}
-    headers = with_context((), context)
+    headers = Tracing.with_context((), context)
     assert [name for name, _ in headers] == ["ce_traceparent"]
-    kept = with_context((), {**context, "tracestate": "vendor=" + 505 * "1"})
+    kept = Tracing.with_context((), {**context, "tracestate": "vendor=" + 505 * "1"})
     assert [name for name, _ in kept] == ["ce_traceparent", "ce_tracestate"]
     assert sum(len(name) + len(value) for name, value in kept) < MOST_BYTES
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.shared.graphs.data_sets import TEST_SEED
 from benchmarks.shared.streams.memory_streams import Stream
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 Purpose = Literal["choose", "report"]

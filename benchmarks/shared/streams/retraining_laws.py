@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.shared.streams.retrained_stream import Windows
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.gn import generate_gn
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.generated import planted_snapshots
 

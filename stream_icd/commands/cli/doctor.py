@@ -120,7 +120,7 @@ def _transactions(settings: KafkaSettings) -> _Finding:
 
 def _topics(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import connect
-    from stream_icd.kafka.topics import DEFAULT_TOPICS, unsuitable
+    from stream_icd.kafka.topics import DEFAULT_TOPICS
 
     missing, other = list[str](), list[str]()
     with connect(settings).admin() as admin:
@@ -128,7 +128,7 @@ def _topics(settings: KafkaSettings) -> _Finding:
             existing = admin.describe_topic(spec.name)
             if existing is None:
                 missing.append(spec.name)
-            elif differs := unsuitable(existing, spec):
+            elif differs := existing.unlike(spec):
                 other.append(f"{spec.name}: {', '.join(differs)}")
     if missing:
         return _Finding(

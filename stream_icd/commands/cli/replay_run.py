@@ -40,7 +40,7 @@ from stream_icd.history.replay.replay import ReplayPlan, Results, make_plan, rep
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Refused
-from stream_icd.kafka.messages.topic_range import TopicRange, read_range, said_position
+from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS
@@ -70,7 +70,7 @@ class PastOfTopic:
     def jobs(self, stop: Stop | None, *, remember: bool = False) -> Generator[Job, None, None]:
         """Yield the snapshots, to remember also those before the part; log what is none."""
         reader = MessageReader()
-        with read_range(self.settings, self.part, stop, from_beginning=remember) as records:
+        with self.part.read(self.settings, stop, from_beginning=remember) as records:
             for record in records:
                 if self.graph is not None and record.key != self.graph.encode():
                     continue
@@ -85,9 +85,10 @@ class PastOfTopic:
     def nothing(self) -> StreamIcdError:
         """Return the error for a past without snapshots."""
         of = "no snapshot" if self.graph is None else f"no snapshot of graph {self.graph}"
-        start = said_position(self.part.start, "the beginning")
-        end = said_position(self.part.end, "the end")
-        return BadSettings(f"{self.part.topic} holds {of} from {start} to {end}")
+        start, end = self.part.said()
+        return BadSettings(
+            f"{self.part.topic} holds {of} from {start or 'the beginning'} to {end or 'the end'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,9 @@ class _ViewPage(BrokerOptions):
             stores = [open_store(uri) for uri in self.history]
             chosen = Selection("communities", self.graph, start=since)
             if naming is not None:
-                naming.check_graphs({one.graph for s in stores for one in partitions(s, chosen)})
+                naming.attributes.check_graphs(
+                    {one.graph for s in stores for one in partitions(s, chosen)}
+                )
             sources = Archives(archived(stores, chosen), seen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)

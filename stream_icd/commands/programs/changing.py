@@ -12,7 +12,6 @@ from stream_icd.core.errors import BadSettings, OffsetGone
 from stream_icd.core.snapshot import EPOCH, Snapshot
 from stream_icd.core.times import microseconds, utc_now
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.messages.publish import read_last_snapshot
 from stream_icd.kafka.port import TopicPartition
 from stream_icd.kafka.topics import describe_topic
 from stream_icd.sources.changes import (
@@ -65,7 +64,7 @@ def changing_source(
         TopicMissing, BrokerUnavailable: the topic cannot be read.
     """
     sent_before, topic = run.sent_before, options.topic
-    last = read_last_snapshot(run.settings, run.topic, options.graph, sent_before)
+    last = sent_before.last_of(options.graph, run.settings, run.topic)
     n_streams = describe_topic(run.settings, topic).partitions
     if n_streams > MOST_STREAMS:
         raise BadSettings(f"{topic} has {n_streams} partitions; the limit is {MOST_STREAMS}")

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from stream_icd.commands.programs.declared import argument, option, options
 from stream_icd.core.errors import BadInput, BadSettings
-from stream_icd.kafka.messages.pacing import Tempo, parse_rate, parse_tempo
+from stream_icd.kafka.messages.pacing import Tempo, parse_rate
 
 if TYPE_CHECKING:
     from stream_icd.commands.programs.producer import ProducerRun
@@ -438,7 +438,7 @@ class PartOptions:
     def part(self, settings: KafkaSettings, topic: str) -> TopicRange:
         """Return what is selected of a topic; raise `BadSettings` if it is no such part."""
         from stream_icd.core.printable import say
-        from stream_icd.kafka.messages.topic_range import TopicRange, parse_position
+        from stream_icd.kafka.messages.topic_range import TopicRange
         from stream_icd.kafka.topics import describe_topic
 
         described = describe_topic(settings, topic)
@@ -448,9 +448,7 @@ class PartOptions:
                 "there. Set its cleanup.policy to delete",
                 err=True,
             )
-        n = described.partitions
-        start, end = parse_position("--from", self.first, n), parse_position("--to", self.last, n)
-        return TopicRange(topic, start, end)
+        return TopicRange.of_options(topic, self.first, self.last, described.partitions)
 
 
 @options
@@ -463,7 +461,7 @@ class TempoOptions:
 
     def tempo(self) -> Tempo:
         """Return the tempo; raise `BadSettings` if the options exclude each other."""
-        return parse_tempo(self.speed, self.rate, fastest=self.fastest)
+        return Tempo.of_options(self.speed, self.rate, fastest=self.fastest)
 
 
 @options

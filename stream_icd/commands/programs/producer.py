@@ -22,6 +22,7 @@ from stream_icd.core.log import configure_logging
 from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.connect import wait_for_broker
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
 from stream_icd.kafka.messages.publish import (
@@ -29,10 +30,7 @@ from stream_icd.kafka.messages.publish import (
     Published,
     SentBefore,
     publish_source,
-    read_last_snapshot,
-    read_sent_before,
 )
-from stream_icd.kafka.outage import Outage, insist, wait_for_broker
 from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
@@ -45,6 +43,7 @@ from stream_icd.kafka.topics import (
     messages_topic,
 )
 from stream_icd.kafka.tracing import traces_of
+from stream_icd.kafka.waiting import Outage, insist
 from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen
@@ -119,7 +118,7 @@ class ProducerRun:
         if self.options.again:
             return SentBefore()
         correct = self.options.correct
-        return read_sent_before(self.settings, self.topic, correct=correct, stop=self.stop)
+        return SentBefore.read(self.settings, self.topic, correct=correct, stop=self.stop)
 
     def kind_before(self, graph: str) -> IdKind:
         """Return the kind of ids of the graph's last snapshot in the topic; `auto` if it has none.
@@ -127,7 +126,7 @@ class ProducerRun:
         `auto`, too, and logged, if that snapshot cannot be read.
         """
         try:
-            last = read_last_snapshot(self.settings, self.topic, graph, self.sent_before)
+            last = self.sent_before.last_of(graph, self.settings, self.topic)
         except (BadInput, OffsetGone) as error:
             structlog.get_logger().warning(
                 "the graph's last snapshot cannot be read, so ids may have another type than there "

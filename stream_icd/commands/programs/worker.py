@@ -16,13 +16,13 @@ from stream_icd.commands.programs.process import FreezeWhatStays, share_one_heap
 from stream_icd.core.errors import BrokerUnavailable
 from stream_icd.core.imports import without_pandas
 from stream_icd.core.log import configure_logging
+from stream_icd.kafka.connect import wait_for_broker
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.outage import Outage, wait_for_broker
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, traces_of
-from stream_icd.kafka.waiting import IDLE_S
+from stream_icd.kafka.waiting import IDLE_S, Outage
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.metrics.server import serving

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput, MissingExtra
-from stream_icd.methods.graphs.adjacency import NamedGraph, as_named, is_graph_of
+from stream_icd.methods.graphs.adjacency import as_named, is_graph_of
 from stream_icd.methods.graphs.labelled_graph import numbered
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def to_cdlib(
     members = [part.tolist() for part in np.split(named.nodes[by_label], ends[:-1])]
     named_igraph = is_graph_of("igraph", graph) and graph.is_named()  # CDlib asks for names
     is_theirs = named_igraph or is_graph_of("networkx", graph)
-    theirs = graph if is_theirs else _networkx_graph(named)
+    theirs = graph if is_theirs else _networkx_graph(named.adjacency, named.nodes)
     return NodeClustering(members, theirs, "stream_icd", dict(parameters or {}), overlap=False)
 
 
@@ -113,8 +114,8 @@ def to_cdlib_stream(windows: Iterable[tuple[Any, Communities | Remembered]]) -> 
     return temporal
 
 
-def _networkx_graph(named: NamedGraph) -> Any:
+def _networkx_graph(adjacency: csr_array, nodes: NDArray[Any]) -> Any:
     import networkx
 
-    unnamed = networkx.from_scipy_sparse_array(named.adjacency)
-    return networkx.relabel_nodes(unnamed, dict(enumerate(named.nodes.tolist())))
+    unnamed = networkx.from_scipy_sparse_array(adjacency)
+    return networkx.relabel_nodes(unnamed, dict(enumerate(nodes.tolist())))

@@ -20,6 +20,7 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
+    NotAllowed,
 )
 from stream_icd.kafka.client.connections import (
     NULL,
@@ -34,11 +35,10 @@ from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, Client
 from stream_icd.kafka.client.translate import (
     GROUP_MOVED_ON,
     TOO_LARGE,
-    lacks_right,
     translate,
     translated,
 )
-from stream_icd.kafka.client.workarounds import HeaderName, close_producer
+from stream_icd.kafka.client.workarounds import close_producer, encodable
 from stream_icd.kafka.port import (
     KAFKA,
     TANSU,
@@ -63,7 +63,7 @@ _KNOWN_WITHIN_S, _LOOK_AGAIN_S = 3.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAdmin:
+class _ClientAdmin:
     """Implements the port's Admin."""
 
     _admin: Any
@@ -183,11 +183,6 @@ def _is_there(described: dict[str, Any]) -> bool:
     return bool(described["error_code"] == 0)
 
 
-def _encodable(name: str) -> str:
-    """A header's name for the client, which encodes it three times: plain ones are faster."""
-    return name if name.isascii() else HeaderName(name)
-
-
 @dataclass(slots=True)
 class _ClientProducer:
     """Implements the port's Producer; closes the client's producer."""
@@ -200,7 +195,7 @@ class _ClientProducer:
                 record.topic,
                 value=NULL if record.value is None and record.key is None else record.value,
                 key=record.key,
-                headers=[(_encodable(name), value) for name, value in record.headers],
+                headers=[(encodable(name), value) for name, value in record.headers],
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
@@ -241,8 +236,9 @@ class _ClientTransactionalProducer(_ClientProducer):
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
-            if lacks_right(error):
-                raise translate(error, f"publish in a transaction as {self._name}") from error
+            meant = translate(error, f"publish in a transaction as {self._name}")
+            if isinstance(meant, NotAllowed):
+                raise meant from error
             kind = Fenced if _is_fenced(error) else DeliveryFailed
             raise kind(f"the transaction did not succeed: {error}") from error
 
@@ -257,7 +253,7 @@ def _refusal(error: Exception, topic: str) -> Exception:
     """The error that says why the broker refused a record."""
     if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
-    elif lacks_right(error):
+    elif isinstance(translate(error, "publish"), NotAllowed):
         # All records of a transaction get it; it names the topics that were refused.
         named = error.args[0] if error.args else None
         topics = ", ".join(sorted(named)) if isinstance(named, set) else topic
@@ -279,9 +275,9 @@ class ClientBroker:
     _settings: KafkaSettings
 
     @contextmanager
-    def admin(self) -> Iterator[ClientAdmin]:
+    def admin(self) -> Iterator[_ClientAdmin]:
         with open_admin(self._settings) as admin:
-            yield ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
+            yield _ClientAdmin(admin, milliseconds(self._settings.request_timeout_s))
 
     def producer(self) -> _ClientProducer:
         return _ClientProducer(open_producer(self._settings))

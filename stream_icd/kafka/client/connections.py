@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -13,44 +14,31 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
 from kafka.serializer import SerializeWrapper
 
-from stream_icd.core.errors import BrokerUnavailable
-from stream_icd.kafka.client.login import hidden, login_options
-from stream_icd.kafka.client.translate import not_connected, whose_address, wrongly_advertised
+from stream_icd.core.errors import BadSettings, BrokerUnavailable
+from stream_icd.core.printable import listed
+from stream_icd.kafka.client.login import login_options
+from stream_icd.kafka.client.translate import is_final, tls_error, translate
 from stream_icd.kafka.client.workarounds import (
     Network,
     advertised,
-    begin_with_no_offsets,
-    forget_old_answers,
-    lose_partitions_with_membership,
-    raise_what_cannot_be_decoded,
-    send_again_seldom,
+    mend_consumer,
+    mend_producer,
 )
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
-from stream_icd.kafka.settings import KafkaSettings, listens
+from stream_icd.kafka.settings import KafkaSettings, listens, nobody_listens
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
     """The options common to all kinds of clients (producer, consumer, admin)."""
-    options: dict[str, Any] = {
+    return {
         "bootstrap_servers": settings.servers,
         "client_id": settings.client_id,
         "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
         "request_timeout_ms": milliseconds(settings.request_timeout_s),
         "reconnect_backoff_max_ms": 1000,
         "security_protocol": settings.security_protocol,
+        **login_options(settings),
     }
-    if "SSL" in settings.security_protocol:
-        options |= {
-            "ssl_cafile": settings.ssl_cafile,
-            "ssl_certfile": settings.ssl_certfile,
-            "ssl_keyfile": settings.ssl_keyfile,
-            # Without a password, an encrypted key would prompt for it at the terminal, and wait.
-            "ssl_password": hidden(settings.ssl_password),
-            "ssl_check_hostname": settings.ssl_check_hostname,
-        }
-    if settings.security_protocol.startswith("SASL"):
-        options |= login_options(settings)
-    return options
 
 
 def milliseconds(seconds: float) -> int:
@@ -76,7 +64,7 @@ _connecting: list[int] = []
 
 
 @contextmanager
-def quiet_while_connecting() -> Iterator[None]:
+def _quiet_while_connecting() -> Iterator[None]:
     """Silence the client's log in the block, unless the log level is DEBUG.
 
     The client logs four lines for each failed try; if all fail, one error reports the cause.
@@ -118,12 +106,12 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     try:
         addresses = advertised(admin)
         if addresses and not any(map(listens, addresses)):
-            raise wrongly_advertised(settings, addresses)
+            raise _wrongly_advertised(settings, addresses)
         yield admin
     except BrokerUnavailable as error:
         if set(addresses) <= set(settings.servers) or "advertised.listeners" in str(error):
             raise
-        raise BrokerUnavailable(f"{error}; {whose_address(addresses)}") from error
+        raise BrokerUnavailable(f"{error}; {_whose_address(addresses)}") from error
     finally:
         admin.close()
 
@@ -146,8 +134,7 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "metrics_enabled": False,
     }
     producer = _opened(KafkaProducer, settings, options)
-    begin_with_no_offsets(producer)
-    send_again_seldom(producer)
+    mend_producer(producer)
     return producer
 
 
@@ -167,10 +154,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "metrics_enabled": False,
     }
     consumer = _opened(KafkaConsumer, settings, defaults | options)
-    raise_what_cannot_be_decoded(consumer)
-    if "group_id" in options:
-        lose_partitions_with_membership(consumer)
-        forget_old_answers(consumer)
+    mend_consumer(consumer, is_member="group_id" in options)
     return consumer
 
 
@@ -183,7 +167,7 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
         return started[-1]
 
     try:
-        with quiet_while_connecting():
+        with _quiet_while_connecting():
             return kind(kafka_client=network, **options)
     except BaseException as error:
         for stopped in started:
@@ -191,5 +175,76 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
                 stopped.close()
         if isinstance(error, client.KafkaError | OSError):
             failure = started[0].failure if started else None
-            raise not_connected(settings, error, failure) from error
+            raise _not_connected(settings, error, failure) from error
         raise
+
+
+_PASSWORD = "sasl_username, sasl_password and sasl_mechanism"
+_CHECK = {
+    "": "security_protocol and sasl_mechanism",
+    "PLAIN": _PASSWORD,
+    "SCRAM-SHA-256": _PASSWORD,
+    "SCRAM-SHA-512": _PASSWORD,
+    "OAUTHBEARER": "the token in sasl_oauth_token_file, or sasl_oauth_token_url, "
+    "sasl_oauth_client_id, its secret and sasl_oauth_scope, and sasl_mechanism",
+    "AWS_MSK_IAM": "the AWS credentials, their right kafka-cluster:Connect, and sasl_aws_region",
+    "GSSAPI": "the ticket (klist), sasl_kerberos_service_name and sasl_kerberos_domain_name",
+}
+"""What to check if a login is refused, by the mechanism."""
+
+
+def _not_connected(
+    settings: KafkaSettings, error: Exception, failure: Exception | None
+) -> Exception:
+    """What to raise if a client raised `error`, and its last connection failed for `failure`."""
+    servers = settings.bootstrap_servers
+    if failure is not None and is_final(failure):
+        return BadSettings(f"{servers}: {_meaning(failure, settings)}")
+    meant = translate(error, f"connect to {servers} within {settings.connect_timeout_s:g} s")
+    if failure is None or not isinstance(meant, BrokerUnavailable):
+        return meant
+    if "ECONNREFUSED" in str(failure):
+        return nobody_listens(settings)
+    lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
+    protocol = settings.security_protocol
+    hint = ""
+    if protocol in lacking:
+        hint = (
+            f" (security_protocol is {protocol}: a broker that wants {lacking[protocol]} hangs up "
+            "without a word)"
+        )
+    return BrokerUnavailable(f"{meant}; at the last try: {failure}{hint}")
+
+
+def _wrongly_advertised(settings: KafkaSettings, addresses: list[str]) -> BrokerUnavailable:
+    """What to raise if a broker answers, and none is where it tells clients to connect."""
+    return BrokerUnavailable(
+        f"a broker answers at {settings.bootstrap_servers}, but nobody listens where it tells "
+        f"clients to connect; {_whose_address(addresses)}"
+    )
+
+
+def _whose_address(addresses: list[str]) -> str:
+    """Return which addresses brokers gave, and what to change if this machine cannot reach them."""
+    return (
+        f"the brokers tell clients to connect to {listed(addresses)}: if this machine cannot reach "
+        "that, change the brokers' advertised.listeners, or give the address of another listener"
+    )
+
+
+def _meaning(failure: Exception, settings: KafkaSettings) -> str:
+    tls = tls_error(failure)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        authority = settings.ssl_cafile or "what the system trusts"
+        return (
+            f"its certificate is not trusted: {tls.verify_message}; ssl_cafile ({authority}) "
+            "must hold the authority that signed it, and bootstrap_servers a name that it is for"
+        )
+    if tls is not None:
+        return (
+            f"no TLS with it: {tls.reason or tls}; check security_protocol "
+            f"({settings.security_protocol}), and ssl_certfile where it asks for a certificate"
+        )
+    mechanism = settings.sasl_mechanism or ""
+    who = f" of {settings.sasl_username}" if settings.sasl_username else ""
+    return f"it refused the login{who} by {mechanism}: {failure}; check {_CHECK[mechanism]}"

@@ -1,4 +1,4 @@
-"""How the client logs in: a password, a token, AWS's IAM or Kerberos."""
+"""How the client logs in: with a certificate, a password, a token, AWS's IAM or Kerberos."""
 
 from __future__ import annotations
 
@@ -36,15 +36,29 @@ _Token = tuple[str, float]
 
 
 def login_options(settings: KafkaSettings) -> dict[str, Any]:
-    """Return the client's options of a login.
+    """Return the client's options of TLS and of a login.
 
     Raises `MissingExtra` if the mechanism needs a library that is not installed.
     """
+    options: dict[str, Any] = {}
+    if "SSL" in settings.security_protocol:
+        options |= {
+            "ssl_cafile": settings.ssl_cafile,
+            "ssl_certfile": settings.ssl_certfile,
+            "ssl_keyfile": settings.ssl_keyfile,
+            # Without a password, an encrypted key would prompt for it at the terminal, and wait.
+            "ssl_password": _hidden(settings.ssl_password),
+            "ssl_check_hostname": settings.ssl_check_hostname,
+        }
+    if settings.security_protocol.startswith("SASL"):
+        options |= _sasl_options(settings)
+    return options
+
+
+def _sasl_options(settings: KafkaSettings) -> dict[str, Any]:
     match settings.sasl_mechanism:
-        case "OAUTHBEARER":
-            return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens(settings)}
-        case "AWS_MSK_IAM":  # its brokers take the signed request as a token
-            return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens(settings)}
+        case "OAUTHBEARER" | "AWS_MSK_IAM":  # brokers of AWS take the signed request as a token
+            return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _tokens(settings)}
         case "GSSAPI":
             with needs_extra("kerberos", "gssapi"):
                 import gssapi  # noqa: F401 - the client (3.0.12) says only that a lib is not found
@@ -57,7 +71,7 @@ def login_options(settings: KafkaSettings) -> dict[str, Any]:
             return {
                 "sasl_mechanism": mechanism,
                 "sasl_plain_username": settings.sasl_username,
-                "sasl_plain_password": hidden(settings.sasl_password),
+                "sasl_plain_password": _hidden(settings.sasl_password),
             }
 
 
@@ -70,13 +84,13 @@ class _Hidden(str):
         return "'**********'"
 
 
-def hidden(secret: SecretStr | None) -> str:
+def _hidden(secret: SecretStr | None) -> str:
     """Return a secret for the client's options, whose `repr` does not show it."""
     return _Hidden("" if secret is None else secret.get_secret_value())
 
 
 @dataclass(eq=False)
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
     """Gives the client tokens, and asks for another one before the last one ends."""
 
     ask: Callable[[], _Token]
@@ -97,12 +111,12 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 @lru_cache(maxsize=16)
-def tokens(settings: KafkaSettings) -> Tokens:
+def _tokens(settings: KafkaSettings) -> _Tokens:
     """Return where the tokens of a login come from; clients with equal settings share them."""
     if settings.sasl_mechanism == "AWS_MSK_IAM":
-        return Tokens(_signer(settings.sasl_aws_region or ""))
+        return _Tokens(_signer(settings.sasl_aws_region or ""))
     file = settings.sasl_oauth_token_file
-    return Tokens(lambda: _in_file(file) if file is not None else _granted(settings))
+    return _Tokens(lambda: _in_file(file) if file is not None else _granted(settings))
 
 
 def _in_file(path: Path) -> _Token:

@@ -22,9 +22,9 @@ from stream_icd.core.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.client import workarounds
 from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
+from stream_icd.kafka.client.workarounds import ConsumerParts
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -62,6 +62,7 @@ class ClientReader:
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer = consumer
+        self._parts = ConsumerParts(consumer)
         self._stop = stop
         self._stuck_after_s = settings.max_poll_interval_s
         self._shutdown_s = settings.shutdown_timeout_s
@@ -71,7 +72,7 @@ class ClientReader:
         self._topic_ids: dict[str, int] = {}
 
     def partitions(self, topic: str) -> int:
-        return workarounds.partitions_of(self._consumer, topic)
+        return self._parts.partitions_of(topic)
 
     def assign(self, partitions: Partitions) -> None:
         with translated("read"):
@@ -124,7 +125,7 @@ class ClientReader:
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
         wait_s = timeout_s if timeout_s >= IDLE_S else min(timeout_s, _FETCH_WAIT_S)
-        workarounds.let_broker_wait(self._consumer, milliseconds(wait_s))
+        self._parts.let_broker_wait(milliseconds(wait_s))
         try:
             polled = self._poll_client(timeout_s, max_records)
         except (client.OffsetOutOfRangeError, client.LogTruncationError) as error:
@@ -145,7 +146,7 @@ class ClientReader:
                 patience_s = min(patience_s, self._shutdown_s)
             if waited_s >= patience_s:
                 self._is_stuck = True
-                next_offsets = workarounds.reads_next(self._consumer).items()
+                next_offsets = self._parts.reads_next().items()
                 places = ", ".join(f"{TopicPartition(*p)} at offset {at}" for p, at in next_offsets)
                 raise ClientStuck(
                     f"the Kafka client has not returned for {waited_s:.0f} s while reading "
@@ -159,7 +160,7 @@ class ClientReader:
     def _check_topics(self) -> None:
         """Raise an error if a topic is another one by now: our offsets are not in it."""
         for topic in {partition.topic for partition in self.assigned()}:
-            known = workarounds.topic_id(self._consumer, topic)
+            known = self._parts.topic_id(topic)
             if known and self._topic_ids.setdefault(topic, known) != known:
                 raise TopicMissing(
                     f"topic {topic} was deleted and created again: start again, to read it from "
@@ -171,7 +172,7 @@ class ClientReader:
 
         The client (3.0.12) only logs this, and requests the record again forever.
         """
-        failure = workarounds.last_failure(self._consumer)
+        failure = self._parts.last_failure()
         if isinstance(failure, client.InvalidReceiveError) and not self._consumer.paused():
             raise MessageTooLarge(
                 f"the next record of {', '.join(map(str, sorted(self.assigned())))} is too large: "
@@ -189,7 +190,6 @@ class ClientMember(ClientReader):
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
         super().__init__(consumer, settings, stop)
-        workarounds.poll_past_heartbeats(consumer)
         self._interval_s = settings.heartbeat_interval_s
         self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
         # To be read from their beginning, since the group never committed them; nothing was yet.
@@ -201,10 +201,10 @@ class ClientMember(ClientReader):
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
         interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
-        workarounds.set_heartbeat_interval(self._consumer, milliseconds(interval_s))
+        self._parts.set_heartbeat_interval(milliseconds(interval_s))
         try:
             polled = self._polled(timeout_s, max_records)
-            workarounds.keep_joining(self._consumer)
+            self._parts.keep_joining()
             self._unread.difference_update(polled)
             return polled
         except client.NoOffsetForPartitionError as error:
@@ -236,7 +236,7 @@ class ClientMember(ClientReader):
         and nobody else would get a partition for five minutes."""
         until = time.monotonic() + _LAST_JOIN_S
         with contextlib.suppress(client.KafkaError, StreamIcdError):
-            while workarounds.is_joining(self._consumer) and time.monotonic() < until:
+            while self._parts.is_joining() and time.monotonic() < until:
                 self._poll_client(BUSY_S)
         super().close()
 
@@ -252,7 +252,7 @@ class ClientMember(ClientReader):
         return GroupMetadata(known.group_id, known.generation_id, known.member_id, stable)
 
     def silence_s(self) -> float:
-        return time.monotonic() - workarounds.last_heard(self._consumer)
+        return time.monotonic() - self._parts.last_heard()
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         try:

@@ -76,6 +76,7 @@ import logging
 import ssl
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -101,27 +102,70 @@ except ModuleNotFoundError:  # since 3.1
 Partitions = Collection[TopicPartition]
 
 
-def let_broker_wait(consumer: Any, milliseconds: int) -> None:
-    """Make the next fetches of a consumer wait that long for new records, at most."""
-    consumer._fetcher.config["fetch_max_wait_ms"] = milliseconds
+def mend_consumer(consumer: Any, *, is_member: bool) -> None:
+    """Make a new consumer decode any header name, and raise `Undecodable` where it cannot decode.
+
+    A member also loses its partitions with its membership, and ignores responses that came late.
+    """
+    consumer._fetcher.PartitionRecords = _FetchedRecords
+    if is_member:
+        # Its polls wait as long as they may; it commits no offsets by itself.
+        consumer._coordinator.time_to_next_poll = lambda: inf
+        _lose_partitions_with_membership(consumer)
+        _forget_old_answers(consumer)
 
 
-def poll_past_heartbeats(consumer: Any) -> None:
-    """Let the polls of a member wait as long as they may; it commits no offsets by itself."""
-    consumer._coordinator.time_to_next_poll = lambda: inf
+@dataclass(frozen=True, slots=True)
+class ConsumerParts:
+    """What a consumer knows and does not publish, and the intervals that it does not let change."""
+
+    _consumer: Any
+
+    def let_broker_wait(self, milliseconds: int) -> None:
+        """Make the next fetches wait that long for new records, at most."""
+        self._consumer._fetcher.config["fetch_max_wait_ms"] = milliseconds
+
+    def set_heartbeat_interval(self, milliseconds: int) -> None:
+        self._consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
+
+    def last_heard(self) -> float:
+        """When the broker last answered a heartbeat, or let us join; by the monotonic clock."""
+        heartbeat = self._consumer._coordinator.heartbeat
+        return float(max(heartbeat.last_receive, heartbeat.last_reset))
+
+    def is_joining(self) -> bool:
+        return bool(self._consumer.group_metadata().state == MemberState.REBALANCING)
+
+    def keep_joining(self) -> None:
+        """Make the next poll continue a join that the last poll left unfinished."""
+        if self.is_joining():
+            self._consumer._coordinator.request_rejoin()
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has, as the consumer knows."""
+        return len(self._consumer._cluster.partitions_for_topic(topic) or ())
+
+    def topic_id(self, topic: str) -> int:
+        """The id of a topic, which is another one if it is created again; 0: it is not known."""
+        known = self._consumer._cluster.topic_id(topic)
+        return 0 if known is None else int(known.int)
+
+    def reads_next(self) -> dict[TopicPartition, int]:
+        """The offset of the next record of the partition that is decoded now, or of each partition;
+        also while the client hangs."""
+        decoded = self._consumer._fetcher._next_partition_records
+        if decoded is not None:
+            return {decoded.topic_partition: decoded.next_fetch_offset}
+        assignment = dict(self._consumer._subscription.assignment)
+        return {p: state.position.offset for p, state in assignment.items() if state.position}
+
+    def last_failure(self) -> Exception | None:
+        """Why the last connection failed; None if none did."""
+        network: Network = self._consumer._client
+        return network.failure
 
 
-def set_heartbeat_interval(consumer: Any, milliseconds: int) -> None:
-    consumer._coordinator.heartbeat.config["heartbeat_interval_ms"] = milliseconds
-
-
-def last_heard(consumer: Any) -> float:
-    """When the broker last answered a heartbeat, or let us join; by the monotonic clock."""
-    heartbeat = consumer._coordinator.heartbeat
-    return float(max(heartbeat.last_receive, heartbeat.last_reset))
-
-
-def lose_partitions_with_membership(consumer: Any) -> None:
+def _lose_partitions_with_membership(consumer: Any) -> None:
     """Make a removed member give up all partitions before it joins again."""
     coordinator = consumer._coordinator
     reset = coordinator.reset_generation
@@ -135,17 +179,7 @@ def lose_partitions_with_membership(consumer: Any) -> None:
     coordinator.reset_generation = reset_generation
 
 
-def is_joining(consumer: Any) -> bool:
-    return bool(consumer.group_metadata().state == MemberState.REBALANCING)
-
-
-def keep_joining(consumer: Any) -> None:
-    """Make the next poll continue a join that the last poll left unfinished."""
-    if is_joining(consumer):
-        consumer._coordinator.request_rejoin()
-
-
-def forget_old_answers(consumer: Any) -> None:
+def _forget_old_answers(consumer: Any) -> None:
     """Make a member ignore the response to a request that timed out.
 
     Exception: to find a start position, it accepts a response from the same group generation. No
@@ -184,18 +218,12 @@ def _generation(consumer: Any) -> tuple[int, str]:
     return membership.generation_id, membership.member_id
 
 
-def partitions_of(consumer: Any, topic: str) -> int:
-    """How many partitions a topic has, as the consumer knows."""
-    return len(consumer._cluster.partitions_for_topic(topic) or ())
+def encodable(name: str) -> str:
+    """A header's name for the client, which encodes it three times: plain ones are faster."""
+    return name if name.isascii() else _HeaderName(name)
 
 
-def topic_id(consumer: Any, topic: str) -> int:
-    """The id of a topic, which is another one if it is created again; 0: it is not known."""
-    known = consumer._cluster.topic_id(topic)
-    return 0 if known is None else int(known.int)
-
-
-class HeaderName(str):
+class _HeaderName(str):
     """A header's name that keeps non-UTF-8 bytes."""
 
     __slots__ = ()
@@ -203,21 +231,6 @@ class HeaderName(str):
     def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
         """The original bytes; the client calls this to send them."""
         return super().encode(encoding, errors)
-
-
-def raise_what_cannot_be_decoded(consumer: Any) -> None:
-    """Make a consumer decode any header name, and raise `Undecodable` where it cannot decode."""
-    consumer._fetcher.PartitionRecords = _FetchedRecords
-
-
-def reads_next(consumer: Any) -> dict[TopicPartition, int]:
-    """The offset of the next record of the partition that is decoded now, or of each partition;
-    also while the client hangs."""
-    decoded = consumer._fetcher._next_partition_records
-    if decoded is not None:
-        return {decoded.topic_partition: decoded.next_fetch_offset}
-    assignment = dict(consumer._subscription.assignment)
-    return {p: state.position.offset for p, state in assignment.items() if state.position}
 
 
 class _FetchedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
@@ -280,18 +293,25 @@ class _Batch(DefaultRecordBatch):  # type: ignore[misc]
 
 
 class _Buffer(bytearray):
-    """Bytes whose slices decode to a HeaderName."""
+    """Bytes whose slices decode to a _HeaderName."""
 
     def __getitem__(self, index: Any) -> Any:
         taken = super().__getitem__(index)
         return _Buffer(taken) if isinstance(taken, bytearray) else taken
 
-    def decode(self, encoding: str = "utf-8", _: str = "strict") -> HeaderName:
-        return HeaderName(super().decode(encoding, "surrogateescape"))
+    def decode(self, encoding: str = "utf-8", _: str = "strict") -> _HeaderName:
+        return _HeaderName(super().decode(encoding, "surrogateescape"))
 
 
-def begin_with_no_offsets(producer: Any) -> None:
-    """Make each transaction of a producer start without the offsets of the one before."""
+_SEND_AGAIN_MS = 500
+
+
+def mend_producer(producer: Any) -> None:
+    """Make each transaction of a producer start without the offsets of the one before.
+
+    Records that a broker refuses for now, as without enough replicas, are not sent again at the
+    pace of a transaction's requests: each time is a line in the log.
+    """
     transactions = producer._transaction_manager
     begin = transactions.begin_transaction
 
@@ -300,14 +320,6 @@ def begin_with_no_offsets(producer: Any) -> None:
         begin()
 
     transactions.begin_transaction = begin_transaction
-
-
-_SEND_AGAIN_MS = 500
-
-
-def send_again_seldom(producer: Any) -> None:
-    """Do not send records that a broker refuses for now, as without enough replicas, again at the
-    pace of a transaction's requests: each time is a line in the log."""
     producer._accumulator.config["retry_backoff_ms"] = _SEND_AGAIN_MS
 
 
@@ -432,11 +444,6 @@ class Network(KafkaNetClient):  # type: ignore[misc]
     def failure(self) -> Exception | None:
         """Why the last connection failed; None if none did."""
         return self._manager.failure  # type: ignore[no-any-return]
-
-
-def last_failure(consumer: Any) -> Exception | None:
-    network: Network = consumer._client
-    return network.failure
 
 
 def advertised(admin: Any) -> list[str]:

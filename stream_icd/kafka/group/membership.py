@@ -28,8 +28,7 @@ from stream_icd.core.errors import (
     StreamIcdError,
 )
 from stream_icd.kafka.delivery.handler import Watcher
-from stream_icd.kafka.group.lag import HeldOffsets, HeldRecords, Lag
-from stream_icd.kafka.outage import Outage
+from stream_icd.kafka.group.held import HeldOffsets, HeldRecords
 from stream_icd.kafka.port import (
     GroupMetadata,
     GroupMovedOn,
@@ -38,6 +37,7 @@ from stream_icd.kafka.port import (
     Offsets,
     Partitions,
     Polled,
+    Reader,
     TopicPartition,
     Undecodable,
 )
@@ -45,7 +45,16 @@ from stream_icd.kafka.reader import what_is_left
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import describe_topic
-from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Clock, Pace, Stop, Worker
+from stream_icd.kafka.waiting import (
+    ASK_TIMEOUT_S,
+    BUSY_S,
+    IDLE_S,
+    Clock,
+    Outage,
+    Pace,
+    Stop,
+    Worker,
+)
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -55,67 +64,12 @@ _BUSY_POLL_EVERY_S = 0.1
 BUSY_POLL_S = 0.01
 _COMMIT_TIMEOUT_S = 2.0
 _CHECK_EVERY_S = 30.0
+# How often lag is counted, and after how long without a fetch the broker is asked for the ends.
+_COUNT_EVERY_S = 1.0
+_ASK_AFTER_S = 5.0
 
 
 Assignment = dict[TopicPartition, int]
-
-
-class Assignments:
-    """The partitions of this member; each assignment of a partition has its own number.
-
-    A partition that went to another worker and came back has a new number, so records read from
-    it before are no longer valid. The client's I/O thread may report changes at any time. A newly
-    assigned partition is paused until `begin`.
-    """
-
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._ours: Assignment = {}
-
-    def assigned(self, partitions: Partitions) -> None:
-        with self._lock:
-            for partition in partitions:
-                self._ours[partition] = next(self._numbers)
-                self._member.pause(partition)
-        _log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
-
-    def revoked(self, partitions: Partitions) -> None:
-        with self._lock:
-            for partition in partitions:
-                self._ours.pop(partition, None)
-
-    def begin(self) -> Assignment:
-        """Resume all our partitions, and return the current assignment."""
-        with self._lock:
-            for partition in self._ours:
-                self._member.resume(partition)
-            return dict(self._ours)
-
-    def ours(self) -> frozenset[TopicPartition]:
-        with self._lock:
-            return frozenset(self._ours)
-
-    def pause(self) -> None:
-        with self._lock:
-            for partition in self._ours:
-                self._member.pause(partition)
-
-    def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
-        """The partitions of `assignment` that we have held without a break since then."""
-        with self._lock:
-            return frozenset(partition for partition, _ in assignment.items() & self._ours.items())
-
-    def holds(self, assignment: Assignment) -> bool:
-        """Whether we have held all partitions of `assignment` without a break since then."""
-        return self.kept(assignment) == assignment.keys()
-
-    def rewind(self, assignment: Assignment, offsets: dict[TopicPartition, int]) -> None:
-        """Seek to `offsets` in the partitions of `assignment` that we still hold. The others
-        belong to another member, or came back and are read from their committed offset."""
-        for partition in self.kept(assignment):
-            self._member.seek(partition, offsets[partition])
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +124,14 @@ class Membership:
     give_up_after_s: float | None = None
 
     def __post_init__(self) -> None:
-        self.assignments = Assignments(self.member)
+        self.assignments = _Assignments(self.member)
         self.in_hand: Mapping[TopicPartition, int] = {}
         self.held = HeldOffsets(self.settings, self.group, self.clock.now)
         self._errands = Worker(f"{self.group}-errands")
         # An idle worker hears from the broker only once every two polls or so.
         self._silence_s = max(self.settings.session_timeout_s, 3 * IDLE_S)
         self._outage = self.outage()
-        self._lag = Lag(self.member, self.clock.now)
+        self._lag = _Lag(self.member, self.clock.now)
         self._pace = Pace(self.clock.now)
         self._passed: Offsets = {}  # positions that were committed without records
         self._leaderless = ""  # what was said of a partition without a leader, while it has none
@@ -393,3 +347,105 @@ class Membership:
             f"stop the group and run: stream-icd topics skip --group {self.group} "
             f"--topic {self.topic}"
         )
+
+
+class _Assignments:
+    """The partitions of this member; each assignment of a partition has its own number.
+
+    A partition that went to another worker and came back has a new number, so records read from
+    it before are no longer valid. The client's I/O thread may report changes at any time. A newly
+    assigned partition is paused until `begin`.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._ours: Assignment = {}
+
+    def assigned(self, partitions: Partitions) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._ours[partition] = next(self._numbers)
+                self._member.pause(partition)
+        _log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
+
+    def revoked(self, partitions: Partitions) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._ours.pop(partition, None)
+
+    def begin(self) -> Assignment:
+        """Resume all our partitions, and return the current assignment."""
+        with self._lock:
+            for partition in self._ours:
+                self._member.resume(partition)
+            return dict(self._ours)
+
+    def ours(self) -> frozenset[TopicPartition]:
+        with self._lock:
+            return frozenset(self._ours)
+
+    def pause(self) -> None:
+        with self._lock:
+            for partition in self._ours:
+                self._member.pause(partition)
+
+    def kept(self, assignment: Assignment) -> frozenset[TopicPartition]:
+        """The partitions of `assignment` that we have held without a break since then."""
+        with self._lock:
+            return frozenset(partition for partition, _ in assignment.items() & self._ours.items())
+
+    def holds(self, assignment: Assignment) -> bool:
+        """Whether we have held all partitions of `assignment` without a break since then."""
+        return self.kept(assignment) == assignment.keys()
+
+    def rewind(self, assignment: Assignment, offsets: dict[TopicPartition, int]) -> None:
+        """Seek to `offsets` in the partitions of `assignment` that we still hold. The others
+        belong to another member, or came back and are read from their committed offset."""
+        for partition in self.kept(assignment):
+            self._member.seek(partition, offsets[partition])
+
+
+class _Lag:
+    """The number of records from the first uncommitted one to the end: waiting or in hand.
+
+    Each fetch from a partition reports the partition's end. Nothing is fetched while work is in
+    hand, and Kafka does not report again on an empty partition that was revoked and reassigned
+    (KIP-227). So the broker is also asked periodically; the embedded one may report too low an end.
+    """
+
+    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._looked = self._fetched = self._asked = clock()
+        self._ends: dict[TopicPartition, int] = {}
+
+    def fetched(self) -> None:
+        self._fetched = self._clock()
+
+    def look(
+        self, ours: Partitions, in_hand: Mapping[TopicPartition, int]
+    ) -> dict[int, int] | None:
+        """The lag of each of our partitions, if known; None: too early to check again.
+
+        `in_hand` is the offset of the first record in hand, by partition.
+        """
+        now = self._clock()
+        if now - self._looked < _COUNT_EVERY_S:
+            return None
+        self._looked = now
+        is_known = all(self._reader.fetched_end(p) is not None for p in ours)
+        known_at = max(self._fetched, self._asked) if is_known else self._asked
+        if ours and now - known_at > _ASK_AFTER_S:
+            self._asked = now
+            with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
+                self._ends = self._reader.ends(ours, ASK_TIMEOUT_S)
+        lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
+        return {partition: lag for partition, lag in lags.items() if lag is not None}
+
+    def _of(self, partition: TopicPartition, first: int | None) -> int | None:
+        ends = (self._reader.fetched_end(partition), self._ends.get(partition))
+        end = max((end for end in ends if end is not None), default=None)
+        done = self._reader.position(partition) if first is None else first
+        return None if end is None or done is None else max(0, end - done)

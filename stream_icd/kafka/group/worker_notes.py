@@ -153,14 +153,6 @@ class _Attempt:
 _Notes = dict[TopicPartition, _Attempt]
 
 
-def blames_record(error: BaseException) -> bool:
-    """Whether the record may have caused the error: no request to retry or to stop, but lack of
-    memory, which passes before the third attempt if it has another cause."""
-    if isinstance(error, StreamIcdError):
-        return error.action is Action.DEAD_LETTER
-    return isinstance(error, Exception)
-
-
 @dataclass(slots=True)
 class Attempts:
     """The notes on a worker's partitions: which records it must process alone.
@@ -227,12 +219,16 @@ class Attempts:
         notes = (self._notes[partition] for partition in partitions)
         return next((note for note in notes if note.ends >= GIVEN_UP_AFTER), None)
 
-    def ended(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:
-        """Note that the records in hand ended a worker, or a process of it, by this error. It is
-        written before these records are processed again, or by `end`."""
+    def ended(self, partitions: Iterable[TopicPartition], error: BaseException) -> bool:
+        """Note that the records in hand ended a worker, or a process of it, by this error; False if
+        none of them can have caused it. The note is written before these records are processed
+        again, or by `end`."""
+        if not _blames_record(error):
+            return False
         how = str(error) if isinstance(error, CrashedWorker) else f"{type(error).__name__}: {error}"
         for partition in partitions:
             self._notes[partition] = self._notes[partition].ended(how, self.in_hand)
+        return True
 
     def done(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the results of the records in hand are published and committed."""
@@ -259,3 +255,11 @@ class Attempts:
                     read[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
         self.notes.close()
         return read
+
+
+def _blames_record(error: BaseException) -> bool:
+    """Whether the record may have caused the error: no request to retry or to stop, but lack of
+    memory, which passes before the third attempt if it has another cause."""
+    if isinstance(error, StreamIcdError):
+        return error.action is Action.DEAD_LETTER
+    return isinstance(error, Exception)

@@ -1,4 +1,4 @@
-"""Run a broker within the process, find it by name, administrate it, and publish to it."""
+"""Run a broker within the process, find it by name, administrate it, publish to it, and read it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
+    OffsetGone,
 )
-from stream_icd.kafka.in_process.reader import MemoryMember, MemoryReader
-from stream_icd.kafka.in_process.state import BrokerState, Transaction, Transactions
+from stream_icd.kafka.in_process.state import BrokerState, Transactions
 from stream_icd.kafka.port import (
     MEMORY,
     Capabilities,
     ExistingTopic,
     Fenced,
     GroupMetadata,
+    Listener,
     Offsets,
     Partitions,
+    Polled,
     Settled,
     TopicPartition,
     TopicSpec,
@@ -34,68 +36,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import MEMORY_SCHEME, KafkaSettings
 from stream_icd.kafka.waiting import Clock, Stop
 
-
-@dataclass(slots=True)
-class _MemoryProducer:
-    """Implements the port's Producer; each record is settled before `send` returns."""
-
-    _state: BrokerState
-
-    def send(self, record: OutgoingRecord, settled: Settled) -> None:
-        refused: BrokerError | None = None
-        try:
-            with self._state.held():
-                self._state.write(record, self._open_transaction())
-        except (Fenced, MessageTooLarge) as error:
-            refused = error
-        settled(refused)
-
-    def close(self, timeout_s: float) -> None:  # noqa: ARG002
-        return
-
-    def _open_transaction(self) -> Transaction | None:
-        return None
-
-
-@dataclass(slots=True)
-class _MemoryTransactionalProducer(_MemoryProducer):
-    """Implements the port's TransactionalProducer, as one of the owners of a name."""
-
-    _name: str
-    _epoch: int
-    _timeout_s: float
-
-    def begin(self) -> None:
-        with self._transactions() as ours:
-            ours.open = Transaction(ends_by=self._state.clock.now() + self._timeout_s)
-
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        with self._transactions() as ours:
-            assert ours.open is not None, "no transaction was begun"
-            self._state.group(group.group).check(group)
-            ours.open.positions.setdefault(group.group, {}).update(offsets)
-
-    def commit(self) -> None:
-        with self._transactions() as ours:
-            self._state.end(ours, committed=True)
-
-    def abort(self) -> None:
-        with self._transactions() as ours:
-            self._state.end(ours, committed=False)
-
-    def _open_transaction(self) -> Transaction | None:
-        return self._state.transactions(self._name, self._epoch).open
-
-    @contextmanager
-    def _transactions(self) -> Iterator[Transactions]:
-        """Hold the state for the length of the block; gives the transactions of our name."""
-        with self._state.changed:
-            try:
-                self._state.look()
-            except BrokerUnavailable as error:
-                raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-            yield self._state.transactions(self._name, self._epoch)
-
+_MAX_RECORDS = 500
 
 _running: dict[str, BrokerState] = {}
 _lock = threading.Lock()
@@ -180,12 +121,12 @@ class MemoryConnection:
             epoch, timeout_s = self._state.take_over(name), self._settings.transaction_timeout_s
         return _MemoryTransactionalProducer(self._state, name, epoch, timeout_s)
 
-    def reader(self, stop: Stop | None = None) -> MemoryReader:  # noqa: ARG002
-        return MemoryReader(self._state)
+    def reader(self, stop: Stop | None = None) -> _MemoryReader:  # noqa: ARG002
+        return _MemoryReader(self._state)
 
-    def member(self, group: str, max_records: int, stop: Stop) -> MemoryMember:  # noqa: ARG002
+    def member(self, group: str, max_records: int, stop: Stop) -> _MemoryMember:  # noqa: ARG002
         name, patience_s = self._settings.member_name, self._settings.max_poll_interval_s
-        return MemoryMember(self._state, group, name, max_records, patience_s)
+        return _MemoryMember(self._state, group, name, max_records, patience_s)
 
     @contextmanager
     def admin(self) -> Iterator[MemoryConnection]:
@@ -236,3 +177,244 @@ class MemoryConnection:
     def members(self, group: str) -> dict[str, str]:
         with self._state.held():
             return {member.id: member.name for member in self._state.group(group).members.values()}
+
+
+@dataclass(slots=True)
+class _MemoryProducer:
+    """Implements the port's Producer; each record is settled before `send` returns."""
+
+    _state: BrokerState
+
+    def send(self, record: OutgoingRecord, settled: Settled) -> None:
+        refused: BrokerError | None = None
+        try:
+            with self._state.held():
+                self._state.write(record, self._ours())
+        except (Fenced, MessageTooLarge) as error:
+            refused = error
+        settled(refused)
+
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002
+        return
+
+    def _ours(self) -> Transactions | None:
+        return None
+
+
+@dataclass(slots=True)
+class _MemoryTransactionalProducer(_MemoryProducer):
+    """Implements the port's TransactionalProducer, as one of the owners of a name."""
+
+    _name: str
+    _epoch: int
+    _timeout_s: float
+
+    def begin(self) -> None:
+        with self._transactions() as ours:
+            ours.begin(self._state.clock.now() + self._timeout_s)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+        with self._transactions() as ours:
+            assert ours.open is not None, "no transaction was begun"
+            self._state.group(group.group).check(group)
+            ours.open.positions.setdefault(group.group, {}).update(offsets)
+
+    def commit(self) -> None:
+        with self._transactions() as ours:
+            self._state.end(ours, committed=True)
+
+    def abort(self) -> None:
+        with self._transactions() as ours:
+            self._state.end(ours, committed=False)
+
+    def _ours(self) -> Transactions:
+        return self._state.transactions(self._name, self._epoch)
+
+    @contextmanager
+    def _transactions(self) -> Iterator[Transactions]:
+        """Hold the state for the length of the block; gives the transactions of our name."""
+        with self._state.changed:
+            try:
+                self._state.look()
+            except BrokerUnavailable as error:
+                raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
+            yield self._ours()
+
+
+class _MemoryReader:
+    """Implements the port's Reader. Polls serve partitions with records in turn (round robin)."""
+
+    def __init__(self, state: BrokerState, max_records: int = _MAX_RECORDS) -> None:
+        self._state = state
+        self._max_records = max_records
+        self._partitions: list[TopicPartition] = []
+        self._positions: Offsets = {}
+        self._ends: Offsets = {}
+        self._paused: set[TopicPartition] = set()
+
+    def partitions(self, topic: str) -> int:
+        with self._state.changed:
+            return len(self._state.partitions(topic))
+
+    def assign(self, partitions: Partitions) -> None:
+        self._partitions = sorted(partitions)
+        for known in (self._positions, self._ends):
+            for partition in known.keys() - partitions:
+                del known[partition]
+
+    def assigned(self) -> frozenset[TopicPartition]:
+        with self._state.changed:
+            return frozenset(self._partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        with self._state.changed:
+            if partition in self._partitions:
+                self._positions[partition] = offset
+                self._state.changed.notify_all()
+
+    def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
+        most = self._max_records if max_records is None else max_records
+        ends_by = time.monotonic() + timeout_s  # real time, because a caller waits
+        with self._state.changed:
+            while True:
+                self._look(ends_by)
+                self._take_part()
+                polled = self._read(most)
+                left_s = ends_by - time.monotonic()
+                if polled or left_s <= 0:
+                    return polled
+                self._state.changed.wait(left_s)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        with self._state.changed:
+            return self._positions.get(partition)
+
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        with self._state.changed:
+            return self._ends.get(partition)
+
+    def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
+        with self._state.held():
+            return {partition: self._state.log(partition).begin for partition in partitions}
+
+    def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:  # noqa: ARG002
+        with self._state.held():
+            return {partition: self._state.log(partition).stable_end() for partition in partitions}
+
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
+        with self._state.held():
+            firsts = {p: self._state.log(p).first_at(timestamp_ms) for p in partitions}
+        return {p: offset for p, offset in firsts.items() if offset is not None}
+
+    def close(self) -> None:
+        return
+
+    def _look(self, ends_by: float) -> None:
+        """Check that the broker runs; if it does not, wait as for any unavailable broker."""
+        try:
+            self._state.look()
+        except BrokerUnavailable:
+            self._state.changed.wait_for(lambda: False, max(0.0, ends_by - time.monotonic()))
+            raise
+
+    def _take_part(self) -> None:
+        """Hook that runs before each look at the records."""
+
+    def _read(self, most: int) -> Polled:
+        polled: Polled = {}
+        known = self._positions.keys() - self._paused
+        for partition in [partition for partition in self._partitions if partition in known]:
+            log, position = self._state.log(partition), self._positions[partition]
+            if not log.begin <= position <= log.end:
+                raise OffsetGone(f"offset {position} of {partition} is not there (any more)")
+            records, self._positions[partition] = log.read(position, most)
+            self._ends[partition] = log.end
+            most -= len(records)
+            if records:
+                polled[partition] = records
+        self._partitions.sort(key=polled.__contains__)  # the others go first the next time
+        return polled
+
+
+class _MemoryMember(_MemoryReader):
+    """Implements the port's Member. It takes part in its group only while it polls."""
+
+    def __init__(
+        self, state: BrokerState, group: str, name: str, max_records: int, patience_s: float
+    ) -> None:
+        super().__init__(state, max_records)
+        with state.changed:
+            self._group = state.group(group)
+        self._member = self._group.new_member(name, patience_s)
+        self._listener: Listener | None = None
+
+    def subscribe(self, topic: str, listener: Listener) -> None:
+        self._member.topic, self._listener = topic, listener
+
+    def pause(self, partition: TopicPartition) -> None:
+        with self._state.changed:
+            self._paused.add(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        with self._state.changed:
+            self._paused.discard(partition)
+
+    def group(self) -> GroupMetadata:
+        with self._state.changed:
+            group, member = self._group, self._member
+            stable = member.id in group.members and member.generation == group.generation
+            return GroupMetadata(group.name, member.generation, member.id, stable)
+
+    def silence_s(self) -> float:
+        return 0.0
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:  # noqa: ARG002
+        with self._state.held():
+            self._group.check(self.group())
+            self._group.committed |= offsets
+
+    def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
+        with self._state.held():
+            free = self._state.changed.wait_for(
+                lambda: not self._state.is_held(self._group.name, partition), timeout_s
+            )
+            if not free:
+                raise BrokerUnavailable(f"a transaction may change the position in {partition}")
+            return self._group.committed.get(partition)
+
+    def close(self) -> None:
+        with self._state.changed:
+            self._group.leave(self._member, self._state.partitions(self._member.topic))
+            self._state.changed.notify_all()
+
+    def _take_part(self) -> None:
+        if self._listener is None:
+            raise BrokerError("nothing is subscribed to")
+        self._member.polled = self._state.clock.now()
+        if self._member.id not in self._group.members:
+            self._lose(self.assigned(), self._listener)  # a removed member has no partitions
+            self._member.owned = frozenset()
+            self._group.join(self._member, self._state.partitions(self._member.topic))
+        back, free = self._group.change(self._member)
+        self._lose(back, self._listener)
+        if free:
+            self._partitions += sorted(free)
+            self._listener.assigned(sorted(free))
+        self._member.owned = frozenset(self._partitions)
+        if self._member.generation != self._group.generation or back or free:
+            self._member.generation = self._group.generation
+            self._state.changed.notify_all()
+        for partition in set(self._partitions) - self._positions.keys():
+            if not self._state.is_held(self._group.name, partition):
+                begin = self._state.log(partition).begin
+                self._positions[partition] = self._group.committed.get(partition, begin)
+
+    def _lose(self, partitions: Partitions, listener: Listener) -> None:
+        if not partitions:
+            return
+        listener.revoked(sorted(partitions))
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._ends.pop(partition, None)
+            self._paused.discard(partition)
+        self._partitions = [kept for kept in self._partitions if kept not in partitions]

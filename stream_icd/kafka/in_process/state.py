@@ -51,7 +51,7 @@ _Owned = frozenset[TopicPartition]
 
 
 @dataclass(eq=False, slots=True)
-class GroupMember:
+class _GroupMember:
     """One member, from its group's view."""
 
     name: str
@@ -73,19 +73,24 @@ class _Group:
 
     name: str
     generation: int = 0
-    members: dict[str, GroupMember] = field(default_factory=dict)
+    members: dict[str, _GroupMember] = field(default_factory=dict)
     committed: Offsets = field(default_factory=dict)
     _wanted: dict[str, _Owned] = field(default_factory=dict)
     _joined: int = 0
 
-    def join(self, member: GroupMember, there: Sequence[TopicPartition]) -> None:
+    @staticmethod
+    def new_member(name: str, patience_s: float) -> _GroupMember:
+        """A member that has not joined yet, and may take so long between two polls."""
+        return _GroupMember(name, patience_s)
+
+    def join(self, member: _GroupMember, there: Sequence[TopicPartition]) -> None:
         """Add a member, and share the partitions that are `there` among all members."""
         self._joined += 1
         member.id, member.generation = f"{member.name}-{self._joined}", -1
         self.members[member.id] = member
         self.share(member.topic, there)
 
-    def leave(self, member: GroupMember, there: Sequence[TopicPartition]) -> None:
+    def leave(self, member: _GroupMember, there: Sequence[TopicPartition]) -> None:
         if self.members.pop(member.id, None) is not None:
             self._wanted.pop(member.id, None)
             self.share(member.topic, there)
@@ -97,7 +102,7 @@ class _Group:
         n = len(readers)
         self._wanted |= {reader: frozenset(there[at::n]) for at, reader in enumerate(readers)}
 
-    def change(self, member: GroupMember) -> tuple[_Owned, _Owned]:
+    def change(self, member: _GroupMember) -> tuple[_Owned, _Owned]:
         """The partitions that a member must give back, and those that it may take now."""
         wanted = self._wanted[member.id]
         others = (other for other in self.members.values() if other is not member)
@@ -114,7 +119,7 @@ class _Group:
 
 
 @dataclass(eq=False, slots=True)
-class Transaction:
+class _Transaction:
     """Records and positions that take effect together, or never."""
 
     ends_by: float = inf  # when the broker aborts it
@@ -124,7 +129,7 @@ class Transaction:
     positions: dict[str, Offsets] = field(default_factory=dict)  # what it commits, by group
 
 
-_ALONE = Transaction(committed=True)
+_ALONE = _Transaction(committed=True)
 
 
 @dataclass(slots=True)
@@ -136,7 +141,7 @@ class _Log:
 
     partition: TopicPartition
     begin: int = 0
-    _entries: list[tuple[Record | None, Transaction]] = field(default_factory=list)
+    _entries: list[tuple[Record | None, _Transaction]] = field(default_factory=list)
     _settled: int = 0
 
     @property
@@ -144,7 +149,7 @@ class _Log:
         return self.begin + len(self._entries)
 
     def append(
-        self, record: OutgoingRecord, timestamp_ms: int, transaction: Transaction | None
+        self, record: OutgoingRecord, timestamp_ms: int, transaction: _Transaction | None
     ) -> None:
         place = *self.partition, self.end, timestamp_ms
         written = Record(*place, record.key, record.value, record.headers)
@@ -183,7 +188,7 @@ class _Log:
         del self._entries[: max(0, offset - self.begin)]
         self.begin = max(self.begin, offset)
 
-    def _at(self, offset: int) -> tuple[Record | None, Transaction]:
+    def _at(self, offset: int) -> tuple[Record | None, _Transaction]:
         return self._entries[offset - self.begin]
 
 
@@ -199,7 +204,10 @@ class Transactions:
     """Those of a producer name: the epoch of its latest owner, and the open transaction."""
 
     epoch: int = 0
-    open: Transaction | None = None
+    open: _Transaction | None = None
+
+    def begin(self, ends_by: float) -> None:
+        self.open = _Transaction(ends_by)
 
 
 class BrokerState:
@@ -284,8 +292,9 @@ class BrokerState:
         """The group with this name; created on first use."""
         return self.groups.setdefault(name, _Group(name))
 
-    def write(self, record: OutgoingRecord, transaction: Transaction | None) -> None:
-        """Write a record to its partition: as given, else by its key, else round robin."""
+    def write(self, record: OutgoingRecord, ours: Transactions | None) -> None:
+        """Write a record to its partition: as given, else by its key, else round robin. It is part
+        of our open transaction, if there is one."""
         topic = self.topics.get(record.topic)
         if topic is None:
             raise TopicMissing(f"publish to {record.topic}: there is no such topic")
@@ -302,6 +311,7 @@ class BrokerState:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
         sent_ms = None if topic.spec.broker_clock else record.timestamp_ms
         now_ms = round(self._wall_clock() * 1000)
+        transaction = None if ours is None else ours.open
         log.append(record, now_ms if sent_ms is None else sent_ms, transaction)
         self.changed.notify_all()
 

@@ -36,7 +36,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import place_of
 from stream_icd.core.settings import ENV_PREFIX, Place, Settings
-from stream_icd.kafka.publisher import record_limit, size_as_sent, too_large
+from stream_icd.kafka.publisher import SizeLimits
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.wire.limits import Limits
@@ -49,12 +49,12 @@ Decode = Callable[[bytes | None, bytes | None, Headers, Limits], Content]
 
 _SETTING = "STREAM_ICD_CLAIMS_URI"
 
-URI, BYTES, SHA256 = NAMES = "icd_claim_uri", "icd_claim_bytes", "icd_claim_sha256"
+_URI, _BYTES, _SHA256 = "icd_claim_uri", "icd_claim_bytes", "icd_claim_sha256"
 
 _FORMS = {
-    URI: (re.compile(".+", re.DOTALL), "a URI"),
-    BYTES: (re.compile("0*[1-9][0-9]{0,14}"), "a whole number above 0"),
-    SHA256: (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
+    _URI: (re.compile(".+", re.DOTALL), "a URI"),
+    _BYTES: (re.compile("0*[1-9][0-9]{0,14}"), "a whole number above 0"),
+    _SHA256: (re.compile("[0-9a-f]{64}"), "64 hexadecimal digits"),
 }
 
 # No `..`, no hidden files, no characters that a file system rejects.
@@ -103,34 +103,37 @@ class Claim:
     n_bytes: int
     sha256: str
 
+    NAMES: ClassVar[tuple[str, str, str]] = (_URI, _BYTES, _SHA256)
+    """The headers of a claim."""
+
     def headers(self) -> Headers:
         """The headers to add to a message whose value is empty because of this claim."""
         texts = self.uri, str(self.n_bytes), self.sha256
-        return tuple((name, text.encode()) for name, text in zip(NAMES, texts, strict=True))
+        return tuple((name, text.encode()) for name, text in zip(self.NAMES, texts, strict=True))
 
+    @classmethod
+    def among(cls, headers: Headers) -> Claim | None:
+        """The claim in a message's headers, or None if the message holds its own bytes; BadClaim if
+        a header of the claim is missing, repeated or malformed."""
+        names = Counter(name for name, _ in headers if name in cls.NAMES)
+        if not names:
+            return None
+        for name, count in names.items():
+            if count > 1:
+                raise BadClaim(f"header {name} is given {count} times; send it once")
+        values, texts = dict(headers), dict[str, str]()
+        for name, (form, expected) in _FORMS.items():
+            with suppress(UnicodeDecodeError):
+                texts[name] = values.get(name, b"").decode()
+            if not form.fullmatch(texts.get(name, "")):
+                said = f"{values[name]!r:.80}" if name in values else "missing"
+                raise BadClaim(f"header {name} is {said}; expected {expected} as UTF-8 text")
+        return cls(texts[_URI], int(texts[_BYTES]), texts[_SHA256])
 
-def read_claim(headers: Headers) -> Claim | None:
-    """Return the claim in a message's headers, or None if the message holds its own bytes; BadClaim
-    if a header of the claim is missing, repeated or malformed."""
-    names = Counter(name for name, _ in headers if name in NAMES)
-    if not names:
-        return None
-    for name, count in names.items():
-        if count > 1:
-            raise BadClaim(f"header {name} is given {count} times; send it once")
-    values, texts = dict(headers), dict[str, str]()
-    for name, (form, expected) in _FORMS.items():
-        with suppress(UnicodeDecodeError):
-            texts[name] = values.get(name, b"").decode()
-        if not form.fullmatch(texts.get(name, "")):
-            said = f"{values[name]!r:.80}" if name in values else "missing"
-            raise BadClaim(f"header {name} is {said}; expected {expected} as UTF-8 text")
-    return Claim(texts[URI], int(texts[BYTES]), texts[SHA256])
-
-
-def without_claim(headers: Headers) -> Headers:
-    """Return the headers without those of the claim."""
-    return tuple((name, value) for name, value in headers if name not in NAMES)
+    @classmethod
+    def left_out(cls, headers: Headers) -> Headers:
+        """The headers without those of a claim."""
+        return tuple((name, value) for name, value in headers if name not in cls.NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class MessageReader:
             LimitExceeded: the object is larger than `limits`; nothing of it was read.
             StoreUnreachable: the file system does not answer; try again.
         """
-        claim = read_claim(record.headers)
+        claim = Claim.among(record.headers)
         if claim is None:
             return record
         if record.value:
@@ -172,7 +175,7 @@ class MessageReader:
             )
         path = _path(claim, self.claims)
         value = _fetch(claim, path, _opened(self.claims))
-        return replace(record, value=value, headers=without_claim(record.headers))
+        return replace(record, value=value, headers=Claim.left_out(record.headers))
 
 
 def _path(claim: Claim, claims: ClaimSettings) -> str:
@@ -214,18 +217,6 @@ def _opened(claims: ClaimSettings) -> Store:
     return open_store(claims.uri)
 
 
-def as_claim(record: OutgoingRecord, claims: ClaimSettings) -> OutgoingRecord:
-    """Store a record's value, and return the record that claims it; raises as `ClaimCheck`."""
-    import pyarrow as pa
-
-    value = record.value or b""
-    digest = hashlib.sha256(value).hexdigest()
-    path = f"topic={record.topic}/{digest}.arrows"
-    _opened(claims).put(path, pa.py_buffer(value))
-    claim = Claim(f"{claims.place}/{path}", len(value), digest)
-    return replace(record, value=b"", headers=(*record.headers, *claim.headers()))
-
-
 @dataclass(slots=True)
 class ClaimCheck:
     """Makes records fit their topics: stores a value too large for a message, and claims it.
@@ -238,7 +229,10 @@ class ClaimCheck:
     settings: KafkaSettings
     claims: ClaimSettings = field(default_factory=ClaimSettings)
     pause: Callable[[], object] | None = None
-    _limits: dict[str, int] = field(default_factory=dict)
+    _limits: SizeLimits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limits = SizeLimits(self.settings)
 
     def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record, or one that claims its value, which is durable by then.
@@ -249,34 +243,37 @@ class ClaimCheck:
             TopicMissing: its topic does not exist.
             BrokerUnavailable: no broker answers, and `pause` is None.
         """
-        limit = self._limit(record.topic)
-        if size_as_sent(record) <= limit:
+        if record.size_as_sent <= self._limit(record.topic):
             return record
-        if self.claims.uri is not None and record.value:
-            claimed = as_claim(record, self.claims)
-            if size_as_sent(claimed) <= limit:
-                return claimed
-            raise too_large(claimed, limit, is_claim=True)
-        raise too_large(record, limit)
+        is_claim = self.claims.uri is not None and bool(record.value)
+        fitting = self.claimed(record) if is_claim else record
+        self._limits.check(fitting, is_claim=is_claim)
+        return fitting
+
+    def claimed(self, record: OutgoingRecord) -> OutgoingRecord:
+        """Store a record's value, whatever its size, and return the record that claims it."""
+        import pyarrow as pa
+
+        value = record.value or b""
+        digest = hashlib.sha256(value).hexdigest()
+        path = f"topic={record.topic}/{digest}.arrows"
+        _opened(self.claims).put(path, pa.py_buffer(value))
+        claim = Claim(f"{self.claims.place}/{path}", len(value), digest)
+        return replace(record, value=b"", headers=(*record.headers, *claim.headers()))
 
     def room(self, topic: str) -> float:
         """Return the maximum size of a record for a topic; infinite if values can be claimed."""
         return self._limit(topic) if self.claims.uri is None else math.inf
 
     def learn(self, refused: RecordTooLarge) -> None:
-        """Claim values of all records that are as large as one that the broker refused.
-
-        The topic's limit may be lower now, so it is requested again; some brokers do not report it.
-        """
-        limit = record_limit(self.settings, refused.topic)
-        self._limits[refused.topic] = min(limit, refused.size - 1)
+        """Claim values of all records that are as large as one that the broker refused."""
+        self._limits.learn(refused)
 
     def _limit(self, topic: str) -> int:
-        while topic not in self._limits:
+        while True:
             try:
-                self._limits[topic] = record_limit(self.settings, topic)
+                return self._limits.of(topic)
             except BrokerUnavailable:
                 if self.pause is None:
                     raise
                 self.pause()
-        return self._limits[topic]

@@ -29,24 +29,24 @@ class Tempo:
             if value is not None and not 0 < value < float("inf"):
                 raise BadSettings(f"{name} {value}; it must be above 0")
 
+    @classmethod
+    def of_options(cls, speed: str | None, rate: float | None, *, fastest: bool = False) -> Tempo:
+        """Return the tempo of the options: `--speed 10x`, `--rate 50/s`, or the fastest.
+
+        >>> Tempo.of_options("10x", None), Tempo.of_options(None, parse_rate("50/s"))
+        (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
+        """
+        if fastest and (speed or rate):
+            raise BadSettings(
+                "--as-fast-as-possible excludes --speed and --rate: leave it out, or leave them out"
+            )
+        return cls(None if speed is None else _number("--speed", speed, "x"), rate)
+
     def due_s(self, index: int, event_seconds: float) -> float:
         """Return when an item is due, from its index (from 0) or its event time since the first."""
         if self.speed is not None:
             return event_seconds / self.speed
         return 0.0 if self.rate is None else index / self.rate
-
-
-def parse_tempo(speed: str | None, rate: float | None, *, fastest: bool = False) -> Tempo:
-    """Return the tempo of the options: `--speed 10x`, `--rate 50/s`, or the fastest.
-
-    >>> parse_tempo("10x", None), parse_tempo(None, parse_rate("50/s"))
-    (Tempo(speed=10.0, rate=None), Tempo(speed=None, rate=50.0))
-    """
-    if fastest and (speed or rate):
-        raise BadSettings(
-            "--as-fast-as-possible excludes --speed and --rate: leave it out, or leave them out"
-        )
-    return Tempo(None if speed is None else _number("--speed", speed, "x"), rate)
 
 
 def parse_rate(text: str) -> float:

@@ -61,6 +61,39 @@ class SentBefore:
     # Number of the last correction of a snapshot, and the hash of its content.
     _numbered: dict[tuple[str, _Name], tuple[int, str]] = field(default_factory=dict)
 
+    @classmethod
+    def read(
+        cls,
+        settings: KafkaSettings,
+        topic: str = SNAPSHOTS,
+        *,
+        correct: bool = False,
+        stop: Event | None = None,
+    ) -> SentBefore:
+        """Read `topic`, until `stop`; raises as `open_reader`."""
+        sent_before = cls(correct=correct)
+        with open_reader(settings, topic, until="end", stop=stop) as records:
+            for record in records:
+                sent_before.add(record)
+        return sent_before
+
+    def last_of(self, graph: str, settings: KafkaSettings, topic: str) -> Snapshot | None:
+        """Read the graph's snapshot of the latest window; None if the topic holds none.
+
+        Raises:
+            BadInput: it cannot be read.
+            OffsetGone, StoreUnreachable, BrokerError: the topic or the claim store does not have
+                it, or does not answer.
+        """
+        if (place := self.places.get(graph)) is None:
+            return None
+        partition, offset = place
+        start = {partition: offset}
+        with open_reader(settings, topic, start, "end", limit=1, only=start.keys()) as records:
+            for record in records:
+                return MessageReader().decoded(record, decode_snapshot)
+        return None
+
     def __contains__(self, snapshot: object) -> bool:
         if not isinstance(snapshot, Snapshot) or self._content(snapshot) is None:
             return False
@@ -120,42 +153,7 @@ def _name(source: str, id: str) -> _Name:
     return source_of_correction(source, 0), id
 
 
-def read_sent_before(
-    settings: KafkaSettings,
-    topic: str = SNAPSHOTS,
-    *,
-    correct: bool = False,
-    stop: Event | None = None,
-) -> SentBefore:
-    """Read `topic`, until `stop`; return the snapshots that it holds; raises as `open_reader`."""
-    sent_before = SentBefore(correct=correct)
-    with open_reader(settings, topic, until="end", stop=stop) as records:
-        for record in records:
-            sent_before.add(record)
-    return sent_before
-
-
-def read_last_snapshot(
-    settings: KafkaSettings, topic: str, graph: str, sent_before: SentBefore
-) -> Snapshot | None:
-    """Return the graph's snapshot of the latest window; None if the topic holds none.
-
-    Raises:
-        BadInput: it cannot be read.
-        OffsetGone, StoreUnreachable, BrokerError: the topic or the claim store does not have it, or
-            does not answer.
-    """
-    if (place := sent_before.places.get(graph)) is None:
-        return None
-    partition, offset = place
-    start = {partition: offset}
-    with open_reader(settings, topic, start, "end", limit=1, only=start.keys()) as records:
-        for record in records:
-            return MessageReader().decoded(record, decode_snapshot)
-    return None
-
-
-def partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
+def _partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
     """Spread a graph's snapshots evenly; a snapshot's id always selects the same partition."""
     digest = blake2b(snapshot.id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % n_partitions
@@ -187,7 +185,7 @@ class Destination:
 
     topic: str = SNAPSHOTS
     labels_topic: str | None = LABELS  # None: labels are not sent
-    # So many partitions, by `partition_by_id`; None: one for a graph, in order, as for its labels.
+    # So many partitions, by `_partition_by_id`; None: one for a graph, in order, as for its labels.
     spread_over: int | None = None
     # Makes a record fit its topic, as `ClaimCheck`; by default, one that is too large is refused.
     claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
@@ -232,7 +230,7 @@ def publish_source(
             on_already(snapshot)
             continue
         snapshot, spread = to.numbered(snapshot), to.spread_over
-        partition = None if spread is None else partition_by_id(snapshot, spread)
+        partition = None if spread is None else _partition_by_id(snapshot, spread)
         message = encode_snapshot(snapshot, unordered=partition is not None)
         check_snapshot_headers(message.headers, to.limits)
         if labels is not None and to.labels_topic is not None:

@@ -38,8 +38,49 @@ class TopicRange:
         if any(partitions != named[0] for partitions in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
         if _is_reversed(self.start, self.end):
-            said = (said_position(position, "") for position in (self.start, self.end))
-            raise BadSettings("--to is before --from: {1} before {0}".format(*said))
+            raise BadSettings("--to is before --from: {1} before {0}".format(*self.said()))
+
+    @classmethod
+    def of_options(cls, topic: str, first: str | None, last: str | None, n: int) -> TopicRange:
+        """Return what `--from` and `--to` select of a topic of `n` partitions.
+
+        Each is `OFFSET`, `PARTITION:OFFSET,…`, or a date or time (UTC by default).
+
+        Raises:
+            BadSettings: a text is none of these, a single offset for several partitions, or names a
+                partition twice, or one that the topic does not have, or may be a day as well.
+        """
+        return cls(topic, _parsed("--from", first, n), _parsed("--to", last, n))
+
+    def said(self) -> tuple[str, str]:
+        """The start and the end as options have them; "" for the beginning and the end.
+
+        >>> TopicRange("t", {0: 120, 3: 40}).said()
+        ('0:120,3:40', '')
+        """
+        return _said(self.start), _said(self.end)
+
+    @contextmanager
+    def read(
+        self, settings: KafkaSettings, stop: Stop | None = None, *, from_beginning: bool = False
+    ) -> Iterator[Iterator[Record]]:
+        """Give the records of the range that the topic holds now, until `stop`.
+
+        Args:
+            from_beginning: also give the records before the range, in its partitions.
+
+        Raises:
+            TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: see `open_reader`.
+        """
+        with closing(TopicReader(settings, self.topic, stop)) as reader:
+            records = reader.records("beginning" if self.start is None else self.start, "end")
+            if from_beginning:  # the topic holds the start, too, or it would have been an error
+                records = reader.records("beginning", "end")
+            yield (
+                record
+                for record in records
+                if self.holds(record) or (from_beginning and self.precedes(record))
+            )
 
     def precedes(self, record: Record) -> bool:
         """Return whether a record is before the range, in one of its partitions."""
@@ -72,51 +113,13 @@ def _is_before(record: Record, position: datetime | dict[int, int]) -> bool:
     return record.offset < position[record.partition]
 
 
-@contextmanager
-def read_range(
-    settings: KafkaSettings,
-    part: TopicRange,
-    stop: Stop | None = None,
-    *,
-    from_beginning: bool = False,
-) -> Iterator[Iterator[Record]]:
-    """Give the records of the range that the topic holds now, until `stop`.
-
-    Args:
-        from_beginning: also give the records before the range, in its partitions.
-
-    Raises:
-        TopicMissing, OffsetGone, BrokerUnavailable, BadSettings: see `open_reader`.
-    """
-    with closing(TopicReader(settings, part.topic, stop)) as reader:
-        records = reader.records("beginning" if part.start is None else part.start, "end")
-        if from_beginning:  # the topic holds the start, too, or it would have been an error
-            records = reader.records("beginning", "end")
-        yield (
-            record
-            for record in records
-            if part.holds(record) or (from_beginning and part.precedes(record))
-        )
-
-
-def said_position(position: _Position, otherwise: str) -> str:
-    """Return a position as an option has it, and `otherwise` for None.
-
-    >>> said_position({0: 120, 3: 40}, "the end")
-    '0:120,3:40'
-    """
+def _said(position: _Position) -> str:
     if isinstance(position, dict):
         return ",".join(f"{partition}:{offset}" for partition, offset in position.items())
-    return str(position or otherwise)
+    return str(position or "")
 
 
-def parse_position(option: str, text: str | None, n_partitions: int) -> _Position:
-    """Parse `OFFSET`, `PARTITION:OFFSET,…`, or a date or time (UTC by default).
-
-    Raises:
-        BadSettings: the text is none of these, a single offset for several partitions, or names a
-            partition twice, or one that the topic does not have, or may be a day as well.
-    """
+def _parsed(option: str, text: str | None, n_partitions: int) -> _Position:
     if text is None:
         return None
     if day := re.fullmatch(r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])", text):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.core.arrays import Floats, Ids, Labels, n_distinct
-from stream_icd.core.compiled import compiled
+from stream_icd.core.arrays import NOBODY, Floats, Ids, Labels, n_distinct
+from stream_icd.core.compiled import compiled, unsigned
 from stream_icd.methods.bp.level_graph import (
     ROUNDING,
     LevelGraph,
@@ -39,7 +39,7 @@ class _Objective(NamedTuple):
     resolution: float  # γ of the modularity, else 0
 
 
-class Groups(NamedTuple):
+class _Groups(NamedTuple):
     """Edge weight inside each community, and its parent, (K,)."""
 
     within: Floats
@@ -79,26 +79,42 @@ def agglomerate_to(
     return _united(graph, labels, parents, objective, n_communities)
 
 
-def unite_loose(
+def connected(
     graph: LevelGraph,
     labels: Labels,
-    n_communities: int,
-    loose: NDArray[np.bool_],
-    all_of_them: bool,
+    *,
+    keep_number: bool = False,
+    may_be_alone: bool = False,
+    held: NDArray[np.bool_] | None = None,
 ) -> Labels:
-    """Unite loose communities with linked ones: the community each is part of now, (K,).
+    """The communities with what is not linked to the rest of its community elsewhere: labels (n,).
 
-    Of two communities that are not loose, none is united with the other, not by way of a loose one,
-    either. A community that is united takes the first label of its parts.
+    The parts of a community that no edges inside it link are its pieces. The one of largest volume
+    stays. Each other piece with edges becomes a community, and joins a linked one if that shortens
+    the description (`quality.partition`), so that all communities are connected. Nodes without
+    edges stay where they are. New communities are numbered from the highest label on; some labels
+    may be unused.
 
-    labels: (n,), 0..K-1; some may be empty.
-    loose: (K,).
-    all_of_them: unite those too that do not shorten the description; those without links stay.
+    keep_number: K stays. A piece joins a linked community in any case. Pieces that no edges link to
+        what stays, as a whole component of the graph, go together to the community of the first.
+    may_be_alone: a node with edges may be a community. Otherwise, it joins a linked one, too, if
+        that shortens the description and K may change.
+    held: (n,) nodes that stay, with all that is linked to them; None: none. A community that has
+        such nodes keeps only these.
     """
-    coarse = coarsen(graph, labels, n_communities)
-    groups = Groups(inside_of(coarse), np.zeros(n_communities, np.int32))
-    into: Labels = _loose_rounds(coarse, groups, loose, all_of_them)
-    return into
+    k = int(labels.max(initial=NOBODY)) + 1
+    held = np.zeros(graph.n_nodes, np.bool_) if held is None else held
+    start, n_groups, loose = _apart(graph, labels, k, may_be_alone or keep_number, held)
+    if not loose.any():
+        return labels
+    coarse = coarsen(graph, start, n_groups)
+    groups = _Groups(inside_of(coarse), np.zeros(n_groups, np.int32))
+    found: Labels = _loose_rounds(coarse, groups, loose, keep_number)[start]
+    if not keep_number:
+        return found
+    homes = np.empty(n_groups, np.int32)
+    homes[start] = labels
+    return np.where(found < k, found, homes[found])
 
 
 def _united(
@@ -116,7 +132,7 @@ def _united(
         of_communities[labels], n_parents = parents, n_distinct(parents)
         graph = within_groups(graph, parents)
     inside = graph if k == graph.n_nodes else coarsen(graph, labels, k)
-    groups = Groups(within, of_communities)
+    groups = _Groups(within, of_communities)
     into: Labels = _rounds(inside, groups, n_parents, objective, n_communities)[0]
     return into[labels]
 
@@ -124,7 +140,7 @@ def _united(
 @compiled()
 def _rounds(
     inside: LevelGraph,
-    groups: Groups,
+    groups: _Groups,
     n_parents: int,
     objective: _Objective,
     n_communities: int,
@@ -164,7 +180,7 @@ def _rounds(
 
 
 @compiled()
-def _present_mixing(inside: LevelGraph, groups: Groups) -> float:
+def _present_mixing(inside: LevelGraph, groups: _Groups) -> float:
     """μ of the communities as they are."""
     between: float = 1 - 2 * groups.within.sum() / inside.total
     return min(max(between, ROUNDING), MIXING_RANGE[1])
@@ -177,62 +193,8 @@ def _saved_by_one_less(n_nodes: float, n_communities: int) -> float:
 
 
 @compiled()
-def _loose_rounds(
-    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], all_of_them: bool
-) -> Labels:
-    """The same, of the graph of the communities: each round unites the best pairs."""
-    k = len(loose)
-    into, names = np.arange(k).astype(np.int32), np.arange(k).astype(np.int32)
-    while loose.any():
-        goal = _Objective(_present_mixing(coarse, groups), 0.0)
-        fewer = _saved_by_one_less(coarse.n_linked.sum(), (coarse.n_linked > 0).sum())
-        sources, targets, gains = _best_of_loose(coarse, groups, loose, goal)
-        if not all_of_them:
-            gaining = gains + fewer > ROUNDING
-            sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
-        best = np.argsort(-gains, kind="mergesort")
-        labels, n_groups = compact(_first_of(sources[best], targets[best], len(best), k))
-        if n_groups == k:
-            break
-        groups = _summed(coarse, groups, labels, n_groups)
-        coarse = coarsened(coarse, labels, n_groups)
-        parts, was_loose = names, loose
-        names, loose = np.full(n_groups, len(into), np.int32), np.ones(n_groups, np.bool_)
-        for one, group in enumerate(labels):
-            names[group] = min(names[group], parts[one])
-            loose[group] &= was_loose[one]
-        into, k = labels[into], n_groups
-    return names[into]
-
-
-@compiled()
-def _best_of_loose(
-    coarse: LevelGraph, groups: Groups, loose: NDArray[np.bool_], objective: _Objective
-) -> tuple[Ids, Ids, Floats]:
-    """Each loose community, the linked one to unite it with, and what that gains."""
-    indptr, indices, weights, volumes, sizes, total, _ = coarse
-    k, n = len(volumes), 0
-    own, gains = np.zeros(k), np.full(k, -np.inf)
-    for one in range(k):
-        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
-    sources, targets = np.empty(k, np.int64), np.empty(k, np.int64)
-    for one in range(k):
-        if not loose[one]:
-            continue
-        for entry in range(indptr[one], indptr[one + 1]):
-            other = indices[entry]
-            gain = _gain(coarse, groups, own, one, other, weights[entry], objective)
-            if gain > gains[n]:
-                targets[n], gains[n] = other, gain
-        if gains[n] > -np.inf:
-            sources[n] = one
-            n += 1
-    return sources[:n], targets[:n], gains[:n]
-
-
-@compiled()
 def _proposed(
-    inside: LevelGraph, groups: Groups, unlinked: bool, objective: _Objective
+    inside: LevelGraph, groups: _Groups, unlinked: bool, objective: _Objective
 ) -> tuple[Ids, Ids, Floats]:
     """Pairs to unite, each source into its target, and what each gains.
 
@@ -275,7 +237,7 @@ def _proposed(
 @compiled(inline="always")
 def _gain(
     inside: LevelGraph,
-    groups: Groups,
+    groups: _Groups,
     own: Floats,
     one: int,
     other: int,
@@ -318,7 +280,7 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
 
 
 @compiled()
-def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -> Groups:
+def _summed(inside: LevelGraph, groups: _Groups, labels: Labels, n_groups: int) -> _Groups:
     """The totals of united communities."""
     within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
     for one, group in enumerate(labels):
@@ -327,59 +289,123 @@ def _summed(inside: LevelGraph, groups: Groups, labels: Labels, n_groups: int) -
         for entry in range(inside.indptr[one], inside.indptr[one + 1]):
             if labels[inside.indices[entry]] == group:
                 within[group] += inside.weights[entry] / 2
-    return Groups(within, parents)
-
-
-def merged_communities(
-    graph: LevelGraph,
-    labels: Labels,
-    n_communities: int,
-    remembered: Labels,
-    n_remembered: int,
-    mixing: float,
-) -> Labels:
-    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
-
-    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
-    the label of its remembered community (below n_remembered), else of the one with more nodes.
-    There must be at least half as many edges between the two as one community of their size would
-    have there, unless one is what is left of a remembered community that most nodes have left.
-
-    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
-    """
-    coarse = coarsen(graph, labels, n_communities)
-    into: Labels = _merged(coarse, labels, remembered, n_remembered, mixing)
-    return into
+    return _Groups(within, parents)
 
 
 @compiled()
-def _merged(
-    coarse: LevelGraph, labels: Labels, remembered: Labels, n_remembered: int, mixing: float
+def _apart(
+    graph: LevelGraph, labels: Labels, k: int, may_be_alone: bool, held: NDArray[np.bool_]
+) -> tuple[Labels, int, NDArray[np.bool_]]:
+    """The labels with each loose piece as a community from k on, how many, and which are loose."""
+    pieces, n_pieces = _pieces(graph, labels, k)
+    volumes, n_linked, stays = np.zeros(n_pieces), np.zeros(n_pieces), np.zeros(n_pieces, np.bool_)
+    homes = np.empty(n_pieces, np.int32)
+    for node, piece in enumerate(pieces):
+        volumes[piece] += graph.strengths[node]
+        n_linked[piece] += graph.n_linked[node]
+        stays[piece] |= held[node]
+        homes[piece] = labels[node]
+    main = np.full(k, NOBODY, np.int32)  # the held one, or else the largest
+    for piece, home in enumerate(homes):
+        best = main[home]
+        if best < 0 or (stays[piece], volumes[piece]) > (stays[best], volumes[best]):
+            main[home] = piece
+    is_loose, n_groups = np.zeros(n_pieces, np.bool_), k
+    for piece, home in enumerate(homes):
+        if n_linked[piece] and not stays[piece]:
+            is_alone = main[home] == piece and n_linked[piece] == 1.0
+            is_loose[piece] = main[home] != piece or (is_alone and not may_be_alone)
+            if is_loose[piece]:
+                homes[piece], n_groups = n_groups, n_groups + 1
+    loose = np.zeros(n_groups, np.bool_)
+    loose[k:] = True
+    return homes[pieces], n_groups, loose
+
+
+@compiled()
+def _pieces(graph: LevelGraph, labels: Labels, k: int) -> tuple[Labels, int]:
+    """The connected piece of its community that each node is in, (n,), and how many there are.
+
+    A community of which all nodes are found is done: in most graphs, few edges are visited.
+    """
+    indptr, indices = unsigned(graph.indptr), unsigned(graph.indices)
+    pieces, waiting = -1 - labels, np.empty(len(labels), np.int32)  # negative: not found yet
+    n_left, n_pieces = np.bincount(labels, minlength=k), 0
+    for first, label in enumerate(labels):
+        if pieces[first] >= 0:
+            continue
+        pieces[first], waiting[0], n_waiting = n_pieces, first, 1
+        n_left[label] -= 1
+        while n_waiting and n_left[label]:
+            n_waiting -= 1
+            node = waiting[n_waiting]
+            for entry in range(indptr[node], indptr[node + 1]):
+                neighbour = indices[entry]
+                if pieces[neighbour] == -1 - label:
+                    pieces[neighbour], waiting[n_waiting] = n_pieces, neighbour
+                    n_waiting += 1
+                    n_left[label] -= 1
+        n_pieces += 1
+    return pieces, n_pieces
+
+
+@compiled()
+def _loose_rounds(
+    coarse: LevelGraph, groups: _Groups, loose: NDArray[np.bool_], all_of_them: bool
 ) -> Labels:
-    """The same, of the graph of the communities."""
-    within, volumes, k = inside_of(coarse), coarse.strengths, len(coarse.strengths)
-    sizes = np.bincount(labels, minlength=k)
-    before = np.bincount(remembered[remembered >= 0], minlength=k)
-    left_over = 2 * np.bincount(labels[labels == remembered], minlength=k) < before
-    rows, columns = np.repeat(np.arange(k), np.diff(coarse.indptr)), coarse.indices.astype(np.int64)
-    once = rows < columns
-    rows, columns, between = rows[once], columns[once], coarse.weights[once]
-    half_expected = np.sqrt(within[rows] * within[columns])
-    alike = (half_expected > 0) & (between >= half_expected)
-    may_merge = alike | left_over[rows] | left_over[columns]
-    rows, columns, between = rows[may_merge], columns[may_merge], between[may_merge]
-    lift, united = (1 - mixing) / mixing * coarse.total, volumes[rows] + volumes[columns]
-    gains = (within[rows] + within[columns] + between) * np.log1p(lift / united)
-    for ends in (rows, columns):
-        gains -= within[ends] * np.log1p(lift / volumes[ends])
-    into, free = np.arange(k).astype(np.int32), np.ones(k, np.bool_)
-    for at in np.argsort(-gains, kind="mergesort"):
-        one, other = rows[at], columns[at]
-        if gains[at] > 0 and free[one] and free[other]:
-            free[one] = free[other] = False
-            stays = (other < n_remembered, sizes[other], -other)
-            if (one < n_remembered, sizes[one], -one) < stays:
-                into[one] = other
-            else:
-                into[other] = one
-    return into
+    """Unite loose communities with linked ones: the community each is part of now, (K,).
+
+    Each round unites the best pairs. Of two communities that are not loose, none is united with the
+    other, not by way of a loose one, either. A community that is united takes the first label of
+    its parts.
+
+    loose: (K,). all_of_them: unite those too that do not shorten the description; those without
+        links stay.
+    """
+    k = len(loose)
+    into, names = np.arange(k).astype(np.int32), np.arange(k).astype(np.int32)
+    while loose.any():
+        goal = _Objective(_present_mixing(coarse, groups), 0.0)
+        fewer = _saved_by_one_less(coarse.n_linked.sum(), (coarse.n_linked > 0).sum())
+        sources, targets, gains = _best_of_loose(coarse, groups, loose, goal)
+        if not all_of_them:
+            gaining = gains + fewer > ROUNDING
+            sources, targets, gains = sources[gaining], targets[gaining], gains[gaining]
+        best = np.argsort(-gains, kind="mergesort")
+        labels, n_groups = compact(_first_of(sources[best], targets[best], len(best), k))
+        if n_groups == k:
+            break
+        groups = _summed(coarse, groups, labels, n_groups)
+        coarse = coarsened(coarse, labels, n_groups)
+        parts, was_loose = names, loose
+        names, loose = np.full(n_groups, len(into), np.int32), np.ones(n_groups, np.bool_)
+        for one, group in enumerate(labels):
+            names[group] = min(names[group], parts[one])
+            loose[group] &= was_loose[one]
+        into, k = labels[into], n_groups
+    return names[into]
+
+
+@compiled()
+def _best_of_loose(
+    coarse: LevelGraph, groups: _Groups, loose: NDArray[np.bool_], objective: _Objective
+) -> tuple[Ids, Ids, Floats]:
+    """Each loose community, the linked one to unite it with, and what that gains."""
+    indptr, indices, weights, volumes, sizes, total, _ = coarse
+    k, n = len(volumes), 0
+    own, gains = np.zeros(k), np.full(k, -np.inf)
+    for one in range(k):
+        own[one] = _worth(groups.within[one], volumes[one], sizes[one], total, objective)
+    sources, targets = np.empty(k, np.int64), np.empty(k, np.int64)
+    for one in range(k):
+        if not loose[one]:
+            continue
+        for entry in range(indptr[one], indptr[one + 1]):
+            other = indices[entry]
+            gain = _gain(coarse, groups, own, one, other, weights[entry], objective)
+            if gain > gains[n]:
+                targets[n], gains[n] = other, gain
+        if gains[n] > -np.inf:
+            sources[n] = one
+            n += 1
+    return sources[:n], targets[:n], gains[:n]

@@ -30,10 +30,10 @@ from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.partition import measured
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 
-FEW_EDGES = 200  # of a small graph, at most; the comparison takes 1 to 3 ms as a rule
+_FEW_EDGES = 200  # of a small graph, at most; the comparison takes 1 to 3 ms as a rule
 _REWIRINGS, _MOST_REWIRINGS = 19, 200  # random graphs to compare a small graph with
 _DEVIATIONS = 4.0  # standard deviations above chance for weak evidence in a small graph
-CERTAIN = 2.0  # standard errors that end the comparison before `_MOST_REWIRINGS`
+_SURE = 2.0  # standard errors that end the comparison before `_MOST_REWIRINGS`
 _SWAPS = 10  # tried per edge; enough to make the result independent of the given graph
 
 
@@ -83,7 +83,7 @@ def evidence_for(adjacency: csr_array, communities: AnyLabels) -> Evidence:
     n_edges = adjacency.nnz / 2
     if saved * n_edges >= STRONG_BITS:
         return Evidence(saved, "strong")
-    if saved > 0 or (n_edges <= FEW_EDGES and _is_above_chance(graph, labels)):
+    if saved > 0 or (n_edges <= _FEW_EDGES and _is_above_chance(graph, labels)):
         return Evidence(saved, "weak")
     return Evidence(saved, "none")
 
@@ -100,7 +100,7 @@ def _is_above_chance(graph: LevelGraph, labels: Labels) -> bool:
     rng = np.random.default_rng(0)
     found, by_chance = modularity_of(graph, labels), np.empty(0)
     above = error = 0.0
-    while not len(by_chance) or (abs(above) < CERTAIN * error and len(by_chance) < _MOST_REWIRINGS):
+    while not len(by_chance) or (abs(above) < _SURE * error and len(by_chance) < _MOST_REWIRINGS):
         by_chance = np.append(by_chance, _modularities_by_chance(graph, rng, _REWIRINGS))
         spread = float(np.std(by_chance, ddof=1))
         above = found - float(np.mean(by_chance)) - _DEVIATIONS * spread
@@ -114,7 +114,7 @@ def _modularities_by_chance(graph: LevelGraph, rng: np.random.Generator, count: 
     One search finds all: their union at resolution `count` has the gains of each at resolution 1,
     and no community is of two of them. A search for each would take six times as long.
     """
-    union = rewired(graph, rng, count)
+    union = _rewired(graph, rng, count)
     labels = maximise_modularity(union, float(count), rng)
     within, volumes = groups_of(union, labels, int(labels.max()) + 1)
     rewiring = np.empty(len(within), np.int32)
@@ -123,7 +123,7 @@ def _modularities_by_chance(graph: LevelGraph, rng: np.random.Generator, count: 
     return summed(gains, rewiring, count)
 
 
-def rewired(graph: LevelGraph, rng: np.random.Generator, count: int = 1) -> LevelGraph:
+def _rewired(graph: LevelGraph, rng: np.random.Generator, count: int = 1) -> LevelGraph:
     """The union of random graphs with the same degrees, by swapping the ends of pairs of edges.
 
     Node v of graph i is node i n + v of the union. Swaps that would make a loop or a double edge

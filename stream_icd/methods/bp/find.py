@@ -17,13 +17,8 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
-from stream_icd.methods.bp.belief_propagation import (
-    Marginals,
-    PlantedModel,
-    believe,
-    expected_sizes,
-)
-from stream_icd.methods.bp.connected import connected
+from stream_icd.methods.bp.agglomeration import connected
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
     coarsen,
@@ -46,9 +41,8 @@ from stream_icd.methods.bp.partition import (
     split_communities,
 )
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.quality.partition import partition_code
 
-STEP = 3.0
+_STEP = 3.0
 """Factor between two resolutions, upwards."""
 
 
@@ -141,7 +135,7 @@ def _found(
     rng: np.random.Generator,
 ) -> Partition:
     if parameters.search:
-        return least_description(graph, parameters.sweeps, rng, n_communities)
+        return _least_description(graph, parameters.sweeps, rng, n_communities)
     resolution, believed = parameters.resolution, parameters.mixing is not None
     labels = maximise_modularity(graph, resolution, rng, iterations=parameters.iterations)
     beliefs = None
@@ -156,7 +150,7 @@ def _found(
 
 
 class _Search(NamedTuple):
-    """A graph and how it is searched; see `least_description`."""
+    """A graph and how it is searched; see `_least_description`."""
 
     graph: LevelGraph
     pieces: Labels  # (n,): the piece of a community that each node is in
@@ -171,7 +165,7 @@ class _Search(NamedTuple):
         return of_pieces._replace(labels=of_pieces.labels[self.pieces])
 
 
-def least_description(
+def _least_description(
     graph: LevelGraph,
     sweeps: int,
     rng: np.random.Generator,
@@ -187,7 +181,7 @@ def least_description(
     move_nodes(graph, labels, 1.0, rng)
     pieces, level, of_pieces = refined(graph, compact(labels)[0], 1.0, rng)
     of_pieces = maximise_modularity(level, 1.0, rng, of_pieces)
-    groups, coarse, _ = refined(level, of_pieces, STEP, rng)
+    groups, coarse, _ = refined(level, of_pieces, _STEP, rng)
     how = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
     tried = _by_modularity(how, of_pieces)
     of_nodes = [how.expanded(partition) for partition in tried]
@@ -231,7 +225,7 @@ def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
     if not how.graph.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
-        tried.append(_moved(how, STEP * tried[-1].resolution))
+        tried.append(_moved(how, _STEP * tried[-1].resolution))
     if len(tried) == 2:
         for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
             groups, resolution = tried[0].labels, tried[0].resolution / COARSER
@@ -250,14 +244,14 @@ def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
     number = min(range(len(tried)), key=lambda one: tried[one].bits)
     best = tried[number]
     if best.bits < 0:
-        k, gamma = int(best.labels.max()) + 1, STEP * best.resolution
+        k, gamma = int(best.labels.max()) + 1, _STEP * best.resolution
         mixing = bounded_mixing(best.mixing)
         cut = split_communities(how.level, best.labels, k, gamma, mixing, how.rng)
         return [_believed(how, how.expanded(_candidate(how.level, cut, best.resolution)))]
     believed: list[Partition] = []
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         if number == len(tried):
-            tried = [*tried, _moved(how, STEP * tried[-1].resolution)]
+            tried = [*tried, _moved(how, _STEP * tried[-1].resolution)]
         believed.append(_believed(how, how.expanded(tried[number])))
         number += 1
     return believed
@@ -289,28 +283,10 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
     found = believe(graph, start.labels, k, model, how.sweeps)
     labels, n_left = compact(found.likeliest)
     described = 2 * found.unsettled < 1 and n_left > 1
-    bits = bits_of(graph, found, k) if described else _candidate(graph, labels, 1.0).bits
+    bits = found.bits(graph, k) if described else _candidate(graph, labels, 1.0).bits
     if keep_all and n_left < k:
         lost = np.bincount(found.likeliest, minlength=k) == 0
         bits -= measured(graph, labels).bits
         labels, _ = compact(np.where(lost[start.labels], start.labels, found.likeliest))
         bits += measured(graph, labels).bits
     return Partition(labels, bits, found.mixing, start.resolution, True, found.beliefs)
-
-
-def bits_of(graph: LevelGraph, marginals: Marginals, n_communities: int) -> float:
-    """The description length of beliefs, bits per edge, less that without communities.
-
-    docs/method.md, (4): −log Z, which sums over all partitions, plus the cost of the sizes. The
-    prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
-    that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
-    """
-    sizes, n_linked = expected_sizes(
-        marginals.communities, marginals.shares, graph.n_linked, n_communities
-    )
-    kept = n_linked > 0.5
-    if not kept.any():  # beliefs so faint that they describe nothing
-        return inf
-    known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
-    nats = partition_code(n_linked[kept]) + known - marginals.saved
-    return float(nats / graph.n_edges / np.log(2))

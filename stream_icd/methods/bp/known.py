@@ -18,14 +18,14 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.core.node_ids import is_text, places, widened
-from stream_icd.methods.bp.belief_propagation import PlantedModel, believe, uninformed_prior
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.methods.bp.memberships import Memberships, believed_memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
-from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
+from stream_icd.methods.bp.prior import MOST_TRUST, Prior, uninformed_prior
 from stream_icd.methods.graphs.weights import comparable
 
 KNOWN_AND_K = (

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Ids, Labels
-from stream_icd.core.compiled import compiled, in_parts, joined, n_threads, prefetch, unsigned
+from stream_icd.core.compiled import compiled, in_parts, joined, n_threads, unsigned
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.methods.graphs.weights import EXPONENT, comparable_weights
 
-MOST_ENTRIES = int(np.iinfo(np.int32).max)
+_MOST_ENTRIES = int(np.iinfo(np.int32).max)
 """Maximum number of adjacency entries, two per edge, with 32-bit row pointers."""
 
 ROUNDING = 1e-9
@@ -57,7 +57,7 @@ class LevelGraph(NamedTuple):
 def rows_of(adjacency: csr_array) -> Rows:
     """The adjacency for compiled loops, (n, n) symmetric with zero diagonal; arrays are shared.
 
-    Raises `LimitExceeded` above `MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
+    Raises `LimitExceeded` above `_MOST_ENTRIES` entries, and `BadInput` for a neighbour that is no
     node: the compiled loops do not check these indices.
     """
     n_nodes, n_entries = adjacency.shape[0], len(adjacency.indices)
@@ -70,10 +70,10 @@ def rows_of(adjacency: csr_array) -> Rows:
 
 def check_size(n_nodes: int, n_entries: int) -> None:
     """Raise `LimitExceeded` if 32 bits do not number the nodes, or the entries of a matrix."""
-    if max(n_entries, n_nodes) > MOST_ENTRIES:
+    if max(n_entries, n_nodes) > _MOST_ENTRIES:
         raise LimitExceeded(
-            f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {MOST_ENTRIES} "
-            f"nodes and {MOST_ENTRIES // 2} edges is the most; send it in parts"
+            f"a graph of {n_nodes} nodes and {n_entries // 2} edges is too large: {_MOST_ENTRIES} "
+            f"nodes and {_MOST_ENTRIES // 2} edges is the most; send it in parts"
         )
 
 
@@ -285,27 +285,3 @@ def _group_rows(
             n_edges += 1
         counts[group - first] = n_touched
     return counts, indices[:n_edges], weights[:n_edges]
-
-
-@compiled(inline="always")
-def ask_for_groups(
-    indptr: Labels, indices: Labels, weights: Floats, visits: Labels, turn: int, groups: Labels
-) -> None:
-    """Ask for rows of nodes visited soon, and for their neighbours' groups (`graphs.prefetch`).
-
-    Callers check `FAR` before: a call counts references to each array, which takes longer than a
-    visit in a small graph.
-
-    visits: nodes in the order of their visits; `turn`: the present one. What an earlier visit
-    asked for is there by now, so each step can read where the next one leads.
-    """
-    if turn + 8 < len(visits):
-        prefetch(indptr, visits[turn + 8])
-        first = indptr[visits[turn + 6]]
-        prefetch(indices, first)
-        prefetch(weights, first)
-        prefetch(weights, first + 8)  # a row of more takes two lines of a cache
-        later = visits[turn + 4]
-        prefetch(groups, later)
-        for entry in range(indptr[later], indptr[later + 1]):
-            prefetch(groups, indices[entry])

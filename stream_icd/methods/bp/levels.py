@@ -31,14 +31,14 @@ from stream_icd.methods.bp.level_graph import (
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import measured
 
-SEARCH = BpParameters(search=True)
+_SEARCH = BpParameters(search=True)
 
 Wanted = Literal["none", "above", "all"]
 """Which levels to find: above only is O(E) once, below searches each community by itself."""
 
 
 class Levels(NamedTuple):
-    """Levels above and below communities; see `levels_above` and `levels_below`."""
+    """Levels above and below communities; see `_levels_above` and `_levels_below`."""
 
     above: tuple[Labels, ...] = ()
     below: tuple[Labels, ...] = ()
@@ -48,11 +48,11 @@ def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) 
     """The levels above the communities of a graph, and below them."""
     if wanted == "none" or not len(labels):
         return Levels()
-    below = levels_below(graph, labels, seed) if wanted == "all" else ()
-    return Levels(levels_above(graph, labels), below)
+    below = _levels_below(graph, labels, seed) if wanted == "all" else ()
+    return Levels(_levels_above(graph, labels), below)
 
 
-def levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
+def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
     """Communities of communities, while that saves bits, finest first; none if it never does.
 
     Communities are so few, and have so many edges, that uniting the best of them one by one finds
@@ -73,7 +73,7 @@ def levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
     return tuple(above)
 
 
-def levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:
+def _levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:
     """Communities inside communities, while that saves bits, coarsest first; none if it never does.
 
     Each is (n,) in 0..: a community that is not divided is one on the next levels, too.
@@ -110,7 +110,7 @@ def _communities(graph: LevelGraph, seed: int) -> Labels | None:
     """The communities of a graph, (n,); None if they do not shorten its description."""
     if not graph.n_edges:
         return None
-    found = found_exactly(graph, SEARCH, None, np.random.default_rng(seed)).labels
+    found = found_exactly(graph, _SEARCH, None, np.random.default_rng(seed)).labels
     return found if measured(graph, found).bits < 0 else None
 
 

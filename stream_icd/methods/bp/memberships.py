@@ -17,7 +17,7 @@ from stream_icd.core.compiled import compiled, unsigned
 from stream_icd.methods.bp.level_graph import LevelGraph, finest_level, links
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.partition import majority
-from stream_icd.methods.bp.sweep import N_KEPT, Prior
+from stream_icd.methods.bp.prior import N_KEPT, Prior
 
 
 class Memberships(NamedTuple):

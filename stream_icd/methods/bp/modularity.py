@@ -29,7 +29,6 @@ from stream_icd.core.compiled import (
 from stream_icd.methods.bp.level_graph import (
     ROUNDING,
     LevelGraph,
-    ask_for_groups,
     coarsen,
     compact,
     finest_level,
@@ -38,11 +37,11 @@ from stream_icd.methods.bp.level_graph import (
 )
 from stream_icd.methods.graphs.weights import comparable
 
-PARTS = 32
+_PARTS = 32
 """One in this many nodes of a large graph is visited at once. With 4 or 64, communities are the
 same within the spread of seeds; fewer take more visits, more keep threads waiting."""
 
-DONE, _WAITS, _VISITED = 0, 1, 2
+_DONE, _WAITS, _VISITED = 0, 1, 2
 """States of nodes moved at once; VISITED: is in the part of the queue that is visited now."""
 
 _LINKS, _VOLUME = 0, 1
@@ -182,7 +181,7 @@ def _move_at_once(
     """
     n_nodes, threads, n_moves, queue = graph.n_nodes, n_threads(), 0, order
     n_before = n_last = n_nodes + 1
-    at_once, states = -(-n_nodes // PARTS), np.full(n_nodes, _WAITS, np.int8)
+    at_once, states = -(-n_nodes // _PARTS), np.full(n_nodes, _WAITS, np.int8)
     volumes = summed(graph.strengths, labels, n_nodes)
     now = _AtOnce(labels, volumes, states, np.empty(n_nodes, np.int32))
     # What each of the threads at work writes to: links to communities, and their list.
@@ -235,7 +234,7 @@ def _decide(
     for turn in range(first, end):
         node = visits[turn]
         if len(labels) >= FAR and turn + 8 < end:
-            ask_for_groups(indptr, indices, weights, visits, turn, labels)
+            _ask_for_groups(indptr, indices, weights, visits, turn, labels)
             prefetch(strengths, visits[turn + 8])
             later = visits[turn + 2]
             for entry in range(indptr[later], indptr[later + 1]):
@@ -269,7 +268,7 @@ def _apply(strengths: Floats, now: _AtOnce, visited: Labels) -> int:
     for turn, node in enumerate(visited):
         own, best = labels[node], targets[turn]
         if states[node] == _VISITED:
-            states[node] = DONE
+            states[node] = _DONE
         if best != own:
             labels[node] = best
             volumes[own] -= strengths[node]
@@ -310,7 +309,7 @@ def _move_in_turn(
     while n_waiting and n_visits <= most_visits:
         node = queue[head]
         if n_nodes >= FAR and n_waiting > 8 and head + 8 < n_nodes:
-            ask_for_groups(indptr, indices, weights, queue, head, groups)
+            _ask_for_groups(indptr, indices, weights, queue, head, groups)
             prefetch(strengths, queue[head + 8])
             later = queue[head + 2]
             for entry in range(indptr[later], indptr[later + 1]):
@@ -358,3 +357,27 @@ def _move_in_turn(
                     queue[tail if tail < n_nodes else tail - n_nodes] = neighbour
                     n_waiting += 1
     return n_moves
+
+
+@compiled(inline="always")
+def _ask_for_groups(
+    indptr: Labels, indices: Labels, weights: Floats, visits: Labels, turn: int, groups: Labels
+) -> None:
+    """Ask for rows of nodes visited soon, and for their neighbours' groups (`prefetch`).
+
+    Callers check `FAR` before: a call counts references to each array, which takes longer than a
+    visit in a small graph.
+
+    visits: nodes in the order of their visits; `turn`: the present one. What an earlier visit
+    asked for is there by now, so each step can read where the next one leads.
+    """
+    if turn + 8 < len(visits):
+        prefetch(indptr, visits[turn + 8])
+        first = indptr[visits[turn + 6]]
+        prefetch(indices, first)
+        prefetch(weights, first)
+        prefetch(weights, first + 8)  # a row of more takes two lines of a cache
+        later = visits[turn + 4]
+        prefetch(groups, later)
+        for entry in range(indptr[later], indptr[later + 1]):
+            prefetch(groups, indices[entry])

@@ -10,7 +10,7 @@ from zlib import crc32
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.graphs.weights import EXPONENT
 
-MOST_PASSES = 1000
+_MOST_PASSES = 1000
 """Maximum number of iterations or sweeps: more find nothing, and time must stay bounded."""
 
 
@@ -42,7 +42,7 @@ class BpParameters:
             value = getattr(self, name)
             if not (_is_number(value) or (name == "mixing" and value is None)):
                 raise BadSettings(f"{name} must be a number, not {value!r}")
-        a_count = f"a whole number from 1 to {MOST_PASSES}"
+        a_count = f"a whole number from 1 to {_MOST_PASSES}"
         for name, allowed, fits in (
             ("resolution", "positive and finite", 0 < self.resolution < inf),
             ("mixing", "None or between 0 and 1", self.mixing is None or 0 < self.mixing < 1),
@@ -67,13 +67,13 @@ def _is_number(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and 1 <= value <= MOST_PASSES
+    return isinstance(value, int) and 1 <= value <= _MOST_PASSES
 
 
-AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
+_AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
 """For graphs whose weights say already what each edge counts, as those of the encoder `edges`."""
 
 
 def as_weighted(resolution: float) -> BpParameters:
-    """`AS_WEIGHTED`, or if a resolution above 0 was learned for such graphs, modularity at it."""
-    return BpParameters(resolution=resolution, weight_exponent=1) if resolution else AS_WEIGHTED
+    """`_AS_WEIGHTED`, or if a resolution above 0 was learned for such graphs, modularity at it."""
+    return BpParameters(resolution=resolution, weight_exponent=1) if resolution else _AS_WEIGHTED

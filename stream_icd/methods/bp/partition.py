@@ -11,7 +11,9 @@ from stream_icd.core.compiled import compiled
 from stream_icd.methods.bp.agglomeration import agglomerate, agglomerate_to
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
+    coarsen,
     compact,
+    inside_of,
     links,
     members_of,
     summed,
@@ -24,7 +26,7 @@ from stream_icd.methods.bp.modularity import (
     move_nodes,
     refined,
 )
-from stream_icd.methods.bp.sweep import Prior
+from stream_icd.methods.bp.prior import Prior
 from stream_icd.methods.quality.partition import bits_per_edge
 
 COARSER = 2.0
@@ -137,6 +139,61 @@ def _cut(inside: LevelGraph, at_least: int, resolution: float, rng: np.random.Ge
             return pieces
         resolution *= max(at_least / n_pieces / COARSER, COARSER)
     return np.arange(inside.n_nodes, dtype=np.int32)
+
+
+def merged_communities(
+    graph: LevelGraph,
+    labels: Labels,
+    n_communities: int,
+    remembered: Labels,
+    n_remembered: int,
+    mixing: float,
+) -> Labels:
+    """The community that each of 0..n_communities-1 is now part of, (n_communities,).
+
+    Pairs are merged in order of decreasing gain, each community at most once. A merged pair takes
+    the label of its remembered community (below n_remembered), else of the one with more nodes.
+    There must be at least half as many edges between the two as one community of their size would
+    have there, unless one is what is left of a remembered community that most nodes have left.
+
+    remembered: (n,) labels 0..n_remembered-1, -1 for nodes without a remembered community.
+    """
+    coarse = coarsen(graph, labels, n_communities)
+    into: Labels = _merged(coarse, labels, remembered, n_remembered, mixing)
+    return into
+
+
+@compiled()
+def _merged(
+    coarse: LevelGraph, labels: Labels, remembered: Labels, n_remembered: int, mixing: float
+) -> Labels:
+    """The same, of the graph of the communities."""
+    within, volumes, k = inside_of(coarse), coarse.strengths, len(coarse.strengths)
+    sizes = np.bincount(labels, minlength=k)
+    before = np.bincount(remembered[remembered >= 0], minlength=k)
+    left_over = 2 * np.bincount(labels[labels == remembered], minlength=k) < before
+    rows, columns = np.repeat(np.arange(k), np.diff(coarse.indptr)), coarse.indices.astype(np.int64)
+    once = rows < columns
+    rows, columns, between = rows[once], columns[once], coarse.weights[once]
+    half_expected = np.sqrt(within[rows] * within[columns])
+    alike = (half_expected > 0) & (between >= half_expected)
+    may_merge = alike | left_over[rows] | left_over[columns]
+    rows, columns, between = rows[may_merge], columns[may_merge], between[may_merge]
+    lift, united = (1 - mixing) / mixing * coarse.total, volumes[rows] + volumes[columns]
+    gains = (within[rows] + within[columns] + between) * np.log1p(lift / united)
+    for ends in (rows, columns):
+        gains -= within[ends] * np.log1p(lift / volumes[ends])
+    into, free = np.arange(k).astype(np.int32), np.ones(k, np.bool_)
+    for at in np.argsort(-gains, kind="mergesort"):
+        one, other = rows[at], columns[at]
+        if gains[at] > 0 and free[one] and free[other]:
+            free[one] = free[other] = False
+            stays = (other < n_remembered, sizes[other], -other)
+            if (one < n_remembered, sizes[one], -one) < stays:
+                into[one] = other
+            else:
+                into[other] = one
+    return into
 
 
 @compiled()

@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.compiled import compiled
-from stream_icd.methods.bp.agglomeration import merged_communities
-from stream_icd.methods.bp.belief_propagation import PlantedModel, believe, uninformed_prior
-from stream_icd.methods.bp.connected import connected
+from stream_icd.methods.bp.agglomeration import connected
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, induced, links
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_beyond_chance
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import exactly, majority, match_labels, split_communities
-from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
+from stream_icd.methods.bp.partition import (
+    exactly,
+    majority,
+    match_labels,
+    merged_communities,
+    split_communities,
+)
+from stream_icd.methods.bp.prior import MOST_TRUST, Prior, uninformed_prior
 
 Shares = NDArray[np.float32]
 

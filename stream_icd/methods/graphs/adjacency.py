@@ -99,14 +99,14 @@ def _check_same(given: csr_array, larger: csr_array) -> None:
         )
 
 
-class NamedGraph(NamedTuple):
+class _NamedGraph(NamedTuple):
     """A graph `(n, n)`, canonical, and the name of each row, `(n,)`."""
 
     adjacency: csr_array
     nodes: NDArray[Any]
 
 
-def as_named(graph: Any) -> NamedGraph:
+def as_named(graph: Any) -> _NamedGraph:
     """Return a graph of any kind that `as_adjacency` takes, with the names of its nodes.
 
     They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
@@ -121,14 +121,14 @@ def as_named(graph: Any) -> NamedGraph:
         graph = _snapshot_of_pairs(graph)
     adjacency = as_adjacency(graph)
     if isinstance(graph, Snapshot):
-        return NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
+        return _NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
     if is_graph_of("networkx", graph):
-        return NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
+        return _NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
     if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
-        return NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
+        return _NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
     if _is_named_matrix(graph):
-        return NamedGraph(adjacency, np.asarray(graph.columns))
-    return NamedGraph(adjacency, np.arange(adjacency.shape[0]))
+        return _NamedGraph(adjacency, np.asarray(graph.columns))
+    return _NamedGraph(adjacency, np.arange(adjacency.shape[0]))
 
 
 def is_graph_of(library: str, graph: Any) -> bool:

@@ -26,17 +26,23 @@ from stream_icd.core.node_ids import places, widened
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.times import missed_windows
 from stream_icd.methods.bp.known import KNOWN_AND_K, Known
-from stream_icd.methods.bp.level_graph import compact, entries_at, level_of, rows_of
+from stream_icd.methods.bp.level_graph import (
+    LevelGraph,
+    Rows,
+    compact,
+    entries_at,
+    level_of,
+    rows_of,
+)
 from stream_icd.methods.bp.levels import Levels, Wanted, levels_of
 from stream_icd.methods.bp.likelihood import nats_saved
+from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
-from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
-from stream_icd.methods.memory.follow import WindowStep, begun, gone_on
+from stream_icd.methods.memory.follow import Find, WindowStep, begun, gone_on
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
 from stream_icd.methods.memory.known import Informed, ids_with_known, informed, memberships_with
-from stream_icd.methods.memory.memberships import by_beliefs, evidence_of, memberships_in
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
@@ -182,12 +188,12 @@ def detect_window(
     changes = None
     if n_known and remembered is after and not corrected:
         changes = moved(adjacency, found.labels, found.ids, found.ids_before, n_known)
-    evidence = cache(partial(evidence_of, after, rows, step.edges, parameters.weight_exponent))
+    evidence = cache(partial(_evidence_of, after, rows, step.edges, parameters.weight_exponent))
     further = Levels() if levels == "none" else levels_of(evidence(), found.labels, levels, seed)
     sure = None
     if step.find is None:
-        sure = memberships_in(after, rows, evidence)
-        if now is not None and not by_beliefs(after):
+        sure = _memberships_in(after, rows, evidence)
+        if now is not None and not _by_beliefs(after):
             sure = memberships_with(sure, now, before.rows)
     return Remembered(
         found.labels,
@@ -334,3 +340,40 @@ def _exactly(step: WindowStep, before: Aligned, known: Posterior) -> Posterior:
         return known
     inside = level_of(entries_at(before.window.comparable(), rows))
     return with_exactly(inside, known, rows, k, step.seed)
+
+
+def _memberships_in(after: Memory, rows: Ids, evidence: Callable[[], LevelGraph]) -> Memberships:
+    """Return the memberships of the nodes `rows` after a window, `(len(rows),)`.
+
+    Seconds are numbered as the communities of what is known. If the filter leads, they are its
+    beliefs. Otherwise the sum in which the communities were found says how probable they are, and
+    if modularity found them in the window alone, the window.
+
+    evidence: gives `_evidence_of` these nodes, which beliefs do not need.
+    """
+    known = after.known
+    if _by_beliefs(after):
+        own, second = known.shares[rows, 0], known.shares[rows, 1]
+        return Memberships(own, known.communities[rows, 1], second)
+    labels = compact(known.likeliest[rows])[0]
+    numbers = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
+    numbers[labels] = known.likeliest[rows]
+    found = memberships_given_others(evidence(), labels)
+    return found._replace(seconds=numbers[found.seconds])
+
+
+def _by_beliefs(after: Memory) -> bool:
+    """Return whether what is known says how probable it is: the beliefs of the filter."""
+    return after.known.believed and after.hypotheses[after.leader].kind.by == "filter"
+
+
+def _evidence_of(after: Memory, rows: Ids, window: Rows, exponent: float) -> LevelGraph:
+    """Return the edges of the nodes `rows` in which their communities were found.
+
+    window, exponent: the edges of these nodes, and of their weights.
+    """
+    lead = after.hypotheses[after.leader]
+    if lead.kind.by == "filter":
+        return level_of(window.comparable(exponent))
+    summed = lead if lead.kind.by == "sum" else after.hypotheses[0]
+    return level_of(entries_at(summed.evidence.comparable(summed.kind.between), rows))

@@ -14,6 +14,7 @@ the only value of the outer table, whose compression takes half the time and a q
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -30,7 +31,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.symmetric import both_ways
 from stream_icd.methods.bp.level_graph import Rows, check_size
 from stream_icd.methods.bp.posterior import Posterior
-from stream_icd.methods.bp.sweep import N_KEPT
+from stream_icd.methods.bp.prior import N_KEPT
 from stream_icd.methods.memory.horizon import Kind
 from stream_icd.methods.memory.memory import (
     CERTAIN,
@@ -45,7 +46,7 @@ from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import refusing
 
-Value = TypeVar("Value", int, float, bool, str)
+_Value = TypeVar("_Value", int, float, bool, str)
 
 FORMAT = 8
 METADATA = b"stream_icd.memory"
@@ -64,11 +65,11 @@ _MOST_HYPOTHESES = 8
 """Maximum number of hypotheses of a memory."""
 
 _OF_KNOWN = {"community": pa.uint32(), "share": pa.uint8()}
-OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16())}
+_OF_EDGES = {"neighbours": pa.list_(pa.uint32()), "weights": pa.list_(pa.uint16())}
 """The widest types of the columns of what is known, and of each hypothesis."""
 
 _RANKS = tuple(f"{part}_{rank}" for part in _OF_KNOWN for rank in range(N_KEPT))
-_PARTS = ("label", *OF_EDGES)
+_PARTS = ("label", *_OF_EDGES)
 COLUMNS = dict.fromkeys(("node", "seen", "community_id", *_RANKS), True) | dict.fromkeys(
     (f"{part}_{at}" for at in range(_MOST_HYPOTHESES) for part in _PARTS), False
 )
@@ -80,6 +81,13 @@ _FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 _OF_HYPOTHESIS = {"saved": float, "n_vain": int, "wait": int}
 _OF_KIND = {"by": str, "decay": float, "within": float, "between": float}
 """What it says of each hypothesis."""
+
+
+_MOST_KEPT = 30 * 10**6
+"""Bytes of all memories that are kept."""
+
+_A_GRAPH = 7000
+"""Bytes of a graph of hardly any nodes."""
 
 
 def encode_memory(memory: Memory) -> bytes:
@@ -202,6 +210,31 @@ def anew(value: bytes) -> bytes:
     return encode_memory(forgotten(far_id(0) if next_id is None else next_id))
 
 
+class RecentMemories:
+    """The memories that this process encoded last, by graph.
+
+    What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
+    a memory is still here. Above `most_kept` bytes, the longest unused are dropped.
+    """
+
+    def __init__(self, most_kept: int = _MOST_KEPT) -> None:
+        self._most_kept = most_kept
+        self._n_kept = 0
+        self._kept: OrderedDict[str, tuple[bytes, Memory, int]] = OrderedDict()
+
+    def get(self, graph: str, encoded: bytes) -> Memory | None:
+        """Return the memory that these bytes encode; None if it is not here."""
+        kept, memory, _ = self._kept.get(graph, (None, None, 0))
+        return memory if kept == encoded else None
+
+    def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
+        size = _A_GRAPH + len(encoded) + memory.n_bytes
+        self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
+        self._kept[graph] = encoded, memory, size
+        while self._n_kept > self._most_kept:
+            self._n_kept -= self._kept.popitem(last=False)[1][2]
+
+
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return numbers that are not negative in the smallest type that holds them all."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
@@ -222,7 +255,7 @@ def _window(facts: Mapping[str, Any]) -> Window:
         raise BadMemory(str(error)) from error
 
 
-def _typed(facts: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
+def _typed(facts: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
     """Return a fact if it has the type that `encode_memory` writes; `Memory` checks its range."""
     value = facts[name]
     if type(value) is not kind:
@@ -257,7 +290,7 @@ def _edges(at: int, evidence: Rows) -> dict[str, pa.Array]:
     bits = (weights.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return {
         f"{edge}_{at}": pa.ListArray.from_arrays(offsets, values)
-        for edge, values in zip(OF_EDGES, (_narrow(gaps), bits), strict=True)
+        for edge, values in zip(_OF_EDGES, (_narrow(gaps), bits), strict=True)
     }
 
 
@@ -283,7 +316,7 @@ def _later(
 
 def _evidence(table: pa.Table, at: int) -> Rows:
     """Return the graph of the edges that `_edges` wrote."""
-    gaps, bits = (_column(table, f"{edge}_{at}", kind) for edge, kind in OF_EDGES.items())
+    gaps, bits = (_column(table, f"{edge}_{at}", kind) for edge, kind in _OF_EDGES.items())
     counts = gaps.value_lengths().to_numpy()
     if not np.array_equal(counts, bits.value_lengths().to_numpy()):
         raise BadMemory(f"hypothesis {at}: each edge needs a weight")

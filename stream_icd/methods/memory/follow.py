@@ -8,7 +8,7 @@ docs/method.md ("Streams") has the steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.arrays import NOBODY, Ids, Labels
 from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp.known import KnownHere
 from stream_icd.methods.bp.level_graph import (
@@ -30,7 +30,7 @@ from stream_icd.methods.bp.level_graph import (
 )
 from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import measured
+from stream_icd.methods.bp.partition import common_nodes, match_labels, measured
 from stream_icd.methods.bp.posterior import (
     Posterior,
     certain_posterior,
@@ -38,8 +38,6 @@ from stream_icd.methods.bp.posterior import (
     kept_a_window,
     next_posterior,
 )
-from stream_icd.methods.memory.by_method import Find, followed
-from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import PRESENCE, Kind
 from stream_icd.methods.memory.judge import (
     LONGEST_PAUSE,
@@ -54,8 +52,13 @@ from stream_icd.methods.memory.judge import (
 )
 from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
 from stream_icd.methods.memory.nodes import Aligned
-from stream_icd.methods.memory.search import searched
+from stream_icd.methods.memory.sums import grown, searched
 from stream_icd.methods.weighing import Weighing
+
+Find = Callable[[csr_array, int | None, Labels, Labels | None], Labels]
+"""Finds the communities of a graph, K of them if K is given. Then come the communities that its
+nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known to have
+(`bp.known.Known`), or None: a method may start from them."""
 
 SMALL = 24_000
 """Entries of the sum of a follower that takes in each window; a larger one only takes in those in
@@ -350,10 +353,41 @@ def _searched(
 def _published(step: WindowStep, before: Aligned, labels: Labels, mixing: float) -> Posterior:
     """Return the communities of a sum as what is known, which the filter goes on from."""
     known, parameters = before.memory.known, step.parameters
-    labels, idle = followed(known, labels, before.rows)
+    labels, idle = _with_idle(known, labels, before.rows)
     found = certain_posterior(labels, mixing)
     remains = np.float32(kept_a_window(known.stay or parameters.stay))
     found.shares[idle, 0] = known.shares[idle].sum(axis=1) * remains
     believed = step.find is None and (parameters.search or parameters.mixing is not None)
     resolution = 1.0 if parameters.search else parameters.resolution
     return found._replace(believed=believed, stay=known.stay, resolution=resolution)
+
+
+def _with_idle(known: Posterior, labels: Labels, rows: Ids) -> tuple[Labels, Ids]:
+    """Return labels for all nodes of which something is known, and which of them are idle.
+
+    labels: `(n,)` the communities that were found; `NOBODY` for nodes without edges. These stay in
+        their community before; those of the window, `rows`, are alone if they had none.
+    """
+    n_found = int(labels.max(initial=NOBODY)) + 1
+    idle = np.flatnonzero((labels < 0) & (known.likeliest >= 0))
+    labels = labels.copy()
+    labels[idle] = _continued(known.likeliest, labels, n_found)[known.likeliest[idle]]
+    new = rows[labels[rows] < 0]
+    labels[new] = int(labels.max(initial=NOBODY)) + 1 + np.arange(len(new))
+    return labels, idle
+
+
+def _continued(before: Labels, labels: Labels, n_labels: int) -> Labels:
+    """Return the label that nodes without one get from their community before, `(K before,)`.
+
+    It is the one that continues the community, or that has at least half of all its nodes. If there
+    is none, they get a label of their own, from `n_labels` on.
+    """
+    n_before = int(before.max(initial=NOBODY)) + 1
+    old, new, counts = common_nodes(before, labels)
+    into = n_labels + np.arange(n_before, dtype=np.int32)
+    most = 2 * counts >= np.bincount(before[before >= 0], minlength=n_before)[old]
+    into[old[most]] = new[most]
+    continued = match_labels(labels, before, n_labels, n_before)
+    into[continued[continued < n_before]] = np.flatnonzero(continued < n_before)
+    return into

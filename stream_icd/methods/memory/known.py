@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_icd.core.arrays import NOBODY, Ids, Labels
-from stream_icd.methods.bp.belief_propagation import trusted
 from stream_icd.methods.bp.known import KnownHere, believed_with
 from stream_icd.methods.bp.level_graph import LevelGraph, entries_at, level_of
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
 from stream_icd.methods.bp.posterior import Posterior, tidied, tidy
-from stream_icd.methods.bp.sweep import MOST_TRUST, Prior
+from stream_icd.methods.bp.prior import MOST_TRUST, Prior, trusted
 from stream_icd.methods.memory.follow import FoundByHypotheses, WindowStep, weighted
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.nodes import Aligned

@@ -26,7 +26,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.node_ids import common_type, places
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.bp.belief_propagation import PlantedModel as Planted
-from stream_icd.methods.bp.belief_propagation import believe, trusted
+from stream_icd.methods.bp.belief_propagation import believe
 from stream_icd.methods.bp.level_graph import LevelGraph, compact, level_of, rows_of
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.parameters import BpParameters
@@ -38,7 +38,7 @@ from stream_icd.methods.bp.posterior import (
     kept_a_window,
     tidy,
 )
-from stream_icd.methods.bp.sweep import N_KEPT, Prior
+from stream_icd.methods.bp.prior import N_KEPT, Prior, trusted
 from stream_icd.methods.memory.detect import Remembered, check_given, detect_remembering
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory, forgotten

@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import id_array, is_id_type, is_text, places, values_of, widened
 from stream_icd.core.printable import listed, printable, shortened
 
-UNKNOWN = -1
+_UNKNOWN = -1
 """Code of a node without a value."""
 
 
@@ -25,7 +25,7 @@ class Attribute:
 
     name: str
     values: tuple[str, ...]  # ascending
-    codes: NDArray[np.int32]  # (n,) position of each node's value in `values`, or `UNKNOWN`
+    codes: NDArray[np.int32]  # (n,) position of each node's value in `values`, or `_UNKNOWN`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class Attributes:
             )
         at = places(nodes, self.nodes)
         return tuple(
-            Attribute(column.name, column.values, np.append(column.codes, np.int32(UNKNOWN))[at])
+            Attribute(column.name, column.values, np.append(column.codes, np.int32(_UNKNOWN))[at])
             for column in self.columns
         )
 
@@ -66,7 +66,7 @@ class Attributes:
         rows: dict[str, dict[str, str]] = {str(node): {} for node in self.nodes.to_pylist()}
         for column in self.columns:
             for row, code in zip(rows.values(), column.codes.tolist(), strict=True):
-                if code != UNKNOWN:
+                if code != _UNKNOWN:
                     row[column.name] = column.values[code]
         return rows
 
@@ -92,23 +92,23 @@ class Tables:
         """The names of all attributes, ascending."""
         return tuple(sorted({name for table in self._tables.values() for name in table.names}))
 
-    @property
-    def needs_one_graph(self) -> bool:
-        """Whether a table does not say to which graph it belongs."""
-        return None in self._tables
+    def check_graphs(self, graphs: Collection[str]) -> None:
+        """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
+        if None in self._tables and len(graphs) > 1:
+            raise BadSettings(_of_which_graph(graphs))
 
     def of_graph(self, graph: str) -> Attributes | None:
         """Return the attributes of a graph; None if there are none."""
-        if self.needs_one_graph:
+        if None in self._tables:
             self._only = self._only or graph
             if graph != self._only:
-                self.trouble = of_which_graph((self._only, graph))
+                self.trouble = _of_which_graph((self._only, graph))
             if self.trouble:
                 return None
         return self._tables.get(graph, self._tables.get(None))
 
 
-def of_which_graph(graphs: Collection[str]) -> str:
+def _of_which_graph(graphs: Collection[str]) -> str:
     """Say that a table of attributes does not say to which of these graphs it belongs."""
     first = min(graphs)
     return (
@@ -188,5 +188,5 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)
     known = pc.unique(text.drop_null())
     known = known.take(pc.sort_indices(known))
-    codes = pc.fill_null(pc.index_in(text, value_set=known), UNKNOWN).to_numpy()
+    codes = pc.fill_null(pc.index_in(text, value_set=known), _UNKNOWN).to_numpy()
     return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))

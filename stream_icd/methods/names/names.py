@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +14,13 @@ from scipy.special import betainc
 from stream_icd.core.arrays import AnyLabels
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.printable import printable, shortened
-from stream_icd.methods.names.attributes import (
-    UNKNOWN,
-    Attribute,
-    Attributes,
-    Tables,
-    of_which_graph,
-)
+from stream_icd.methods.names.attributes import Attribute, Attributes, Tables
 from stream_icd.methods.quality.agreement import ami
 
 _MOST_VALUES = 3
 """A name has at most so many values."""
 
-NAME_BYTES = 400
+_NAME_BYTES = 400
 """Bytes of a name in memory, measured."""
 
 _FALSE_NAMES = 0.05
@@ -234,7 +228,7 @@ class NamedWindow:
         """Return the AMI of communities and values by attribute; None if no node has a value."""
         agreement: dict[str, float | None] = {}
         for attribute in (compared.attribute for compared in self.compared):
-            known = attribute.codes != UNKNOWN
+            known = attribute.codes >= 0
             score = ami(attribute.codes[known], self.labels[known]) if known.any() else None
             agreement[attribute.name] = score
         return agreement
@@ -302,7 +296,7 @@ def _parts(compared: _ComparedAttribute, community: int, size: int, most: int) -
         z, chosen = float(compared.z[pair]), bool(compared.chosen[pair])
         yield Part(attribute.values[value], members, total, z, chosen)
     if unknown := size - int(table.known[community]):
-        total = int((attribute.codes == UNKNOWN).sum())
+        total = int((attribute.codes < 0).sum())
         yield Part(None, unknown, total, 0.0, names=False)
 
 
@@ -313,8 +307,10 @@ class WindowNames:
     names: Mapping[int, Name] = field(default_factory=dict)
     agreement: Mapping[str, float | None] = field(default_factory=dict)
 
-
-NOTHING = WindowNames()
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in memory."""
+        return _NAME_BYTES * len(self.names)
 
 
 class Naming:
@@ -334,11 +330,6 @@ class Naming:
     def is_of_none(self) -> bool:
         """Whether several graphs came, and a table does not say which of them it belongs to."""
         return self.attributes.trouble != ""
-
-    def check_graphs(self, graphs: Collection[str]) -> None:
-        """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
-        if self.attributes.needs_one_graph and len(graphs) > 1:
-            raise BadSettings(of_which_graph(graphs))
 
     def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""
@@ -363,4 +354,4 @@ class Naming:
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""
         window = self.window(graph, nodes, ids)
-        return NOTHING if window is None else WindowNames(window.names(), window.agreement())
+        return WindowNames() if window is None else WindowNames(window.names(), window.agreement())

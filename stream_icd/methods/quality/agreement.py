@@ -25,14 +25,8 @@ def of_known(truth: AnyLabels, labels: AnyLabels) -> tuple[AnyLabels, AnyLabels]
     return truth[known], labels[known]
 
 
-def contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
-    """Counts (K_truth, K_found) int64 of nodes in community i of `truth` and j of `found`.
-
-    Sparse, with at most n entries, none of them zero. No row and no column is empty.
-
-    >>> contingency(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).toarray().tolist()
-    [[2, 0], [1, 1]]
-    """
+def _contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
+    """Counts (K_truth, K_found) of nodes in both communities; no row and no column is empty."""
     rows, columns = compact(truth), compact(labels)
     if len(rows) != len(columns):
         raise BadSettings(
@@ -53,7 +47,7 @@ def nmi(truth: AnyLabels, labels: AnyLabels) -> float:
     >>> nmi(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-    counts = contingency(truth, labels)
+    counts = _contingency(truth, labels)
     if max(counts.shape) <= 1:
         return 1.0
     entropies = _entropy(counts.sum(axis=1)) + _entropy(counts.sum(axis=0))
@@ -78,7 +72,7 @@ def accuracy(truth: AnyLabels, labels: AnyLabels) -> float:
     >>> accuracy(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]))
     0.75
     """
-    counts = contingency(truth, labels)
+    counts = _contingency(truth, labels)
     n_nodes = counts.sum()
     if n_nodes == 0:
         return 1.0
@@ -139,7 +133,7 @@ def ami(truth: AnyLabels, labels: AnyLabels) -> float:
     >>> ami(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
     """
-    counts = contingency(truth, labels)
+    counts = _contingency(truth, labels)
     sizes, others = counts.sum(axis=1), counts.sum(axis=0)
     if counts.nnz == max(counts.shape, default=0) == min(counts.shape, default=0):
         return 1.0  # the same partition

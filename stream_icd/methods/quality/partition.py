@@ -24,6 +24,19 @@ class CommunityWeights(NamedTuple):
     volume: Floats  # of the degrees
     within: Floats  # of the weights inside, each edge from both of its ends
 
+    def modularity(self, resolution: float = 1.0) -> float:
+        """Q of the communities; see `modularity`."""
+        total = self.volume.sum()
+        if total == 0:
+            return 0.0
+        by_chance = resolution * ((self.volume / total) ** 2).sum()
+        return float(self.within.sum() / total - by_chance)
+
+    def ncut(self) -> float:
+        """The normalised cut of the communities; see `ncut`."""
+        linked = self.volume > 0
+        return float(0.5 * (1 - self.within[linked] / self.volume[linked]).sum())
+
 
 def community_weights(adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
     """Volume and inside weight of each community, in time and memory O(E).
@@ -62,16 +75,7 @@ def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float =
 
     adjacency: (n, n) symmetric, zero diagonal.
     """
-    return modularity_by(community_weights(adjacency, communities), resolution)
-
-
-def modularity_by(weights: CommunityWeights, resolution: float = 1.0) -> float:
-    """Return Q of communities with these weights; see `modularity`."""
-    volume, within = weights
-    total = volume.sum()
-    if total == 0:
-        return 0.0
-    return float(within.sum() / total - resolution * ((volume / total) ** 2).sum())
+    return community_weights(adjacency, communities).modularity(resolution)
 
 
 def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
@@ -82,14 +86,7 @@ def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
 
     adjacency: (n, n) symmetric, zero diagonal.
     """
-    return ncut_by(community_weights(adjacency, communities))
-
-
-def ncut_by(weights: CommunityWeights) -> float:
-    """Return the normalised cut of communities with these weights; see `ncut`."""
-    volume, within = weights
-    connected = volume > 0
-    return float(0.5 * (1 - within[connected] / volume[connected]).sum())
+    return community_weights(adjacency, communities).ncut()
 
 
 def description_length(adjacency: csr_array, communities: AnyLabels) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size, shuffle_nodes
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 
 
 def generate_gn(
@@ -41,7 +41,7 @@ def generate_gn(
     inside = _sample_pairs(rng, nodes + 1, ends, p_in)
     outside = _sample_pairs(rng, ends, np.full(n_nodes, n_nodes), p_out)
     pairs = np.concatenate([inside, outside], axis=1)
-    return shuffle_nodes(rng, pairs, communities.astype(np.int32))
+    return PlantedGraph.shuffled(rng, pairs, communities.astype(np.int32))
 
 
 def check_gn(n_nodes: int, n_communities: int, **probabilities: float) -> None:

@@ -1,4 +1,4 @@
-"""The LFR benchmark: power-law degrees, power-law community sizes, a given mixing.
+"""The LFR benchmark, power-law degrees and community sizes at a given mixing, and streams of it.
 
 Lancichinetti, Fortunato and Radicchi, "Benchmark graphs for testing community detection
 algorithms" (Phys. Rev. E 78, 2008), with the settings of the ICD paper as defaults.
@@ -6,26 +6,31 @@ algorithms" (Phys. Rev. E 78, 2008), with the settings of the ICD paper as defau
 Edges are those of the configuration model: stubs (half edges) are paired at random, inside each
 community and between communities; pairs that a simple graph cannot hold are then exchanged with
 random good ones, which keeps every degree.
+
+In a stream, nodes and degrees stay the same; a few nodes change community at each step, and
+sometimes a whole community merges with another, splits, is born or dies. The edges of each snapshot
+are drawn anew. The correct result of a community tracker is therefore known.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_icd.core.arrays import Floats, Ids, Labels
+from stream_icd.core.arrays import Ids, Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.planted_graph import (
-    Edges,
-    PlantedGraph,
-    check_size,
-    shuffle_nodes,
-)
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 
-Degrees = Ids
+_Degrees = Ids
+
+_Identities = Ids
+"""A community keeps its identity for life; its label in a snapshot (0..K-1) may change. `homes`,
+(n_nodes,), are the identities of the nodes' communities."""
 
 _DEGREE_EXPONENT, _COMMUNITY_EXPONENT = 2.0, 1.0
 """τ₁ and τ₂ of the power laws of degrees and of community sizes."""
@@ -86,20 +91,55 @@ def generate_lfr(rng: np.random.Generator, settings: LfrSettings = LfrSettings()
     >>> generate_lfr(np.random.default_rng(7), LfrSettings(n_nodes=1000, mixing=0.5)).n_nodes
     1000
     """
-    degrees = draw_degrees(rng, settings)
-    split = split_degrees(rng, degrees, settings.mixing)
-    communities = draw_communities(rng, split.internal, settings)
-    return shuffle_nodes(rng, wire_edges(rng, split, communities), communities)
+    degrees = _draw_degrees(rng, settings)
+    split = _split_degrees(rng, degrees, settings.mixing)
+    communities = _draw_communities(rng, split.internal, settings)
+    return PlantedGraph.shuffled(rng, _wire_edges(rng, split, communities), communities)
 
 
-def draw_degrees(rng: np.random.Generator, settings: LfrSettings) -> Degrees:
-    """Draw independent power-law degrees, (n_nodes,), each at least 1 and at most max_degree."""
-    degrees = np.arange(1, settings.max_degree + 1)
-    return rng.choice(degrees, settings.n_nodes, p=_degree_probabilities(settings))
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """Changes between the previous snapshot and this one; events come before moves."""
+
+    identities: _Identities  # (K,) ascending; label c of this snapshot's communities is the c-th
+    moved: Ids  # ascending; nodes that changed community one by one, not by an event
+    merges: tuple[tuple[int, int], ...] = ()  # (absorbed, survivor); the survivor was the larger
+    splits: tuple[tuple[int, int], ...] = ()  # (parent, child); the child took half of the nodes
+    births: tuple[int, ...] = ()  # founded by nodes of many communities
+    deaths: tuple[int, ...] = ()  # their nodes scattered over many communities
 
 
-def _degree_probabilities(settings: LfrSettings) -> Floats:
-    """P(1), …, P(max_degree): k^-τ above a smallest degree m, and a part of m^-τ at m.
+def generate_drifting_lfr(
+    seed: int,
+    n_snapshots: int,
+    settings: LfrSettings = LfrSettings(),
+    churn: float = 0.02,
+    event_rate: float = 0.1,
+) -> Iterator[tuple[PlantedGraph, Drift]]:
+    """Yield snapshots with the changes before each; nothing changes before the first.
+
+    churn:       share of the nodes offered another community at each step.
+    event_rate:  probability at each step of a merge, and likewise of a split, a birth, a death.
+
+    Sizes always stay within the bounds of `settings`; an event without room does not happen.
+    A node whose community is too small for its internal degree has more external links instead.
+
+    Raises `BadSettings`, at once, for a share or a probability outside [0, 1].
+
+    >>> stream = generate_drifting_lfr(7, n_snapshots=3, settings=LfrSettings(n_nodes=1000))
+    >>> [graph.n_nodes for graph, drift in stream]
+    [1000, 1000, 1000]
+    """
+    for name, share in (("churn", churn), ("event_rate", event_rate)):
+        if not 0 <= share <= 1:
+            raise BadSettings(f"{name} must be in 0..1, not {share}")
+    if n_snapshots < 0:
+        raise BadSettings(f"n_snapshots cannot be negative: {n_snapshots}")
+    return _drift(np.random.default_rng(seed), n_snapshots, settings, churn, event_rate)
+
+
+def _draw_degrees(rng: np.random.Generator, settings: LfrSettings) -> _Degrees:
+    """Independent degrees, (n_nodes,): P(k) is k^-τ above a smallest degree m, a part of m^-τ at m.
 
     Only this m and this part give exactly the requested mean.
     """
@@ -117,18 +157,16 @@ def _degree_probabilities(settings: LfrSettings) -> Floats:
     lowest = int(np.searchsorted(means, target, side="right")) - 1
     weights[:lowest] = 0
     weights[lowest] = (sums[lowest + 1] - target * counts[lowest + 1]) / (target - degrees[lowest])
-    probabilities: Floats = weights / weights.sum()
-    return probabilities
+    return rng.choice(degrees, settings.n_nodes, p=weights / weights.sum())
 
 
-def draw_communities(
-    rng: np.random.Generator, internal_degrees: Degrees, settings: LfrSettings
+def _draw_communities(
+    rng: np.random.Generator, internal_degrees: _Degrees, settings: LfrSettings
 ) -> Labels:
-    """Draw communities (n_nodes,), each node in one larger than its internal degree."""
     for _ in range(_MAX_DRAWS):
         sizes = _community_sizes(rng, settings)
         if _has_room(internal_degrees, sizes, sizes):
-            return assign_communities(rng, internal_degrees, sizes, sizes)
+            return _assign_communities(rng, internal_degrees, sizes, sizes)
     raise BadSettings(
         f"{settings.n_nodes} nodes leave no room for the internal degrees up to "
         f"{internal_degrees.max()}: make more nodes, or larger communities"
@@ -136,7 +174,6 @@ def draw_communities(
 
 
 def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
-    """Draw at least two power-law sizes that add up to n_nodes."""
     n_nodes, smallest = settings.n_nodes, settings.min_community
     largest = min(settings.max_community, n_nodes - smallest)
     support = np.arange(smallest, largest + 1)
@@ -155,24 +192,21 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
     return sizes
 
 
-def _has_room(internal_degrees: Degrees, sizes: Ids, places: Ids) -> bool:
-    """Whether `assign_communities` can succeed: at every degree, room for all above it (Hall)."""
+def _has_room(internal_degrees: _Degrees, sizes: Ids, places: Ids) -> bool:
+    """Whether `_assign_communities` can succeed: at every degree, room for all above it (Hall)."""
     wanted = np.bincount(internal_degrees, minlength=sizes.max())
     offered = np.bincount(sizes - 1, places, minlength=len(wanted))
     spare = np.cumsum(offered[::-1]) - np.cumsum(wanted[::-1])
     return bool((spare >= 0).all())
 
 
-def assign_communities(
-    rng: np.random.Generator,
-    internal_degrees: Degrees,
-    sizes: Ids,
-    places: Ids,
+def _assign_communities(
+    rng: np.random.Generator, internal_degrees: _Degrees, sizes: Ids, places: Ids
 ) -> Labels:
     """Assign a community to each node, uniform over all ways with internal degree < its size.
 
     internal_degrees (n,); sizes (K,) of the communities; places (K,) still free in each, n in all.
-    Degrees are assigned from the largest down: every place open to a degree is open to all smaller
+    _Degrees are assigned from the largest down: every place open to a degree is open to all smaller
     ones, so each step is a plain draw without replacement.
     """
     communities = np.empty(len(internal_degrees), dtype=np.int32)
@@ -189,20 +223,18 @@ def assign_communities(
     return communities
 
 
-class SplitDegrees(NamedTuple):
-    """How many of each node's edges stay in its community, and how many leave it."""
-
-    internal: Degrees  # (n,)
-    external: Degrees  # (n,)
+class _Stubs(NamedTuple):
+    internal: _Degrees  # (n,): how many of each node's edges stay in its community
+    external: _Degrees  # (n,): how many leave it
 
 
-def split_degrees(rng: np.random.Generator, degrees: Degrees, mixing: float) -> SplitDegrees:
-    """Return the internal degree (1 − μ)d, rounded at random so that its mean is exact."""
+def _split_degrees(rng: np.random.Generator, degrees: _Degrees, mixing: float) -> _Stubs:
+    # (1 − μ)d, rounded at random so that its mean is exact
     internal = np.floor((1 - mixing) * degrees + rng.random(len(degrees))).astype(np.int64)
-    return SplitDegrees(internal, degrees - internal)
+    return _Stubs(internal, degrees - internal)
 
 
-def wire_edges(rng: np.random.Generator, degrees: SplitDegrees, communities: Labels) -> Edges:
+def _wire_edges(rng: np.random.Generator, degrees: _Stubs, communities: Labels) -> Ids:
     """Draw random simple edges, (2, E) unordered, with these internal and external degrees.
 
     No edge appears twice, joins a node to itself, or (as an external one) stays in its community.
@@ -217,8 +249,8 @@ def wire_edges(rng: np.random.Generator, degrees: SplitDegrees, communities: Lab
     return np.concatenate([inside, outside], axis=1)
 
 
-def _even_out(rng: np.random.Generator, degrees: SplitDegrees, communities: Labels) -> SplitDegrees:
-    """Make each community's internal stubs even, and then all the external ones together."""
+def _even_out(rng: np.random.Generator, degrees: _Stubs, communities: Labels) -> _Stubs:
+    """The same with each community's internal stubs even, and then all the external ones."""
     internal, external = degrees.internal.copy(), degrees.external.copy()
     odd = np.bincount(communities, internal).astype(np.int64) % 2 == 1
     can_gain = (external > 0) & (internal + 1 < np.bincount(communities)[communities])
@@ -234,17 +266,18 @@ def _even_out(rng: np.random.Generator, degrees: SplitDegrees, communities: Labe
         external[losers] += 1
     if external.sum() % 2:
         external[rng.choice(np.flatnonzero(external))] -= 1
-    return SplitDegrees(internal, external)
+    return _Stubs(internal, external)
 
 
 def _one_each(rng: np.random.Generator, communities: Labels, allowed: NDArray[np.bool_]) -> Ids:
-    """Return one random allowed node of each community that has any."""
     nodes = rng.permutation(np.flatnonzero(allowed))
     _, first = np.unique(communities[nodes], return_index=True)
     return nodes[first]
 
 
-def _simple_pairs(rng: np.random.Generator, degrees: Degrees, groups: Labels, apart: Labels) -> Ids:
+def _simple_pairs(
+    rng: np.random.Generator, degrees: _Degrees, groups: Labels, apart: Labels
+) -> Ids:
     """Draw random pairs (u, v), each once, in one group and with apart[u] != apart[v]: (2, E).
 
     Each group has an even number of stubs. In one round each bad pair (u, v) is offered random
@@ -276,9 +309,9 @@ def _simple_pairs(rng: np.random.Generator, degrees: Degrees, groups: Labels, ap
 
 
 def _random_pairs(
-    rng: np.random.Generator, degrees: Degrees, groups: Labels
+    rng: np.random.Generator, degrees: _Degrees, groups: Labels
 ) -> tuple[Ids, Ids, Ids]:
-    """Pair all stubs at random in their group; return where each pair's group starts and ends."""
+    """All stubs paired at random in their group, and where each pair's group starts and ends."""
     stubs = rng.permutation(np.repeat(np.arange(len(degrees)), degrees))
     pairs = stubs[np.argsort(groups[stubs], kind="stable")].reshape(-1, 2).T.copy()
     pair_groups = groups[pairs[0]]  # ascending
@@ -288,20 +321,136 @@ def _random_pairs(
 
 
 def _keys(pairs: Ids, n_nodes: int) -> Ids:
-    """Return one number per pair, independent of direction; the ends are along axis 0."""
-    keys: Ids = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)
+    keys: Ids = pairs.min(axis=0) * n_nodes + pairs.max(axis=0)  # in both directions the same
     return keys
 
 
 def _is_among(values: Ids, ascending: Ids) -> NDArray[np.bool_]:
-    """Return which values are in the sorted array (ten times faster than np.isin, which sorts)."""
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
-    among: NDArray[np.bool_] = ascending[at] == values
+    among: NDArray[np.bool_] = ascending[at] == values  # ten times faster than np.isin, which sorts
     return among
 
 
 def _repeated(values: Ids) -> NDArray[np.bool_]:
-    """Return whether an equal value occurs earlier in the array."""
-    repeated = np.ones(len(values), dtype=np.bool_)
+    repeated = np.ones(len(values), dtype=np.bool_)  # all but the first of equal values
     repeated[np.unique(values, return_index=True)[1]] = False
     return repeated
+
+
+def _drift(
+    rng: np.random.Generator,
+    n_snapshots: int,
+    settings: LfrSettings,
+    churn: float,
+    event_rate: float,
+) -> Iterator[tuple[PlantedGraph, Drift]]:
+    # Draws are independent for each node, so ids carry no information and need no shuffling.
+    degrees = _draw_degrees(rng, settings)
+    stubs = _split_degrees(rng, degrees, settings.mixing)
+    homes = _draw_communities(rng, stubs.internal, settings).astype(np.int64)
+    fresh = itertools.count(int(homes.max()) + 1)
+    events: dict[str, Any] = {}
+    moved = np.empty(0, np.int64)
+    for step in range(n_snapshots):
+        if step:
+            events = {
+                name: event(rng, homes, settings, fresh)
+                for name, event in _EVENTS.items()
+                if rng.random() < event_rate
+            }
+            stubs = _fit(_split_degrees(rng, degrees, settings.mixing), homes)
+            moved = _move(rng, homes, stubs.internal, round(churn * len(homes)))
+        identities, labels = np.unique(homes, return_inverse=True)
+        communities = labels.astype(np.int32)
+        graph = PlantedGraph.of_pairs(_wire_edges(rng, stubs, communities), communities)
+        yield graph, Drift(identities, moved, **events)
+
+
+def _fit(degrees: _Stubs, homes: _Identities) -> _Stubs:
+    """Limit internal degrees to what each node's community allows; make the rest external."""
+    _, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
+    internal = np.minimum(degrees.internal, sizes[labels] - 1)
+    return _Stubs(internal, degrees.external + degrees.internal - internal)
+
+
+def _move(rng: np.random.Generator, homes: _Identities, internal: _Degrees, n_movers: int) -> Ids:
+    """Let random nodes swap places in `homes` where each fits; return the nodes that changed."""
+    movers = np.sort(rng.choice(len(homes), n_movers, replace=False))
+    identities, labels, sizes = np.unique(homes, return_inverse=True, return_counts=True)
+    places = np.bincount(labels[movers], minlength=len(sizes))
+    new_homes = identities[_assign_communities(rng, internal[movers], sizes, places)]
+    moved: Ids = movers[new_homes != homes[movers]]
+    homes[movers] = new_homes
+    return moved
+
+
+def _merge(
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, _: Iterator[int]
+) -> tuple[tuple[int, int], ...]:
+    """Merge two communities into one with the identity of the larger: (absorbed, survivor)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    chosen = rng.integers(len(identities))
+    fits = sizes + sizes[chosen] <= settings.max_community
+    fits[chosen] = False
+    if len(identities) < 3 or not fits.any():
+        return ()
+    pair = [chosen, rng.choice(np.flatnonzero(fits))]
+    absorbed, survivor = identities[sorted(pair, key=lambda community: int(sizes[community]))]
+    homes[homes == absorbed] = survivor
+    return ((int(absorbed), int(survivor)),)
+
+
+def _split(
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, fresh: Iterator[int]
+) -> tuple[tuple[int, int], ...]:
+    """Split a random half, the smaller if odd, off a community: (parent, child)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    if not len(parents := identities[sizes >= 2 * settings.min_community]):
+        return ()
+    parent, child = int(rng.choice(parents)), next(fresh)
+    members = rng.permutation(np.flatnonzero(homes == parent))
+    homes[members[: len(members) // 2]] = child
+    return ((parent, child),)
+
+
+def _birth(
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, fresh: Iterator[int]
+) -> tuple[int, ...]:
+    """Form a community, twice the smallest size, of random nodes: (newborn,)."""
+    size = min(2 * settings.min_community, settings.max_community)
+    founders = _spare_nodes(rng, homes, settings.min_community)
+    if len(founders) < size:
+        return ()
+    newborn = next(fresh)
+    homes[rng.choice(founders, size, replace=False)] = newborn
+    return (newborn,)
+
+
+def _death(
+    rng: np.random.Generator, homes: _Identities, settings: LfrSettings, _: Iterator[int]
+) -> tuple[int, ...]:
+    """Distribute a community's nodes over the others, by the room in each: (dead,)."""
+    identities, sizes = np.unique(homes, return_counts=True)
+    dead = rng.integers(len(identities))
+    room = settings.max_community - sizes
+    room[dead] = 0
+    if len(identities) < 3 or room.sum() < sizes[dead]:
+        return ()
+    taken = rng.multivariate_hypergeometric(room, sizes[dead])
+    members = rng.permutation(np.flatnonzero(homes == identities[dead]))
+    homes[members] = np.repeat(identities, taken)
+    return (int(identities[dead]),)
+
+
+def _spare_nodes(rng: np.random.Generator, homes: _Identities, smallest: int) -> Ids:
+    """Random nodes that can all leave without a community falling below `smallest`."""
+    nodes = rng.permutation(len(homes))
+    nodes = nodes[np.argsort(homes[nodes], kind="stable")]
+    _, starts, sizes = np.unique(homes[nodes], return_index=True, return_counts=True)
+    rank = np.arange(len(homes)) - np.repeat(starts, sizes)  # of a node in its community
+    return nodes[rank < np.repeat(sizes - smallest, sizes)]
+
+
+_EVENTS = {"merges": _merge, "splits": _split, "births": _birth, "deaths": _death}
+"""Each changes `homes` in place; sizes stay within the bounds of the settings, and two communities
+stay. Without room for the event, nothing changes and the result is empty."""

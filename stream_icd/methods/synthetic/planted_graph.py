@@ -13,8 +13,6 @@ from stream_icd.core.errors import BadSettings
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Edges = Ids
-
 _MOST_NODES = 50_000_000
 """Of a generated graph; a snapshot has at most as many rows (`Limits.rows`)."""
 
@@ -24,8 +22,23 @@ class PlantedGraph:
     """An undirected simple graph whose communities are known."""
 
     n_nodes: int  # ids are 0..n_nodes-1, and isolated nodes count
-    edges: Edges  # (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order
+    edges: Ids  # (2, E) int64, edges[0] < edges[1], each pair once, in lexicographic order
     communities: Labels  # (n_nodes,) int32, labels 0..K-1, none empty
+
+    @classmethod
+    def of_pairs(cls, pairs: Ids, communities: Labels) -> PlantedGraph:
+        """The graph of node pairs (2, E), each once, in any order and direction."""
+        n_nodes, low, high = len(communities), pairs.min(axis=0), pairs.max(axis=0)
+        edges = np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
+        return cls(n_nodes, edges, communities)
+
+    @classmethod
+    def shuffled(cls, rng: np.random.Generator, pairs: Ids, communities: Labels) -> PlantedGraph:
+        """The same with random node ids, so that an id tells nothing about a community."""
+        new_id = rng.permutation(len(communities))
+        shuffled = np.empty_like(communities)
+        shuffled[new_id] = communities
+        return cls.of_pairs(new_id[pairs], shuffled)
 
     @property
     def n_communities(self) -> int:
@@ -44,17 +57,3 @@ def check_size(n_nodes: int) -> None:
     """Raise `BadSettings` for more nodes than `_MOST_NODES`."""
     if n_nodes > _MOST_NODES:
         raise BadSettings(f"n_nodes={n_nodes} is too many; the limit is {_MOST_NODES:,}")
-
-
-def ordered_edges(pairs: Ids, n_nodes: int) -> Edges:
-    """Bring node pairs (2, E), each once in any order, into the form of `PlantedGraph.edges`."""
-    low, high = pairs.min(axis=0), pairs.max(axis=0)
-    return np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
-
-
-def shuffle_nodes(rng: np.random.Generator, pairs: Ids, communities: Labels) -> PlantedGraph:
-    """Return the graph with random node ids, so that an id tells nothing about a community."""
-    new_id = rng.permutation(len(communities))
-    shuffled = np.empty_like(communities)
-    shuffled[new_id] = communities
-    return PlantedGraph(len(communities), ordered_edges(new_id[pairs], len(communities)), shuffled)

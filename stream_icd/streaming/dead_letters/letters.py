@@ -20,7 +20,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import shortened
 from stream_icd.core.times import rfc3339
-from stream_icd.kafka.messages.claims import NAMES as CLAIM_HEADERS
+from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.messages.records import graph_name
 from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -97,7 +97,7 @@ def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
     """Return a dead letter's original headers, and those added at their end. Claim headers after
     them belong to the value, and so to the original headers."""
     came, claim = list(headers), list[tuple[str, bytes]]()
-    while came and came[-1][0] in CLAIM_HEADERS:
+    while came and came[-1][0] in Claim.NAMES:
         claim.insert(0, came.pop())
     added: dict[str, str] = {}
     while came and came[-1][0] in _ADDED and came[-1][0] not in added:

@@ -27,9 +27,9 @@ from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.row_blocks import Floats32
-from stream_icd.methods.memory.by_method import Find
+from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model
-from stream_icd.methods.weighing import weighing, weighted_parameters
+from stream_icd.methods.weighing import Weighing, weighing
 
 _STAGES = ("features", "encode", "cluster")
 
@@ -201,7 +201,7 @@ def _detect_by_icd(
     if n_communities is not None:
         k = _n_linked_communities(n_communities, len(linked), n_nodes)
     elif weighed is not None:
-        parameters = weighted_parameters(model.weights)
+        parameters = Weighing(model.recipe, model.weights).parameters
         k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0

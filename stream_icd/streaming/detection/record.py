@@ -26,7 +26,7 @@ from stream_icd.kafka.messages.records import (
     outgoing,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.methods.memory.recent import RecentMemories
+from stream_icd.methods.memory.encoding import RecentMemories
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance, sent_bytes
@@ -202,7 +202,7 @@ def first_messages() -> list[Message]:
     A K below or above the number of cliques makes detection merge or split communities. One more
     clique is of nodes that memory does not know. The ring is so small that its communities are
     compared with those of random graphs (`bp.evidence`). Three cliques without links between them
-    are more than K: a community is in pieces (`bp.connected`).
+    are more than K: a community is in pieces (`bp.agglomeration.connected`).
     """
     few, many = N_CLIQUES // 2, 2 * N_CLIQUES
     cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)

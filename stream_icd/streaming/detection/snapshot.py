@@ -18,27 +18,23 @@ from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.level_graph import finest_level
-from stream_icd.methods.bp.levels import ancestors, levels_above
+from stream_icd.methods.bp.levels import ancestors, levels_of
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.encoding import RecentMemories, decode_memory, encode_memory
 from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
 from stream_icd.methods.memory.nodes import cut
-from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.partition import (
     community_weights,
     description_length,
     modularity,
-    modularity_by,
-    ncut_by,
 )
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.detect import detect, finding, stage_ms
@@ -195,8 +191,8 @@ def communities_with(
         labels=labels,
         n_edges=snapshot.n_edges,
         model=settings.version_of(model),
-        modularity=modularity_by(weights),
-        ncut=ncut_by(weights),
+        modularity=weights.modularity(),
+        ncut=weights.ncut(),
         milliseconds=milliseconds,
         detected_at=utc_now(),
         revision=revision_of(
@@ -243,7 +239,7 @@ def _levels(
     if memory is not None:
         return ancestors(memory.levels.above, memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
-    return ancestors(levels_above(graph, labels), np.arange(int(labels.max()) + 1))
+    return ancestors(levels_of(graph, labels, "above").above, np.arange(int(labels.max()) + 1))
 
 
 def _memberships_of(memory: Remembered) -> dict[str, Any]:
@@ -328,7 +324,7 @@ class SnapshotMemory:
         if self.after is None:
             return None
         record = self._message(communities, self.after)
-        while (size := size_as_sent(record)) > self.relay.most_bytes and self.after.n_nodes:
+        while (size := record.size_as_sent) > self.relay.most_bytes and self.after.n_nodes:
             some = int(_CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
                 "memory is too large for its topic, and is cut",

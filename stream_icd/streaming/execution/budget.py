@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 
 from stream_icd.core.errors import BadClaim, BadSettings, OverBudget
 from stream_icd.core.settings import ENV_PREFIX, Settings
-from stream_icd.kafka.messages.claims import read_claim
+from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
 from stream_icd.wire.limits import Limits
 
@@ -135,7 +135,7 @@ class MemorySettings(Settings):
 def sent_bytes(record: Record, limits: Limits) -> int:
     """Return the size of a record's content; a claim counts up to the limit for reading."""
     try:
-        claim = read_claim(record.headers)
+        claim = Claim.among(record.headers)
     except BadClaim:  # decoding refuses it
         claim = None
     if claim is not None:

@@ -15,9 +15,9 @@ from stream_icd.core.errors import ModelError, kinds_of
 from stream_icd.core.printable import shortened
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.messages.records import graph_name, is_of
-from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.waiting import Outage
 from stream_icd.streaming.dead_letters.letters import possible, split_headers
 from stream_icd.streaming.execution.processes import InHand
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
-from stream_icd.kafka.outage import Outage
+from stream_icd.kafka.waiting import Outage
 
 _ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
 

@@ -20,15 +20,15 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import did_you_mean, listed
-from stream_icd.kafka.messages.claims import MessageReader, without_claim
+from stream_icd.kafka.messages.claims import Claim, MessageReader
 from stream_icd.kafka.messages.records import graph_in_key, outgoing
-from stream_icd.kafka.outage import Outage, insist
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.kafka.tracing import context_of
+from stream_icd.kafka.waiting import Outage, insist
 from stream_icd.streaming.execution.budget import MemorySettings, sent_bytes
 from stream_icd.wire.message import Message, place_in_topic
 from stream_icd.wire.states import (
@@ -167,7 +167,7 @@ class MemoryTopic:
         offset = max(last.offset, read.get(last.partition, 0) - 1)
         place = "" if last.partition < 0 else f"{last.partition}@{offset}"
         try:
-            state = decode_state(record.key, value, without_claim(record.headers))
+            state = decode_state(record.key, value, Claim.left_out(record.headers))
         except BadInput:  # the value says which ids are used up, whatever the headers say
             state = MemoryState(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
         value = anew(value)

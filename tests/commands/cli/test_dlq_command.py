@@ -26,7 +26,7 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
@@ -39,6 +39,7 @@ from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.wire.states import encode_state
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import as_claim
 from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]

@@ -31,7 +31,7 @@ from stream_icd.history.replay.replay import (
 )
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.pacing import Tempo
-from stream_icd.kafka.messages.topic_range import TopicRange, parse_position
+from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -229,8 +229,8 @@ def test_a_part_of_the_topic(
     last: str | None,
     expected: list[int],
 ) -> None:
-    start, end = parse_position("--from", first, 1), parse_position("--to", last, 1)
-    found = PastOfTopic(broker.settings(), TopicRange(past, start, end), "past").jobs(None)
+    part = TopicRange.of_options(past, first, last, 1)
+    found = PastOfTopic(broker.settings(), part, "past").jobs(None)
     ids = list(dict.fromkeys(job.snapshot_id for job in found))
     assert ids == [f"past/{i}" for i in expected]
 
@@ -247,16 +247,16 @@ def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
 
 def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:
     with pytest.raises(BadSettings, match="0:120,1:120"):
-        parse_position("--from", "120", 6)
+        TopicRange.of_options("t", "120", None, 6)
     with pytest.raises(BadSettings, match="yesterday"):
-        parse_position("--from", "yesterday", 1)
+        TopicRange.of_options("t", "yesterday", None, 1)
     with pytest.raises(BadSettings, match="no partition 6; its partitions are 0 to 5"):
-        parse_position("--from", "0:1,6:0", 6)
+        TopicRange.of_options("t", "0:1,6:0", None, 6)
     with pytest.raises(BadSettings, match="names a partition twice"):
-        parse_position("--from", "0:1,0:5", 6)
+        TopicRange.of_options("t", "0:1,0:5", None, 6)
     with pytest.raises(BadSettings, match=r"write 2026-01-31 .* 0:20260131 for the offset"):
-        parse_position("--from", "20260131", 1)
-    assert parse_position("--from", "2:120,4:7", 6) == {2: 120, 4: 7}
+        TopicRange.of_options("t", "20260131", None, 1)
+    assert TopicRange.of_options("t", "2:120,4:7", None, 6).start == {2: 120, 4: 7}
     with pytest.raises(BadSettings, match="the same ones"):
         TopicRange("t", {0: 1}, {1: 2})
     with pytest.raises(BadSettings, match="0:7,1:4 before 0:6,1:5"):

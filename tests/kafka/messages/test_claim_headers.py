@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadClaim
 from stream_icd.core.headers import Headers
-from stream_icd.kafka.messages.claims import (
-    BYTES,
-    NAMES,
-    SHA256,
-    URI,
-    Claim,
-    read_claim,
-    without_claim,
-)
+from stream_icd.kafka.messages.claims import Claim
 
+URI, BYTES, SHA256 = NAMES = Claim.NAMES
 OTHERS: Headers = (("ce_id", b"g/1"), ("icd_k", b"3"), ("traceparent", b"\xff"))
 CLAIM = Claim("s3://bucket/x.arrows", 5, sha256(b"bytes").hexdigest())
 
@@ -34,19 +27,19 @@ def test_a_claim_is_read_as_it_was_made_whatever_stands_around_it(
         return
     claim = Claim(uri, len(value), sha256(value).hexdigest())
     headers = (*OTHERS[:at], *reversed(claim.headers()), *OTHERS[at:])
-    assert read_claim(headers) == claim
-    assert without_claim(headers) == OTHERS
+    assert Claim.among(headers) == claim
+    assert Claim.left_out(headers) == OTHERS
 
 
 def test_a_message_without_a_claim_has_none() -> None:
-    assert read_claim(OTHERS) is None
+    assert Claim.among(OTHERS) is None
 
 
 @pytest.mark.parametrize("left_out", NAMES)
 def test_half_a_claim_is_named(left_out: str) -> None:
     headers = tuple(header for header in CLAIM.headers() if header[0] != left_out)
     with pytest.raises(BadClaim, match=left_out):
-        read_claim(headers)
+        Claim.among(headers)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +60,7 @@ def test_half_a_claim_is_named(left_out: str) -> None:
 def test_what_is_no_claim_is_named(name: str, value: bytes) -> None:
     headers = tuple((own, value if own == name else text) for own, text in CLAIM.headers())
     with pytest.raises(BadClaim, match=name) as raised:
-        read_claim(headers)
+        Claim.among(headers)
     assert len(str(raised.value)) < 200
 
 
@@ -75,13 +68,13 @@ def test_a_claim_given_twice_is_refused() -> None:
     with pytest.raises(
         BadClaim, match="^header icd_claim_[a-z0-9]+ is given 2 times; send it once$"
     ):
-        read_claim((*CLAIM.headers(), CLAIM.headers()[0]))
+        Claim.among((*CLAIM.headers(), CLAIM.headers()[0]))
 
 
 @given(st.lists(st.tuples(st.sampled_from([*NAMES, "ce_id"]), st.binary(max_size=70))))
 def test_any_headers_give_a_claim_or_none_or_are_refused(headers: list[tuple[str, bytes]]) -> None:
     try:
-        found = read_claim(tuple(headers))
+        found = Claim.among(tuple(headers))
     except BadClaim:
         return
     assert found is None or isinstance(found, Claim)

@@ -38,7 +38,6 @@ from stream_icd.kafka.messages.claims import (
     ClaimCheck,
     ClaimSettings,
     MessageReader,
-    as_claim,
 )
 from stream_icd.kafka.messages.publish import Destination, publish_source
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
@@ -63,7 +62,7 @@ from tests.streaming.workers.tracked import same, stream, unbroken
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.object_store import new_folder
-from tests.testbed.streams import beside, held
+from tests.testbed.streams import as_claim, beside, held
 
 pytestmark = pytest.mark.brokers("memory")
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.kafka.messages.pacing import Tempo, paced, parse_rate, parse_tempo
+from stream_icd.kafka.messages.pacing import Tempo, paced, parse_rate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = (0, 1, 5, 6)
@@ -39,12 +39,12 @@ def times(tempo: Tempo, slow: float = 0.0) -> list[float]:
 
 
 def test_a_speed_keeps_the_spacing_of_windows() -> None:
-    assert times(parse_tempo("60x", None)) == [0, 1, 5, 6]
-    assert times(parse_tempo("0.5", None)) == [0, 120, 600, 720]
+    assert times(Tempo.of_options("60x", None)) == [0, 1, 5, 6]
+    assert times(Tempo.of_options("0.5", None)) == [0, 120, 600, 720]
 
 
 def test_a_rate_is_so_many_a_second() -> None:
-    assert times(parse_tempo(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
+    assert times(Tempo.of_options(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
 
 
 def test_a_rate_is_kept_without_drift() -> None:
@@ -59,11 +59,12 @@ def test_a_pause_is_no_longer_than_a_thread_can_wait() -> None:
 
 
 def test_the_fastest_does_not_wait() -> None:
-    assert times(parse_tempo(None, None)) == times(parse_tempo(None, None, fastest=True)) == [0] * 4
+    for fastest in (False, True):
+        assert times(Tempo.of_options(None, None, fastest=fastest)) == [0] * 4
 
 
 def test_work_that_takes_long_is_caught_up_with() -> None:
-    assert times(parse_tempo("60x", None), slow=2.0) == [0, 2, 5, 7]
+    assert times(Tempo.of_options("60x", None), slow=2.0) == [0, 2, 5, 7]
 
 
 def test_a_window_8000_years_later_is_waited_for() -> None:
@@ -95,7 +96,7 @@ def test_nobody_waits_for_what_is_there_already() -> None:
 )
 def test_other_tempos_are_refused(speed: str | None, rate: str | None, fastest: bool) -> None:
     with pytest.raises(BadSettings):
-        parse_tempo(speed, None if rate is None else parse_rate(rate), fastest=fastest)
+        Tempo.of_options(speed, None if rate is None else parse_rate(rate), fastest=fastest)
 
 
 @pytest.mark.parametrize("rate", [0, float("nan"), float("inf")])

@@ -38,8 +38,7 @@ from stream_icd.methods.icd.encoder.registry import digest
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.aliases import current, promote
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel, pack, save_model

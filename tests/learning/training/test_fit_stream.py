@@ -20,9 +20,8 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.gn import generate_gn
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.registry.find import open_model
 

@@ -13,9 +13,8 @@ from stream_icd.core.snapshot import Window
 from stream_icd.learning.training.icd.taught import in_hindsight, taught_by
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.quality.agreement import ami
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
 from stream_icd.methods.synthetic.gn import generate_gn
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 

@@ -21,8 +21,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 
 HOUR = timedelta(hours=1)

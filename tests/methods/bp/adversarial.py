@@ -25,7 +25,7 @@ import stream_icd
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.compiled import FAR, LARGE
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.bp import belief_propagation, level_graph, modularity
+from stream_icd.methods.bp import belief_propagation, modularity
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities, find_memberships
@@ -137,11 +137,11 @@ def main() -> None:
         start = (np.arange(adjacency.shape[0]) % 5).astype(np.int32)
         for least_of_blocks, far in ((LARGE, FAR), (1, 1)):
             belief_propagation.LARGE = modularity.LARGE = least_of_blocks  # type: ignore[attr-defined]
-            belief_propagation.FAR = modularity.FAR = level_graph.FAR = far  # type: ignore[attr-defined]
+            belief_propagation.FAR = modularity.FAR = far  # type: ignore[attr-defined]
             check_beliefs(adjacency, start)
             find_communities(adjacency, BpParameters(1.5, iterations=2))
         belief_propagation.LARGE = modularity.LARGE = LARGE  # type: ignore[attr-defined]
-        belief_propagation.FAR = modularity.FAR = level_graph.FAR = FAR  # type: ignore[attr-defined]
+        belief_propagation.FAR = modularity.FAR = FAR  # type: ignore[attr-defined]
     sys.stdout.write(json.dumps(sorted(missed)))
 
 

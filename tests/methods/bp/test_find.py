@@ -1,11 +1,13 @@
-"""What users of bp rely on: K, seeds, node order, weights, odd graphs, quality."""
+"""What users of bp rely on: K, seeds, node order, weights, odd graphs, quality, the search."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from math import inf, nan
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,34 +15,43 @@ from hypothesis import strategies as st
 from scipy.sparse import block_diag, coo_array, csr_array
 
 from stream_icd.core.errors import BadSettings
+from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import find_communities
+from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from tests.methods.bp.graphs import cliques, labels_of, lfr, padded, shuffled
 
+MODULARITY, SEARCH = BpParameters(), BpParameters(search=True)
 BELIEFS = BpParameters(resolution=6.0, mixing=0.4, iterations=1)
 EQUAL_BELIEFS = BpParameters(resolution=6.0, mixing=0.4, size_spread=0.0, iterations=1)
 ALL_PARAMETERS = pytest.mark.parametrize(
-    "parameters", [BpParameters(), BELIEFS, EQUAL_BELIEFS], ids=["modularity", "any", "equal"]
+    "parameters",
+    [MODULARITY, BELIEFS, EQUAL_BELIEFS, SEARCH],
+    ids=["modularity", "any", "equal", "search"],
 )
+KARATE = as_adjacency(nx.Graph(nx.karate_club_graph().edges))
 
 
-def graph_of(n_nodes: int, pairs: list[tuple[int, int]], weights: list[float]) -> csr_array:
-    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    apart = ends[:, 0] != ends[:, 1]
-    rows, columns = ends[apart].T
-    values = np.array(weights, dtype=np.float64)[apart]
-    half = coo_array((values, (rows, columns)), (n_nodes, n_nodes))
+def gn(seed: int, n_nodes: int, k: int, p_in: float, p_out: float | None = None) -> PlantedGraph:
+    return generate_gn(np.random.default_rng(seed), n_nodes, k, p_in, p_out)
+
+
+def agrees(graph: PlantedGraph, parameters: BpParameters, k: int | None = None) -> float:
+    """The NMI of planted communities and those found."""
+    return nmi(graph.communities, find_communities(graph.adjacency(), parameters, k))
+
+
+def graph_of(n_nodes: int, pairs: np.ndarray, weights: np.ndarray) -> csr_array:
+    apart = pairs[0] != pairs[1]
+    half = coo_array((weights[apart], tuple(pairs[:, apart])), (n_nodes, n_nodes))
     adjacency = (half + half.T).tocsr()
     adjacency.sort_indices()
-    return adjacency
-
-
-def cliques(*sizes: int) -> csr_array:
-    adjacency = csr_array(block_diag([np.ones((size, size)) - np.eye(size) for size in sizes]))
-    adjacency.eliminate_zeros()
     return adjacency
 
 
@@ -48,8 +59,9 @@ def cliques(*sizes: int) -> csr_array:
 def small_graphs(draw: st.DrawFn) -> csr_array:
     n_nodes = draw(st.integers(1, 24))
     node = st.integers(0, n_nodes - 1)
-    edges = draw(st.lists(st.tuples(st.tuples(node, node), st.floats(1e-3, 1e4)), max_size=60))
-    return graph_of(n_nodes, [pair for pair, _ in edges], [weight for _, weight in edges])
+    edges = draw(st.lists(st.tuples(node, node, st.floats(1e-3, 1e4)), max_size=60))
+    starts, ends, weights = np.array(edges, np.float64).reshape(-1, 3).T
+    return graph_of(n_nodes, np.stack([starts, ends]).astype(np.int64), weights)
 
 
 @ALL_PARAMETERS
@@ -75,148 +87,93 @@ def test_exactly_k_on_many_components_and_isolated_nodes(
     assert len(np.unique(labels)) == n_communities
 
 
-def test_components_are_found_without_k_and_isolated_nodes_stay_alone() -> None:
-    adjacency = csr_array(block_diag([cliques(4, 5, 6), csr_array((2, 2))]))
-    labels = find_communities(adjacency, BpParameters())
-    assert labels.tolist() == [0] * 4 + [1] * 5 + [2] * 6 + [3, 4]
+@pytest.mark.parametrize("n_communities", [0, -1, 11])
+def test_k_outside_the_nodes_is_refused_with_its_range(n_communities: int) -> None:
+    with pytest.raises(BadSettings, match="from 1 to 10"):
+        find_communities(cliques(5, 5), MODULARITY, n_communities)
 
 
 @ALL_PARAMETERS
-def test_graphs_without_edges_or_nodes_have_an_answer(parameters: BpParameters) -> None:
+def test_nodes_without_edges_are_alone_unless_k_is_given(parameters: BpParameters) -> None:
     assert find_communities(csr_array((1, 1)), parameters, 1).tolist() == [0]
     assert find_communities(csr_array((3, 3)), parameters).tolist() == [0, 1, 2]
     assert sorted(set(find_communities(csr_array((5, 5)), parameters, 2).tolist())) == [0, 1]
     assert find_communities(csr_array((0, 0)), parameters).tolist() == []
+    graph = lfr(3, 500, 0.2).adjacency()
+    found = find_communities(padded(graph, 510), parameters)
+    assert len(set(found[500:].tolist()) - set(found[:500].tolist())) == 10
+    found = find_communities(cliques(4, 5, 6, 1, 1), parameters)
+    assert found[15:].tolist() == [found[:15].max() + 1, found[:15].max() + 2]
 
 
-def test_merging_joins_what_belongs_together_most() -> None:
+def test_k_unites_what_belongs_together_most_and_cuts_where_the_graph_is_thin() -> None:
     # Two pairs of cliques, each pair held by three edges; single edges between the pairs.
-    adjacency = cliques(6, 6, 6, 6).tolil()
-    for a, b in [(0, 6), (1, 7), (2, 8), (12, 18), (13, 19), (14, 20), (5, 12), (11, 23)]:
-        adjacency[a, b] = adjacency[b, a] = 1.0
-    labels = find_communities(adjacency.tocsr(), BpParameters(resolution=4.0), 2)
-    assert labels.tolist() == [0] * 12 + [1] * 12
-
-
-def test_splitting_cuts_where_the_graph_is_thin() -> None:
-    # At this resolution both cliques of the first pair are one community; K asks for them apart.
-    adjacency = cliques(6, 6, 6).tolil()
-    for a in range(6):
-        adjacency[a, a + 6] = adjacency[a + 6, a] = 1.0
-    labels = find_communities(adjacency.tocsr(), BpParameters(resolution=0.3), 3)
-    assert labels.tolist() == [0] * 6 + [1] * 6 + [2] * 6
-
-
-@pytest.mark.parametrize("n_communities", [0, -1, 11])
-def test_k_outside_the_nodes_is_refused_with_its_range(n_communities: int) -> None:
-    with pytest.raises(BadSettings, match="from 1 to 10"):
-        find_communities(cliques(5, 5), BpParameters(), n_communities)
-
-
-def test_clear_planted_communities_are_found() -> None:
-    graph = generate_lfr(np.random.default_rng(21), LfrSettings(n_nodes=3000, mixing=0.3))
-    parameters = BpParameters(8.0, 0.3, iterations=1)
-    found = find_communities(graph.adjacency(), parameters, graph.n_communities)
-    assert nmi(graph.communities, found) > 0.99
+    links = [(0, 6), (1, 7), (2, 8), (12, 18), (13, 19), (14, 20), (5, 12), (11, 23)]
+    pairs = cliques(6, 6, 6, 6, links=links)
+    found = find_communities(pairs, BpParameters(resolution=4.0), 2)
+    assert found.tolist() == labels_of(12, 12).tolist()
+    # At this resolution both cliques of the pair are one community; K asks for them apart.
+    thin = cliques(6, 6, 6, links=[(node, node + 6) for node in range(6)])
+    found = find_communities(thin, BpParameters(resolution=0.3), 3)
+    assert found.tolist() == labels_of(6, 6, 6).tolist()
 
 
 def test_beliefs_find_more_than_modularity_at_any_resolution() -> None:
-    graph = generate_lfr(np.random.default_rng(21), LfrSettings(n_nodes=3000, mixing=0.55))
-    adjacency, k = graph.adjacency(), graph.n_communities
-    by_beliefs = find_communities(adjacency, BpParameters(8.0, 0.55, iterations=1), k)
-    by_modularity = [
-        nmi(graph.communities, find_communities(adjacency, BpParameters(resolution), k))
-        for resolution in (1.0, 2.0, 4.0, 8.0)
-    ]
-    assert nmi(graph.communities, by_beliefs) > max(by_modularity) + 0.01
+    clear = lfr(21, 3000)
+    assert agrees(clear, BpParameters(8.0, 0.3, iterations=1), clear.n_communities) > 0.99
+    graph = lfr(22, 3000, 0.55)
+    k = graph.n_communities
+    by_modularity = [agrees(graph, BpParameters(one), k) for one in (1.0, 2.0, 4.0, 8.0)]
+    by_beliefs = agrees(graph, BpParameters(8.0, 0.55, iterations=1), k)
+    assert by_beliefs > max(by_modularity) + 0.01
 
 
 def test_equal_communities_are_found_better_when_told_that_sizes_differ_little() -> None:
     gains = []
     for seed in range(4):
-        rng = np.random.default_rng(seed)
-        graph = generate_gn(rng, n_nodes=2000, n_communities=100, p_in=0.3)
-        spread, even = (
-            find_communities(graph.adjacency(), BpParameters(12.0, 0.7, size_spread), 100)
-            for size_spread in (0.5, 1.0)
-        )
-        gains.append(nmi(graph.communities, spread) - nmi(graph.communities, even))
+        graph = gn(seed, 2000, 100, 0.3)
+        spread, even = (agrees(graph, BpParameters(12.0, 0.7, one), 100) for one in (0.5, 1.0))
+        gains.append(spread - even)
     assert np.mean(gains) > 0
 
 
 @ALL_PARAMETERS
 def test_the_same_seed_gives_the_same_answer_in_any_thread(parameters: BpParameters) -> None:
-    adjacency = generate_lfr(
-        np.random.default_rng(3), LfrSettings(n_nodes=1500, mixing=0.5)
-    ).adjacency()
+    adjacency = lfr(3, 1500, 0.5).adjacency()
+    before = adjacency.copy()
     alone = find_communities(adjacency, parameters, 30, seed=7)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(find_communities, adjacency, parameters, 30, seed=7) for _ in range(4)]
         assert all(np.array_equal(run.result(), alone) for run in runs)
     assert not np.array_equal(find_communities(adjacency, parameters, 30, seed=8), alone)
-
-
-def test_the_graph_given_is_not_changed() -> None:
-    adjacency = generate_lfr(np.random.default_rng(3), LfrSettings(n_nodes=500)).adjacency()
-    before = adjacency.copy()
-    find_communities(adjacency, BELIEFS, 12)
-    assert (adjacency != before).nnz == 0
+    assert (adjacency != before).nnz == 0  # the graph given is not changed
 
 
 @ALL_PARAMETERS
-def test_node_order_does_not_matter_where_structure_is_clear(
-    parameters: BpParameters,
-) -> None:
-    adjacency = generate_gn(
-        np.random.default_rng(11), n_nodes=400, n_communities=10, p_in=0.7, p_out=0.005
-    ).adjacency()
-    order = np.random.default_rng(0).permutation(400)
-    labels, permuted = find_communities(adjacency, parameters, 10), None
-    shuffled = csr_array(adjacency[order][:, order])
-    shuffled.sort_indices()
-    permuted = find_communities(shuffled, parameters, 10)
-    assert nmi(labels[order], permuted) == 1.0
-
-
-def test_node_order_hardly_matters_where_structure_is_weaker() -> None:
-    graph = generate_lfr(np.random.default_rng(4), LfrSettings(n_nodes=3000, mixing=0.3))
-    adjacency, order = graph.adjacency(), np.random.default_rng(1).permutation(3000)
-    shuffled = csr_array(adjacency[order][:, order])
-    shuffled.sort_indices()
-    k, parameters = graph.n_communities, BpParameters(12.0, 0.3, iterations=1)
-    labels, permuted = (
-        find_communities(adjacency, parameters, k),
-        find_communities(shuffled, parameters, k),
-    )
-    assert nmi(labels[order], permuted) > 0.99
+def test_node_order_does_not_matter_where_structure_is_clear(parameters: BpParameters) -> None:
+    clear, weaker = gn(11, 400, 10, 0.7, 0.005), lfr(4, 3000)
+    for graph, least in ((clear, 1.0), (weaker, 0.99 if parameters in (BELIEFS, SEARCH) else 0.9)):
+        adjacency, k = graph.adjacency(), graph.n_communities
+        order = np.random.default_rng(0).permutation(graph.n_nodes)
+        labels = find_communities(adjacency, parameters, k)
+        again = find_communities(shuffled(adjacency, order), parameters, k)
+        assert nmi(labels[order], again) >= least
 
 
 @ALL_PARAMETERS
 def test_weights_tell_communities_apart(parameters: BpParameters) -> None:
-    graph = generate_gn(np.random.default_rng(6), n_nodes=600, n_communities=20, p_in=0.2)
-    rows, columns = graph.edges
-    inside = graph.communities[rows] == graph.communities[columns]
-    weighted = graph_of(
-        600, list(zip(rows, columns, strict=True)), np.where(inside, 1.5, 1.0).tolist()
-    )
+    graph = gn(6, 600, 20, 0.2)
+    inside = np.equal(*graph.communities[graph.edges])
+    weighted = graph_of(600, graph.edges, np.where(inside, 1.5, 1.0))
     with_weights = nmi(graph.communities, find_communities(weighted, parameters, 20))
-    assert (
-        with_weights
-        > nmi(graph.communities, find_communities(graph.adjacency(), parameters, 20)) + 0.01
-    )
-
-
-def test_modularity_does_not_depend_on_the_unit_of_weight() -> None:
-    adjacency = generate_lfr(np.random.default_rng(2), LfrSettings(n_nodes=800)).adjacency()
-    labels = find_communities(adjacency, BpParameters())
-    assert np.array_equal(find_communities(adjacency * 4.0, BpParameters()), labels)
-    assert modularity(adjacency, labels) > 0.5
+    assert with_weights > agrees(graph, parameters, 20) + 0.01
 
 
 def test_heavy_weights_and_hubs_do_not_overflow() -> None:
-    star = [(0, leaf) for leaf in range(1, 3000)]
-    chain = [(leaf, leaf + 1) for leaf in range(1, 2999, 2)]
-    adjacency = graph_of(3000, star + chain, [1e6] * len(star) + [1e-6] * len(chain))
+    leaves = np.arange(1, 3000)
+    star, chain = np.stack([0 * leaves, leaves]), np.stack([leaves, leaves + 1])[:, :-1:2]
+    weights = np.repeat([1e6, 1e-6], [star.shape[1], chain.shape[1]])
+    adjacency = graph_of(3000, np.concatenate([star, chain], axis=1), weights)
     for parameters in (BELIEFS, EQUAL_BELIEFS):
         assert len(np.unique(find_communities(adjacency, parameters, 40))) == 40
 
@@ -234,14 +191,134 @@ def test_bp_starts_without_heavy_libraries() -> None:
     ("name", "value"),
     [
         ("resolution", 0.0),
-        ("resolution", float("nan")),
+        ("resolution", nan),
         ("mixing", 0.0),
         ("mixing", 1.0),
         ("size_spread", 1.5),
         ("iterations", 0),
         ("sweeps", 0),
+        ("search", None),
+        ("search", 1),
     ],
 )
 def test_parameters_are_checked_at_birth(name: str, value: float) -> None:
-    with pytest.raises(BadSettings, match=name):
+    with pytest.raises(BadSettings, match=f"{name} must be"):
         BpParameters(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("n_nodes", "mixing"), [(1000, 0.3), (5000, 0.3), (5000, 0.6)])
+def test_the_search_finds_what_modularity_joins(n_nodes: int, mixing: float) -> None:
+    graph = lfr(3, n_nodes, mixing)
+    assert agrees(graph, SEARCH) > agrees(graph, MODULARITY) + 0.005
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_communities_too_weak_to_name_each_node_are_found(seed: int) -> None:
+    """No partition saves bits here, not even the planted one: only beliefs over all of them do."""
+    graph = lfr(seed, mixing=0.7)
+    assert description_length(graph.adjacency(), graph.communities) > 0
+    assert agrees(graph, SEARCH) > 0.35
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gain"),
+    [((2000, 5, 40, 3, 40), 0.07), ((250, 10, 20, 5, 20), 0.02), ((5000, 10, 100, 10, 1000), 1e-3)],
+)
+def test_small_communities_are_found_beside_large_ones_and_in_small_graphs(
+    sizes: tuple[int, ...], gain: float
+) -> None:
+    gains = []
+    for seed in range(3, 6):
+        graph = generate_lfr(np.random.default_rng(seed), LfrSettings(*sizes, mixing=0.25))
+        gains.append(agrees(graph, SEARCH) - agrees(graph, MODULARITY))
+    assert np.mean(gains) > gain
+
+
+def test_not_knowing_k_costs_nothing() -> None:
+    graph = gn(3, 2000, 100, 0.4)
+    assert agrees(graph, SEARCH) > agrees(graph, SEARCH, 100) - 0.005
+
+
+def test_hubs_keep_their_communities() -> None:
+    """Stars in a ring: their centres have most of the edges, as networks of the Internet have."""
+    stars = nx.disjoint_union_all([nx.star_graph(60) for _ in range(5)])
+    stars.add_edges_from((61 * i, 61 * ((i + 1) % 5)) for i in range(5))
+    found = find_communities(as_adjacency(stars), SEARCH)
+    assert nmi(np.repeat(np.arange(5), 61), found) > 0.99
+
+
+@pytest.mark.parametrize(
+    "graph", [nx.complete_graph(3), nx.complete_graph(30), nx.star_graph(30_000)], ids=str
+)
+def test_what_no_method_divides_stays_one_community(graph: nx.Graph) -> None:
+    assert not find_communities(as_adjacency(graph), SEARCH).any()
+
+
+def test_two_communities_are_found_where_they_save_no_bits() -> None:
+    """The karate club: never one community only, where modularity finds several."""
+    assert find_communities(KARATE, SEARCH).max() + 1 == 2
+
+
+@pytest.mark.parametrize("graph", [lfr(5, 1500, 0.4), gn(5, 1000, 50, 0.4)], ids=["lfr", "gn"])
+def test_no_resolution_alone_describes_a_graph_in_fewer_bits(graph: PlantedGraph) -> None:
+    adjacency = graph.adjacency()
+    found = description_length(adjacency, find_communities(adjacency, SEARCH))
+    for resolution in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0):
+        labels = find_communities(adjacency, BpParameters(resolution, iterations=3))
+        if labels.any():
+            assert found <= description_length(adjacency, labels) + 0.01, resolution
+
+
+def test_where_nothing_saves_bits_the_communities_are_those_of_modularity() -> None:
+    """A tree of hubs, as discussions are: beliefs would put nearly all nodes into one community."""
+    rng = np.random.default_rng(0)
+    parents = [int(rng.integers(node)) if rng.random() > 0.6 else 0 for node in range(1, 1500)]
+    tree = as_adjacency((np.array([np.arange(1, 1500), parents]), 1500))
+    found = find_communities(tree, SEARCH)
+    assert description_length(tree, found) > 0
+    assert modularity(tree, found) > 0.2
+
+
+def test_beliefs_without_doubt_cost_what_their_partition_costs() -> None:
+    links = [(0, 12), (13, 22), (23, 30), (1, 31)]
+    adjacency = cliques(12, 10, 8, 8, 1, 1, links=links)  # of the last two, edges say nothing
+    graph, labels = finest_level(adjacency), labels_of(12, 10, 8, 8, 1, 1)
+    mixing = 4 / (66 + 45 + 28 + 28 + 4)
+    marginals = believe(graph, labels, 6, PlantedModel(mixing, 1.0, 6), 20)
+    expected = description_length(adjacency, labels)
+    assert marginals.bits(graph, 6) == pytest.approx(expected, abs=0.01)
+
+
+def test_beliefs_in_doubt_cost_less_than_any_partition() -> None:
+    graph = lfr(3, mixing=0.6)
+    level, k = finest_level(graph.adjacency()), graph.n_communities
+    marginals = believe(level, graph.communities, k, PlantedModel(0.6, 1.0, k), 20)
+    named = description_length(graph.adjacency(), marginals.likeliest)
+    assert marginals.bits(level, k) < named - 0.1
+
+
+def test_chance_saves_next_to_nothing_in_beliefs() -> None:
+    """Random graphs have partitions of some modularity; beliefs in them fade."""
+    for seed in range(5):
+        adjacency = as_adjacency(nx.gnm_random_graph(1000, 5000, seed=seed))
+        labels, level = find_communities(adjacency, SEARCH), finest_level(adjacency)
+        assert (k := int(labels.max()) + 1) > 1
+        assert believe(level, labels, k, PlantedModel(0.6, 1.0, k), 30).bits(level, k) > -0.03
+
+
+@pytest.mark.filterwarnings("error")
+def test_pairs_without_a_probable_community_have_no_description_by_beliefs() -> None:
+    pairs = cliques(*[2] * 30)
+    found, level = find_communities(pairs, SEARCH), finest_level(pairs)
+    assert np.array_equal(found[::2], found[1::2])
+    alone = np.arange(60, dtype=np.int32)
+    assert believe(level, alone, 60, PlantedModel(0.99, 1.0, 60), 8).bits(level, 60) == inf
+
+
+def test_beliefs_put_all_leaves_of_a_large_star_together() -> None:
+    """From single nodes, none of 30,000 communities is probable; the likeliest still counts."""
+    star = finest_level(as_adjacency(nx.star_graph(30_000)))
+    alone, n_nodes = np.arange(star.n_nodes, dtype=np.int32), star.n_nodes
+    marginals = believe(star, alone, n_nodes, PlantedModel(0.99, 1.0, n_nodes), 8)
+    assert len(set(marginals.likeliest[1:].tolist())) == 1
+    assert marginals.bits(star, n_nodes) > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import networkx
 import numpy as np
 import pytest
-from scipy.sparse import block_diag, csr_array
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadInput, BadSettings
@@ -14,49 +13,40 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.known import find_with_known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.quality.agreement import ami
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from tests.methods.bp.graphs import cliques, lfr
 
 SEARCH = BpParameters(search=True)
-CLIQUES = csr_array(block_diag([np.ones((10, 10)) - np.eye(10)] * 3))
-CLIQUES.eliminate_zeros()
+CLIQUES = cliques(10, 10, 10)
 
 
-def known_of(n_nodes: int, **of: int) -> np.ndarray:
+def known_of(n_nodes: int, labels: dict[int, int]) -> np.ndarray:
     known = np.full(n_nodes, NOBODY, np.int32)
-    for node, label in of.items():
-        known[int(node[1:])] = label
+    known[list(labels)] = list(labels.values())
     return known
 
 
-def test_known_nodes_help_the_others() -> None:
-    planted = generate_lfr(np.random.default_rng(9001), LfrSettings(3000, mixing=0.6))
-    truth, rng = planted.communities, np.random.default_rng(0)
-    known = np.full(3000, NOBODY, np.int32)
-    chosen = rng.choice(3000, 600, replace=False)
-    known[chosen] = truth[chosen]
-    others = known < 0
-    alone = find_communities(planted.adjacency(), SEARCH)
-    for fixed in (False, True):
-        labels, sure, of_known = find_with_known(planted.adjacency(), SEARCH, known, fixed=fixed)
-        gain = ami(truth[others], labels[others]) - ami(truth[others], alone[others])
-        assert gain > 0.01
-        assert set(labels) == set(range(labels.max() + 1))
-        assert ((sure.probabilities >= 0) & (sure.probabilities <= 1)).all()
-        assert (labels[chosen] == of_known[known[chosen]]).mean() > (0.999 if fixed else 0.5)
+@pytest.mark.parametrize(("fixed", "least"), [(False, 0.5), (True, 0.999)])
+def test_known_nodes_help_the_others(fixed: bool, least: float) -> None:
+    planted = lfr(9001, 3000, 0.6)
+    truth, adjacency = planted.communities, planted.adjacency()
+    chosen = np.random.default_rng(0).choice(3000, 600, replace=False)
+    known = known_of(3000, dict(zip(chosen, truth[chosen], strict=True)))
+    labels, sure, of_known = find_with_known(adjacency, SEARCH, known, fixed=fixed)
+    others, alone = known < 0, find_communities(adjacency, SEARCH)
+    assert ami(truth[others], labels[others]) > ami(truth[others], alone[others]) + 0.01
+    assert set(labels) == set(range(labels.max() + 1))
+    assert ((sure.probabilities >= 0) & (sure.probabilities <= 1)).all()
+    assert (labels[chosen] == of_known[known[chosen]]).mean() > least
 
 
-def test_fixed_nodes_are_where_they_are_said_to_be_whatever_their_edges_say() -> None:
-    known = known_of(30, n0=0, n1=1, n12=0)
+def test_a_prior_gives_way_to_edges_and_what_is_fixed_does_not() -> None:
+    known = known_of(30, {0: 0, 1: 1, 12: 0})
     labels, sure, of_known = find_with_known(CLIQUES, SEARCH, known, fixed=True)
     assert labels[0] == labels[12] == of_known[0] != labels[1] == of_known[1]
     assert sure.probabilities[[0, 1, 12]].tolist() == [1, 1, 1]
-
-
-def test_a_prior_gives_way_to_edges() -> None:
-    known = known_of(30, n0=0, n1=0, n2=0, n12=0)
+    known = known_of(30, {0: 0, 1: 0, 2: 0, 12: 0})
     labels, _, of_known = find_with_known(CLIQUES, SEARCH, known)
-    assert labels[0] == of_known[0]
-    assert labels[12] == labels[13] != of_known[0]
+    assert labels[0] == of_known[0] != labels[12] == labels[13]
 
 
 def test_nodes_are_known_by_their_names() -> None:
@@ -88,7 +78,7 @@ def test_known_nodes_are_seeds_of_k_means() -> None:
 
 
 def test_known_nodes_without_edges_are_with_their_label_if_that_is_fixed() -> None:
-    icd, graph = ICD.load("default", method="icd"), block_diag([CLIQUES, np.zeros((3, 3))]).tocsr()
+    icd, graph = ICD.load("default", method="icd"), cliques(10, 10, 10, 1, 1, 1)
     known = {0: "a", 30: "a", 31: "b", 32: "b"}
     alone = icd.predict(graph, known=known)
     assert len(set(alone[30:])) == 3

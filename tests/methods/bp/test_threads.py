@@ -19,10 +19,11 @@ from stream_icd.methods.bp.likelihood import modularity_of
 from stream_icd.methods.bp.modularity import connected_pieces, move_nodes
 from stream_icd.methods.bp.posterior import initial_posterior, next_posterior
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.registry.find import open_model
+from tests.methods.bp.graphs import cliques, lfr
 
 SMALL_ENOUGH_FOR_A_TEST = 500
+DEFAULT = open_model("default").model.bp
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def small_graphs_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.ndarray]:
-    graph = generate_lfr(np.random.default_rng(5), LfrSettings(n_nodes=3000, mixing=mixing))
+    graph = lfr(5, 3000, mixing)
     adjacency = graph.adjacency()
     if weighted:
         rows, columns = adjacency.nonzero()
@@ -44,15 +45,15 @@ def planted(mixing: float, *, weighted: bool = False) -> tuple[csr_array, np.nda
 @pytest.mark.parametrize(("mixing", "weighted"), [(0.3, True), (0.6, False)])
 def test_any_number_of_threads_finds_the_same(mixing: float, weighted: bool) -> None:
     adjacency, truth = planted(mixing, weighted=weighted)
-    parameters, level = open_model("default").model.bp, finest_level(adjacency)
-    alone = find_communities(adjacency, parameters)
-    known = initial_posterior(level, parameters, None, 0)
-    after = next_posterior(level, parameters, known, 0)
+    level = finest_level(adjacency)
+    alone = find_communities(adjacency, DEFAULT)
+    known = initial_posterior(level, DEFAULT, None, 0)
+    after = next_posterior(level, DEFAULT, known, 0)
     for threads in (2, 4):
-        assert np.array_equal(find_communities(adjacency, parameters, threads=threads), alone)
+        assert np.array_equal(find_communities(adjacency, DEFAULT, threads=threads), alone)
         with compiled.keep_threads(threads):
-            again = initial_posterior(level, parameters, None, 0)
-            now = next_posterior(level, parameters, known, 0)
+            again = initial_posterior(level, DEFAULT, None, 0)
+            now = next_posterior(level, DEFAULT, known, 0)
         assert again.shares.tobytes() == known.shares.tobytes()
         assert now.shares.tobytes() == after.shares.tobytes()
         assert np.array_equal(now.communities, after.communities)
@@ -61,28 +62,33 @@ def test_any_number_of_threads_finds_the_same(mixing: float, weighted: bool) -> 
 
 def test_blocks_of_nodes_find_what_one_block_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     adjacency, truth = planted(0.4)
-    parameters = open_model("default").model.bp
-    in_blocks = nmi(truth, find_communities(adjacency, parameters))
+    in_blocks = nmi(truth, find_communities(adjacency, DEFAULT))
     monkeypatch.setattr(belief_propagation, "LARGE", len(truth) + 1)
-    assert in_blocks == pytest.approx(nmi(truth, find_communities(adjacency, parameters)), abs=0.01)
+    assert in_blocks == pytest.approx(nmi(truth, find_communities(adjacency, DEFAULT)), abs=0.01)
 
 
 def moved(graph: LevelGraph, threads: int, seed: int = 0) -> tuple[np.ndarray, int]:
     """The labels after moves of single nodes, and the number of moves."""
     labels = np.arange(graph.n_nodes, dtype=np.int32)
-    rng = np.random.default_rng(seed)
     with compiled.keep_threads(threads):
-        return labels, move_nodes(graph, labels, 1.0, rng)
+        return labels, move_nodes(graph, labels, 1.0, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_nodes_moved_at_once_are_the_same_on_any_number_of_threads(weighted: bool) -> None:
-    graph = finest_level(planted(0.4, weighted=weighted)[0])
-    alone, n_moves = moved(graph, 1)
-    for threads in (2, 3, 4):
-        again, n_again = moved(graph, threads)
-        assert n_again == n_moves
-        assert np.array_equal(again, alone)
+def test_moves_pieces_and_coarse_graphs_are_the_same_on_any_number_of_threads(
+    weighted: bool,
+) -> None:
+    adjacency, labels = planted(0.4, weighted=weighted)
+    graph = finest_level(adjacency)
+
+    def all_of(threads: int) -> list[bytes]:
+        with compiled.keep_threads(threads):
+            pieces = connected_pieces(graph, labels, 1.0, np.random.default_rng(0))
+            coarse = coarsen(graph, labels, int(labels.max()) + 1)
+        return [np.asarray(one).tobytes() for one in (*moved(graph, threads), pieces, *coarse)]
+
+    alone = all_of(1)
+    assert all(all_of(threads) == alone for threads in (2, 3, 4))
 
 
 def test_moves_at_once_are_as_good_as_moves_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,23 +103,8 @@ def test_moves_at_once_are_as_good_as_moves_in_turn(monkeypatch: pytest.MonkeyPa
 
 
 def test_two_nodes_that_take_each_others_place_meet_in_the_end() -> None:
-    pairs = csr_array(np.kron(np.eye(SMALL_ENOUGH_FOR_A_TEST), [[0.0, 1.0], [1.0, 0.0]]))
-    pairs.eliminate_zeros()
-    labels, _ = moved(finest_level(pairs), 2)
+    labels, _ = moved(finest_level(cliques(*[2] * SMALL_ENOUGH_FOR_A_TEST)), 2)
     assert np.array_equal(labels[::2], labels[1::2])
-
-
-def test_parts_make_the_same_pieces_and_the_same_coarse_graph() -> None:
-    adjacency, truth = planted(0.5)
-    graph, labels = finest_level(adjacency), truth.astype(np.int32)
-    pieces = connected_pieces(graph, labels, 1.0, np.random.default_rng(0))
-    coarse = coarsen(graph, labels, int(labels.max()) + 1)
-    for threads in (2, 3, 4):
-        with compiled.keep_threads(threads):
-            same = connected_pieces(graph, labels, 1.0, np.random.default_rng(0))
-            again = coarsen(graph, labels, int(labels.max()) + 1)
-        assert np.array_equal(same, pieces)
-        assert all(np.array_equal(one, other) for one, other in zip(again, coarse, strict=True))
 
 
 def test_kept_threads_end_with_the_outermost_block() -> None:
@@ -148,7 +139,7 @@ def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyP
 
 
 def _found(adjacency: csr_array) -> bytes:
-    return find_communities(adjacency, open_model("default").model.bp, threads=2).tobytes()
+    return find_communities(adjacency, DEFAULT, threads=2).tobytes()
 
 
 def test_a_forked_process_finds_the_same_after_threads_have_run_here() -> None:

@@ -15,9 +15,9 @@ from scipy.sparse.csgraph import connected_components
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
+from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.memory.horizon import Horizon
 
 HOUR = timedelta(hours=1)

@@ -16,8 +16,7 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import planted_snapshots
 from tests.real_data import real_data

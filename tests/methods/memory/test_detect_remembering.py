@@ -21,8 +21,7 @@ from stream_icd.methods.memory.encoding import MOST_READ_IDS, decode_memory, enc
 from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import planted_snapshots
 

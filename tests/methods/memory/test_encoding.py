@@ -31,7 +31,6 @@ from stream_icd.methods.memory.encoding import (
     next_id_of,
     table_of_nodes,
 )
-from stream_icd.methods.memory.evidence import rounded
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind
 from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
@@ -44,6 +43,7 @@ from stream_icd.methods.memory.memory import (
     no_edges,
 )
 from stream_icd.methods.memory.nodes import cut
+from stream_icd.methods.memory.sums import rounded
 from stream_icd.wire.arrow_stream import write_table
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -285,7 +285,7 @@ def test_more_edges_than_row_pointers_can_count_are_refused(
     value = encode_memory(
         replace(memory, hypotheses=(replace(memory.hypotheses[0], evidence=pair),), leader=0)
     )
-    monkeypatch.setattr(level_graph, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(level_graph, "_MOST_ENTRIES", 1)
     with pytest.raises(LimitExceeded, match="too large"):
         decode_memory(value)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from stream_icd.methods.bp.level_graph import Rows, entries_at, rows_of
-from stream_icd.methods.memory.evidence import added
+from stream_icd.methods.memory.sums import added
 
 N = 12
 

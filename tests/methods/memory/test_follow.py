@@ -16,7 +16,7 @@ from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, check_horizon, read_horizon
 from stream_icd.methods.memory.judge import MARGIN, judged, leader_of, pause, served
 from stream_icd.methods.memory.memory import Hypothesis, Memory, no_edges
-from stream_icd.methods.memory.search import searched
+from stream_icd.methods.memory.sums import searched
 from stream_icd.methods.quality.agreement import nmi
 from tests.testbed.windows import window
 

@@ -14,8 +14,7 @@ from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.interfaces.estimator import ICD
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.quality.agreement import ami
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 Pairs = list[tuple[str, str]]

@@ -11,14 +11,13 @@ import pytest
 
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
-from stream_icd.methods.memory.encoding import decode_memory
+from stream_icd.methods.memory.encoding import _A_GRAPH, _MOST_KEPT, RecentMemories, decode_memory
 from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
     Memory,
     empty_memory,
     forgotten,
 )
-from stream_icd.methods.memory.recent import A_GRAPH, MOST_KEPT, RecentMemories
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -86,7 +85,7 @@ def bits(memory: Memory) -> bytes:
 def test_the_longest_unused_are_dropped(room: float) -> None:
     encoded = states(work(RecentMemories()))[-1]
     memory = decode_memory(encoded)
-    size = A_GRAPH + len(encoded) + memory.n_bytes
+    size = _A_GRAPH + len(encoded) + memory.n_bytes
     recent = RecentMemories(most_kept=int(room * size))
     for name in ("a", "b", "c", "c"):
         recent.put(name, encoded, memory)
@@ -97,7 +96,7 @@ def test_the_longest_unused_are_dropped(room: float) -> None:
 
 def test_graphs_of_hardly_any_nodes_are_dropped_too() -> None:
     recent, nothing = RecentMemories(), forgotten(0)
-    for number in range(MOST_KEPT // (A_GRAPH + nothing.n_bytes) + 1):
+    for number in range(_MOST_KEPT // (_A_GRAPH + nothing.n_bytes) + 1):
         recent.put(str(number), b"", nothing)
     assert recent.get("0", b"") is None
     assert recent.get("1", b"") is nothing
@@ -108,6 +107,6 @@ def test_ids_count_with_their_bytes() -> None:
     ids = pa.array(["a" * 4000, "b" * 4000])
     recent, memory = RecentMemories(), empty_memory(BEFORE_ALL, ids, 0)
     assert memory.n_bytes > 8000
-    for number in range(MOST_KEPT // (8000 + A_GRAPH) + 1):
+    for number in range(_MOST_KEPT // (8000 + _A_GRAPH) + 1):
         recent.put(str(number), b"", memory)
     assert recent.get("0", b"") is None

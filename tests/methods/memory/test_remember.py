@@ -24,8 +24,7 @@ from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from tests.testbed.windows import HOUR, START
 

@@ -21,8 +21,7 @@ from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 
 HOUR = timedelta(hours=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)

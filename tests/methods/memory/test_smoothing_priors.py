@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.methods.bp.sweep import N_KEPT, Prior
+from stream_icd.methods.bp.prior import N_KEPT, Prior
 from stream_icd.methods.memory.smoothing import backward_message, two_sided_prior
 
 K, N = 6, 200

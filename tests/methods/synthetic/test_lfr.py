@@ -1,80 +1,72 @@
+"""LFR graphs are those of the paper, and streams of them change as their record says."""
+
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.methods.synthetic.lfr import (
+    Drift,
+    LfrSettings,
+    generate_drifting_lfr,
+    generate_lfr,
+)
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
-SEEDS = range(6)
+SMALL = LfrSettings(n_nodes=1000, max_degree=60, max_community=120)
+Step = tuple[PlantedGraph, Drift]
+
+
+def lfr(seed: int = 0, **settings: float) -> PlantedGraph:
+    return generate_lfr(np.random.default_rng(seed), LfrSettings(**settings))  # type: ignore[arg-type]
 
 
 @cache
 def graphs(mixing: float) -> list[PlantedGraph]:
-    return [generate_lfr(np.random.default_rng(seed), LfrSettings(mixing=mixing)) for seed in SEEDS]
+    return [lfr(seed, mixing=mixing) for seed in range(6)]
 
 
 def degrees(graph: PlantedGraph) -> np.ndarray:
     return np.bincount(graph.edges.ravel(), minlength=graph.n_nodes)
 
 
-def realised_mixing(graph: PlantedGraph) -> float:
-    first, second = graph.communities[graph.edges]
-    return float((first != second).mean())
+def leaving(graph: PlantedGraph) -> np.ndarray:
+    return np.not_equal(*graph.communities[graph.edges])
+
+
+def check_simple(graph: PlantedGraph, settings: LfrSettings) -> None:
+    sizes = np.bincount(graph.communities)
+    assert settings.min_community <= sizes.min() <= sizes.max() <= settings.max_community
+    assert sizes.sum() == settings.n_nodes
+    assert degrees(graph).max() <= settings.max_degree
+    assert (graph.edges[0] < graph.edges[1]).all()
+    assert np.unique(graph.edges, axis=1).shape == graph.edges.shape
 
 
 @pytest.mark.parametrize("mixing", [0.1, 0.3, 0.6])
-def test_mixing_is_the_one_asked_for(mixing: float) -> None:
-    realised = np.mean([realised_mixing(graph) for graph in graphs(mixing)])
-    assert realised == pytest.approx(mixing, abs=0.005)
-
-
-@pytest.mark.parametrize("mixing", [0.3, 0.6])
-def test_the_mixing_of_the_mean_node_is_the_one_asked_for(mixing: float) -> None:
-    shares = []
+def test_mixing_is_the_one_asked_for_and_edges_and_sizes_are_the_papers(mixing: float) -> None:
+    of_edges, of_nodes = [], []
     for graph in graphs(mixing):
-        leaving = graph.edges[:, np.not_equal(*graph.communities[graph.edges])]
-        external = np.bincount(leaving.ravel(), minlength=graph.n_nodes)
-        shares.append(np.mean(external / np.maximum(degrees(graph), 1)))
-    assert np.mean(shares) == pytest.approx(mixing, abs=0.005)
-
-
-@pytest.mark.parametrize("mixing", [0.3, 0.6])
-def test_edges_degrees_and_sizes_are_the_papers(mixing: float) -> None:
-    edges = [graph.edges.shape[1] for graph in graphs(mixing)]
-    assert 24_400 < np.mean(edges) < 25_200
-    assert min(edges) > 23_500
-    assert max(edges) < 26_500
+        check_simple(graph, LfrSettings(mixing=mixing))
+        of_edges.append(leaving(graph).mean())
+        external = np.bincount(graph.edges[:, leaving(graph)].ravel(), minlength=graph.n_nodes)
+        of_nodes.append(np.mean(external / np.maximum(degrees(graph), 1)))
+    assert np.mean(of_edges) == pytest.approx(mixing, abs=0.005)
+    assert np.mean(of_nodes) == pytest.approx(mixing, abs=0.005)
+    n_edges = [graph.edges.shape[1] for graph in graphs(mixing)]
+    assert 23_500 < min(n_edges) <= max(n_edges) < 26_500
+    assert 24_400 < np.mean(n_edges) < 25_200
     assert 70 < np.mean([graph.n_communities for graph in graphs(mixing)]) < 90
-    for graph in graphs(mixing):
-        assert graph.n_nodes == 5000
-        assert degrees(graph).max() <= 100
-        sizes = np.bincount(graph.communities)
-        assert sizes.min() >= 10
-        assert sizes.max() <= 200
-        assert sizes.sum() == 5000
 
 
-@pytest.mark.parametrize("mixing", [0.1, 0.3, 0.6])
-def test_edges_are_simple(mixing: float) -> None:
-    for graph in graphs(mixing):
-        assert (graph.edges[0] < graph.edges[1]).all()
-        assert np.unique(graph.edges, axis=1).shape == graph.edges.shape
-
-
-def test_degrees_follow_the_power_law() -> None:
+def test_degrees_and_sizes_follow_their_power_laws() -> None:
     tail = np.concatenate([degrees(graph) for graph in graphs(0.6)])
     for low in (5, 10, 20):  # P(low <= d < 2 low) / P(2 low <= d < 4 low)
         support = np.arange(low, 4 * low, dtype=float) ** -2
-        expected = support[:low].sum() / support[low:].sum()
-        counted = ((tail >= low) & (tail < 2 * low)).sum() / (
-            (tail >= 2 * low) & (tail < 4 * low)
-        ).sum()
-        assert counted == pytest.approx(expected, rel=0.06)
-
-
-def test_community_sizes_follow_the_power_law() -> None:
+        n_low, n_high = (((tail >= n * low) & (tail < 2 * n * low)).sum() for n in (1, 2))
+        assert n_low / n_high == pytest.approx(support[:low].sum() / support[low:].sum(), rel=0.06)
     sizes = np.concatenate([np.bincount(graph.communities) for graph in graphs(0.3)])
     support = np.arange(10, 201)
     expected = (1 / support[support < 45]).sum() / (1 / support).sum()
@@ -83,26 +75,17 @@ def test_community_sizes_follow_the_power_law() -> None:
 
 @pytest.mark.parametrize("mean_degree", [6.5, 15.0, 40.0])
 def test_another_mean_degree_is_met(mean_degree: float) -> None:
-    means = [
-        degrees(
-            generate_lfr(
-                np.random.default_rng(seed), LfrSettings(mean_degree=mean_degree, mixing=0.5)
-            )
-        )
-        for seed in range(2)
-    ]
+    means = [degrees(lfr(seed, mean_degree=mean_degree, mixing=0.5)).mean() for seed in range(2)]
     assert np.mean(means) == pytest.approx(mean_degree, rel=0.03)
 
 
 def test_no_edge_leaves_at_mixing_zero_and_none_stays_at_one() -> None:
-    inside = generate_lfr(np.random.default_rng(0), LfrSettings(mixing=0.0))
-    assert realised_mixing(inside) == 0
-    outside = generate_lfr(np.random.default_rng(0), LfrSettings(mixing=1.0))
-    assert realised_mixing(outside) == 1
+    assert not leaving(lfr(mixing=0.0)).any()
+    assert leaving(lfr(mixing=1.0)).all()
 
 
 def test_same_seed_same_graph_and_ids_say_nothing() -> None:
-    first, again, other = (generate_lfr(np.random.default_rng(seed)) for seed in (5, 5, 6))
+    first, again, other = (lfr(seed) for seed in (5, 5, 6))
     assert np.array_equal(first.edges, again.edges)
     assert np.array_equal(first.communities, again.communities)
     assert not np.array_equal(first.communities, other.communities)
@@ -113,10 +96,7 @@ def test_small_graphs_have_sound_communities() -> None:
     small = LfrSettings(n_nodes=90, mean_degree=6, max_degree=20, max_community=40)
     for seed in range(20):
         graph = generate_lfr(np.random.default_rng(seed), small)
-        sizes = np.bincount(graph.communities)
-        assert sizes.sum() == 90
-        assert sizes.min() >= 10
-        assert sizes.max() <= 40
+        check_simple(graph, small)
         assert graph.edges.shape[1] > 200
 
 
@@ -136,4 +116,98 @@ def test_small_graphs_have_sound_communities() -> None:
 )
 def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(BadSettings, match=message):
-        generate_lfr(np.random.default_rng(0), LfrSettings(**settings))  # type: ignore[arg-type]
+        lfr(**settings)
+
+
+def stream(seed: int = 3, n_snapshots: int = 12, **settings: float) -> list[Step]:
+    return list(generate_drifting_lfr(seed, n_snapshots, SMALL, **settings))
+
+
+def homes(step: Step) -> np.ndarray:
+    graph, drift = step
+    return drift.identities[graph.communities]
+
+
+def n_events(drift: Drift) -> int:
+    return sum(map(len, (drift.merges, drift.splits, drift.births, drift.deaths)))
+
+
+def test_nothing_happens_before_the_first_snapshot() -> None:
+    ((graph, drift),) = stream(n_snapshots=1, event_rate=1.0)
+    assert (n_events(drift), len(drift.moved)) == (0, 0)
+    assert len(drift.identities) == graph.n_communities
+
+
+def test_without_events_exactly_the_moved_nodes_change_community() -> None:
+    for before, after in pairwise(stream(event_rate=0.0, churn=0.05)):
+        changed = np.flatnonzero(homes(before) != homes(after))
+        assert np.array_equal(after[1].moved, changed)
+        assert 0.6 * 50 < len(changed) <= 50
+        assert n_events(after[1]) == 0
+
+
+def test_without_churn_and_events_memberships_stay_and_edges_do_not() -> None:
+    (first, _), (second, _) = stream(n_snapshots=2, churn=0.0, event_rate=0.0)
+    assert np.array_equal(first.communities, second.communities)
+    assert not np.array_equal(first.edges, second.edges)
+
+
+def test_every_event_is_what_its_record_says_and_identities_are_never_used_again() -> None:
+    seen = {"merges": 0, "splits": 0, "births": 0, "deaths": 0}
+    gone: set[int] = set()
+    for before, after in pairwise(stream(n_snapshots=120, churn=0.0, event_rate=0.15)):
+        drift = after[1]
+        gone |= set(before[1].identities) - set(drift.identities)
+        assert not gone & set(drift.identities)
+        if n_events(drift) != 1:
+            continue
+        old, new = homes(before), homes(after)
+        changed = old != new
+        for absorbed, survivor in drift.merges:
+            assert np.array_equal(changed, old == absorbed)
+            assert set(new[changed]) == {survivor}
+            assert (old == survivor).sum() >= (old == absorbed).sum()
+        for parent, child in drift.splits:
+            assert (set(old[changed]), set(new[changed])) == ({parent}, {child})
+            assert 0 <= (new == parent).sum() - (new == child).sum() <= 1
+        for newborn in drift.births:
+            assert newborn not in old
+            assert set(new[changed]) == {newborn}
+            assert len(set(old[changed])) > 3
+        for dead in drift.deaths:
+            assert np.array_equal(changed, old == dead)
+            assert len(set(new[changed])) > 3
+        for name in seen:
+            seen[name] += len(getattr(drift, name))
+    assert min(seen.values()) >= 2
+
+
+def test_sizes_mixing_and_degrees_hold_along_the_stream() -> None:
+    steps = stream(n_snapshots=40, churn=0.05, event_rate=0.5)
+    for graph, _ in steps:
+        check_simple(graph, SMALL)
+    mixing = np.mean([leaving(graph).mean() for graph, _ in steps])
+    assert mixing == pytest.approx(SMALL.mixing, abs=0.02)
+    # A node is the same node in every snapshot: its degree stays.
+    assert np.corrcoef(degrees(steps[0][0]), degrees(steps[-1][0]))[0, 1] > 0.95
+
+
+def test_hubs_keep_their_edges_however_their_communities_shrink() -> None:
+    hubs = LfrSettings(n_nodes=1500, mean_degree=20, max_degree=140, mixing=0.1)
+    steps = list(generate_drifting_lfr(0, 15, hubs, churn=0.05, event_rate=1.0))
+    n_edges = [graph.edges.shape[1] for graph, _ in steps]
+    assert np.mean(n_edges[5:]) > 0.97 * n_edges[0]
+
+
+def test_same_seed_same_stream() -> None:
+    for (first, happened), (again, happened_again) in zip(stream(), stream(), strict=True):
+        assert np.array_equal(first.edges, again.edges)
+        assert np.array_equal(first.communities, again.communities)
+        assert np.array_equal(happened.moved, happened_again.moved)
+    assert not np.array_equal(stream(seed=4)[0][0].communities, first.communities)
+
+
+@pytest.mark.parametrize("settings", [{"churn": 1.5}, {"event_rate": -0.1}, {"n_snapshots": -1}])
+def test_impossible_streams_are_refused_at_once(settings: dict[str, float]) -> None:
+    with pytest.raises(BadSettings, match=next(iter(settings))):
+        generate_drifting_lfr(0, **{"n_snapshots": 2, **settings})  # type: ignore[arg-type]

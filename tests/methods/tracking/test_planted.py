@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.track import remember, track
 from tests.testbed.planted_events import Key, Score, found_events, overlaid, planted_events
 from tests.testbed.windows import window

@@ -8,8 +8,7 @@ import pyarrow as pa
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import detect_window
-from stream_icd.methods.synthetic.drift import Drift, generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.track import remember, track
 from tests.testbed.planted_events import Score, Step, score_late
 from tests.testbed.windows import window

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import pytest
 
@@ -224,8 +223,8 @@ def process() -> Iterator[WorkerProcess]:
 def done(process: WorkerProcess, jobs: list[Waiting[str, None]]) -> list[str]:
     """The results of jobs named "chain+job"; stops where one fails."""
     allowed = [AllowedJob(one.job[1:], ENOUGH, one.chain) for one in jobs]
-    with closing(process.run(allowed)) as answers:
-        return [result if succeeded else repr(result) for succeeded, result in answers]
+    answers = process.run(allowed)
+    return [result if succeeded else repr(result) for succeeded, result in answers]
 
 
 def test_jobs_begin_with_what_the_one_before_in_their_chain_left(process: WorkerProcess) -> None:

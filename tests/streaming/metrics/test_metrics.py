@@ -10,9 +10,9 @@ import pytest
 
 from stream_icd.core.errors import BadSettings, BadSnapshot, BrokerUnavailable
 from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.outage import Outage
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock as OutageClock
+from stream_icd.kafka.waiting import Outage
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.metrics import probe

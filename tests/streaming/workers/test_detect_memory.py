@@ -25,7 +25,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.claims import ClaimSettings, as_claim
+from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.messages.records import outgoing as of_message
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -52,7 +52,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import START, outgoing, remembering_model, stream
 from tests.testbed.handlers import WhenDone
 from tests.testbed.starting import kill_and_restart
-from tests.testbed.streams import beside, held, publish
+from tests.testbed.streams import as_claim, beside, held, publish
 
 MODEL = remembering_model()
 KEY = state_key("detect", "g")

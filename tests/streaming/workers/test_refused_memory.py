@@ -20,7 +20,6 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import size_as_sent
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory.encoding import decode_memory
@@ -204,7 +203,7 @@ def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
     check = ClaimCheck(memory.settings())
     worker = Worker(memory, states, claim_check=check, results=results)
     (state,) = [record for record in worker.handle(batch[:1]) if record.topic == states]
-    refused = RecordTooLarge("refused", states, size_as_sent(state))
+    refused = RecordTooLarge("refused", states, state.size_as_sent)
     worker.runner.learn(refused)
     worker.new = {0}
     worker.work(batch)

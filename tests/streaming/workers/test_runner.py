@@ -27,15 +27,15 @@ from stream_icd.core.errors import (
     RecordTooLarge,
     StoreUnreachable,
 )
-from stream_icd.kafka.client.broker import ClientAdmin
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import DIED, BatchDone
-from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes, blames_record
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes
 from stream_icd.kafka.messages.claims import ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import WORKERS, create_topics
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.workers.runner import Runner
@@ -175,7 +175,7 @@ def test_what_only_the_broker_finds_too_large_is_claimed_or_a_dead_letter(
     target = TopicSpec(f"{topic_name}.found", max_message_bytes=2000)
     create_topics(settings, [*TopicSpec(topic_name).with_dead_letters(), target])
     publish(kafka, [OutgoingRecord(topic_name, value, b"g") for value in SENT])
-    monkeypatch.setattr(ClientAdmin, "_configs", lambda *_: {})
+    monkeypatch.setattr("stream_icd.kafka.client.broker._ClientAdmin._configs", lambda *_: {})
     claims = ClaimSettings(uri=str(tmp_path) if has_store else None)
     copy(settings, topic_name, SENT[-1], ClaimCheck(settings, claims))
     found, letters = held(kafka, target.name), held(kafka, f"{topic_name}.dlq")
@@ -252,9 +252,11 @@ def test_what_asks_to_retry_is_never_the_records_fault(broker: Broker, topics: T
 
 
 def test_which_errors_may_be_the_records_fault() -> None:
-    blamed = ZeroDivisionError(), BadSnapshot(), MemoryError(), pa.ArrowMemoryError()
-    assert all(map(blames_record, blamed))
-    assert not any(map(blames_record, (StoreUnreachable(), Overloaded(), KeyboardInterrupt())))
+    attempts = Attempts(WorkerNotes(KafkaSettings(), "t", "g"), in_hand=4)
+    for error in (ZeroDivisionError(), BadSnapshot(), MemoryError(), pa.ArrowMemoryError()):
+        assert attempts.ended([], error)
+    for innocent in (StoreUnreachable(), Overloaded(), KeyboardInterrupt()):
+        assert not attempts.ended([], innocent)
 
 
 # What one worker of a group finds where another one was.

@@ -539,12 +539,12 @@ def test_windows_with_ids_of_megabytes_are_left_out_when_a_tracker_starts(
 
 def detected(hours: Sequence[int], *, memory_on: bool = True) -> Iterator[Communities]:
     """Windows of a stream, detected with the memory of the ones before, or without."""
-    model, memory = drifting.remembering_model().model, None
+    model, memory = drifting.remembering_model().model, list[Memory]()
     for hour, one in enumerate(drifting.stream("g", max(hours) + 1)):
         if hour not in hours:
             continue
-        found = detect_remembering(one, model, memory if memory_on else None)
-        memory: Memory | None = found.memory
+        found = detect_remembering(one, model, memory[-1] if memory_on and memory else None)
+        memory.append(found.memory)
         communities = replace(window("g", hour, found.communities), nodes=one.nodes)
         if memory_on:
             ids, replaced = found.community_ids, found.replaced

@@ -18,8 +18,7 @@ from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.methods.synthetic.drift import generate_drifting_lfr
-from stream_icd.methods.synthetic.lfr import LfrSettings
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import encode_communities

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 CRASH_POINTS = {
@@ -21,23 +23,33 @@ def die_while_publishing(crash_point: str, batch: int = 1) -> None:
     """
     import kafka
 
-    from stream_icd.kafka.delivery.delivery import AtLeastOnce, ExactlyOnce
-
     owner, method = CRASH_POINTS[crash_point]
     batches = 0
 
-    def arm_before(publish: Any) -> Any:
-        def armed(*arguments: Any) -> None:
-            nonlocal batches
-            batches += 1
-            if batches == batch:
-                setattr(getattr(kafka, owner), method, _die)
-            publish(*arguments)
+    def armed(publish: Publish, *arguments: Any) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == batch:
+            setattr(getattr(kafka, owner), method, _die)
+        publish(*arguments)
 
-        return armed
+    publish_by(armed)
 
-    for sink in (ExactlyOnce, AtLeastOnce):
-        sink.publish = arm_before(sink.publish)  # type: ignore[method-assign]
+
+Publish = Callable[..., None]
+
+
+def publish_by(call: Callable[..., None], setattr: Callable[..., None] = setattr) -> None:
+    """Have each worker call `call(publish, *arguments)` instead of the `publish` of its sink."""
+    from stream_icd.kafka import consumer
+    from stream_icd.kafka.delivery.delivery import open_sink
+
+    def opened(*arguments: Any) -> Any:
+        sink = open_sink(*arguments)
+        sink.publish = partial(call, sink.publish)  # type: ignore[method-assign]
+        return sink
+
+    setattr(consumer, "open_sink", opened)
 
 
 def _die(*_: object, **__: object) -> None:

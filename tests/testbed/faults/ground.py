@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +14,15 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.model import save_model
-from tests.testbed.brokers import QUICK, Broker, KafkaNode, apache_kafka, free_ports
-from tests.testbed.cluster import kafka_cluster
+from tests.testbed.brokers import (
+    QUICK,
+    Broker,
+    KafkaNode,
+    apache_kafka,
+    free_ports,
+    kafka_classpath,
+    node_properties,
+)
 from tests.testbed.faults.proxy import HOST, Proxy
 from tests.testbed.secure_kafka import secure_kafka
 from tests.testbed.starting import start_python
@@ -103,7 +112,7 @@ def open_cluster_ground(
     **overrides: str,
 ) -> Iterator[Ground]:
     """Start three brokers; `overrides` are server properties, with `_` for `.`."""
-    with kafka_cluster(**overrides) as nodes:
+    with _cluster(**overrides) as nodes:
         servers = ",".join(node.bootstrap_servers for node in nodes)
         broker = Broker("kafka", servers, nodes[0].pid, nodes[0])
         yield Ground(broker, _model(folder), folder, waits, start, others=nodes[1:])
@@ -125,3 +134,45 @@ def _listeners(direct: int, controller: int, behind: int, front: int) -> dict[st
         "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
         "PROXIED:PLAINTEXT",
     }
+
+
+_REPLICATED = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic", "default")
+_WRITTEN = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
+
+
+@contextmanager
+def _cluster(count: int = 3, **overrides: str) -> Iterator[tuple[KafkaNode, ...]]:
+    """Start a cluster in which every partition is on each broker; its nodes are stopped at the end.
+
+    A record counts as written once two brokers have it, so one of three may be lost at any time.
+    """
+    classpath = kafka_classpath()
+    ports = free_ports(2 * count)
+    brokers, controllers = ports[:count], ports[count:]
+    voters = ",".join(f"{at}@{HOST}:{port}" for at, port in enumerate(controllers, start=1))
+    with tempfile.TemporaryDirectory(prefix="stream-icd-cluster-") as name:
+        nodes = []
+        for at, (broker, controller) in enumerate(zip(brokers, controllers, strict=True), start=1):
+            folder = Path(name) / str(at)
+            folder.mkdir()
+            properties = node_properties(overrides) | {
+                "node.id": str(at),
+                "controller.quorum.voters": voters,
+                "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",
+                "advertised.listeners": f"PLAINTEXT://{HOST}:{broker}",
+                **{f"{what}.replication.factor": str(count) for what in _REPLICATED},
+                **dict.fromkeys((*_WRITTEN, "min.insync.replicas"), "2"),
+            }
+            del properties["controller.quorum.bootstrap.servers"]
+            nodes.append(KafkaNode(classpath, folder, properties))
+        try:
+            with ThreadPoolExecutor(count) as pool:
+                list(pool.map(KafkaNode.format, nodes))
+            for node in nodes:
+                node.launch()
+            for node in nodes:  # none answers before most are there
+                node.wait_until_up()
+            yield tuple(nodes)
+        finally:
+            with ThreadPoolExecutor(count) as pool:
+                list(pool.map(KafkaNode.stop, nodes))

@@ -15,8 +15,8 @@ from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.memory.by_method import Find
 from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect, finding

@@ -13,7 +13,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
-from stream_icd.methods.names.names import NOTHING, Naming
+from stream_icd.methods.names.names import Naming, WindowNames
 from stream_icd.methods.tracking.confirmation import still_hold
 from stream_icd.methods.tracking.followed import STEPS, noted
 from stream_icd.methods.tracking.track import DEFAULTS, track
@@ -142,7 +142,7 @@ class Series:
     def take_names_back(self) -> None:
         """Forget the names of all windows."""
         for place, window in enumerate(self.windows):
-            self._replace(place, replace(window, known=NOTHING))
+            self._replace(place, replace(window, known=WindowNames()))
 
     def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return at most `last` windows, the newest of them with number `until` or lower."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
-from stream_icd.methods.names.names import NAME_BYTES, NOTHING, Naming, WindowNames
+from stream_icd.methods.names.names import Naming, WindowNames
 from stream_icd.methods.tracking.packed import (
     NO_NODES,
     PackedWindow,
@@ -85,7 +85,7 @@ class SeenWindow:
     def bytes_held(self) -> int:
         """Bytes of memory, approximately."""
         packed_bytes = self.packed.n_bytes + 8 * len(self.held) + self.levels.nbytes
-        return packed_bytes + 2 * self.ids.nbytes + NAME_BYTES * len(self.known.names)
+        return packed_bytes + 2 * self.ids.nbytes + self.known.n_bytes
 
     def found(self) -> Communities:
         """Return the result with its nodes and communities."""
@@ -149,7 +149,7 @@ def seen_window(
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),
         nmi=nmi,
-        known=NOTHING if naming is None else naming.of(result.graph, nodes, communities),
+        known=WindowNames() if naming is None else naming.of(result.graph, nodes, communities),
         held=(0,) * len(tracked.events),
         levels=_levels(result, tracked, ids),
     )

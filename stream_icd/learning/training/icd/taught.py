@@ -28,9 +28,9 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.memory.evidence import grown
 from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
 from stream_icd.methods.memory.smoothing import detect_smoothed
+from stream_icd.methods.memory.sums import grown
 from stream_icd.registry.find import open_model
 
 _MOST_ENTRIES = 400_000

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.testbed.faults.ground import Ground
-from tests.testbed.faults.outcome import Outcome
+from tests.testbed.faults.play import Outcome
 from tests.testbed.faults.proxy import Proxy
 from tests.testbed.faults.scenarios import (
-    broker,
-    clocks,
+    detectors,
     disk,
-    groups,
-    kills,
-    network,
+    outages,
     producers,
     topics,
 )
@@ -48,7 +45,7 @@ class Scenario:
 
 def _kill(when: str, *options: str, **promise: bool) -> Scenario:
     shown = f", `{' '.join(options)}`" if options else ""
-    play = partial(kills.at_crash_point, crash_point=when, options=options)
+    play = partial(detectors.at_crash_point, crash_point=when, options=options)
     return Scenario(f"detector killed (-9) {when.split(',')[0]}{shown}", play, **promise)
 
 
@@ -58,51 +55,51 @@ KILLS = (
     _kill("before commit"),
     Scenario(
         "the same, restarted under the same name (`STREAM_ICD_INSTANCE_ID`)",
-        partial(kills.at_crash_point, crash_point="before commit", instance_id="detector-1"),
+        partial(detectors.at_crash_point, crash_point="before commit", instance_id="detector-1"),
     ),
     _kill("before commit", *TWO_PROCESSES),
     _kill("before commit, at least once", *AT_LEAST_ONCE, may_repeat=True),
-    Scenario("detector killed (-9) mid-snapshot", kills.mid_snapshot),
+    Scenario("detector killed (-9) mid-snapshot", detectors.mid_snapshot),
     Scenario(
         "detector killed (-9) mid-snapshot, `--processes 2`",
-        partial(kills.mid_snapshot, options=TWO_PROCESSES),
+        partial(detectors.mid_snapshot, options=TWO_PROCESSES),
     ),
-    Scenario("one of two worker processes killed (-9) mid-snapshot", kills.worker_process),
+    Scenario("one of two worker processes killed (-9) mid-snapshot", detectors.worker_process),
 )
 """Detectors, or their processes, are killed."""
 
 SURROUNDINGS = (
-    Scenario("broker killed (-9) and restarted", broker.killed),
-    Scenario("broker shut down and restarted", broker.stopped),
-    Scenario("broker paused for 20 s (SIGSTOP)", broker.paused),
-    Scenario("network refuses connections", partial(network.cut, by=Proxy.refusing)),
-    Scenario("network delays everything", partial(network.cut, by=Proxy.holding)),
-    Scenario("network loses connections (half open)", partial(network.cut, by=Proxy.losing)),
+    Scenario("broker killed (-9) and restarted", partial(outages.outage, away=outages.killed)),
+    Scenario("broker shut down and restarted", partial(outages.outage, away=outages.stopped)),
+    Scenario("broker paused for 20 s (SIGSTOP)", partial(outages.outage, away=outages.paused)),
+    Scenario("network refuses connections", partial(outages.cut, by=Proxy.refusing)),
+    Scenario("network delays everything", partial(outages.cut, by=Proxy.holding)),
+    Scenario("network loses connections (half open)", partial(outages.cut, by=Proxy.losing)),
     Scenario("snapshots topic deleted and created again", topics.deleted, "78 TopicMissing"),
     Scenario("committed offset removed by retention", topics.offsets_gone, "78 OffsetGone"),
     Scenario("disk full while archiving", disk.full, "75 StoreUnwritable"),
     Scenario("two producers send the same snapshots", producers.the_same_twice),
-    Scenario("clocks go backwards, one hour per second", clocks.backwards),
+    Scenario("clocks go backwards, one hour per second", producers.backwards),
 )
 """Something else than a detector fails: broker, network, topics, disk, producers, clocks."""
 
 GROUPS = (
     Scenario(
         "three detectors: one joins, one leaves, one is killed (-9) mid-snapshot",
-        groups.come_and_go,
+        detectors.come_and_go,
     ),
-    Scenario("a snapshot takes longer than `max_poll_interval_s`", groups.long_work),
+    Scenario("a snapshot takes longer than `max_poll_interval_s`", detectors.long_work),
     Scenario(
         "SIGTERM during a snapshot that takes 2 s",
-        partial(groups.asked_to_end, seconds=2),
+        partial(detectors.asked_to_end, seconds=2),
         "0",
     ),
     Scenario(
         "SIGTERM during a snapshot that takes 60 s",
-        partial(groups.asked_to_end, seconds=60),
+        partial(detectors.asked_to_end, seconds=60),
         "0",
     ),
-    Scenario("a second SIGTERM", groups.asked_twice, "143"),
+    Scenario("a second SIGTERM", detectors.asked_twice, "143"),
 )
 """Detectors come and go, take long, and are asked to end."""
 

@@ -13,8 +13,7 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import CannotPlay, Ground
-from tests.testbed.faults.outcome import Item, Outcome
-from tests.testbed.faults.play import Play
+from tests.testbed.faults.play import Item, Outcome, Play
 
 DISK = "16m"
 ROOM_BYTES = 96 * 1024

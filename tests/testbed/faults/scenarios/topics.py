@@ -15,8 +15,7 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.wire.snapshots import decode_snapshot
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import Ground
-from tests.testbed.faults.outcome import Item, Outcome
-from tests.testbed.faults.play import TOPICS, Play, delete_topics, held, result
+from tests.testbed.faults.play import TOPICS, Item, Outcome, Play, delete_topics, held, result
 
 N_GONE = 2
 

@@ -1,21 +1,28 @@
-"""Where a group reads on is what it has committed by now, not the answer to an older question."""
+"""What the client does wrong as a member of a group, and the workarounds prevent.
+
+A group reads on where it has committed by now, not where the answer to an older question says. A
+member that the broker has thrown out starts anew: it keeps no partition, and claims none.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as client
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from stream_icd.kafka.client.connections import open_consumer
-from stream_icd.kafka.client.workarounds import keep_joining
+from stream_icd.kafka.client.workarounds import ConsumerParts
+from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from tests.kafka.echo import publish
+from tests.kafka.echo import Ours, publish
 from tests.testbed.brokers import Broker, KafkaNode, wait_until
 
 
@@ -71,7 +78,7 @@ def opened(broker: Broker) -> Iterator[Any]:
 def poll(consumer: Any) -> Any:
     """As our member of a group does: without the second line, it may never join again."""
     records = consumer.poll(timeout_ms=100)
-    keep_joining(consumer)
+    ConsumerParts(consumer).keep_joining()
     return records
 
 
@@ -119,3 +126,44 @@ def test_a_partition_that_comes_back_is_read_from_where_another_member_has_come(
         consumer.subscribe([partition.topic])
         wait_until(lambda: poll(consumer) or position(consumer, partition) is not None)
         assert position(consumer, partition) == 2
+
+
+def test_a_join_that_is_refused_is_prepared_again_and_claims_nothing(broker: Broker) -> None:
+    consumer = open_consumer(
+        broker.settings(),
+        group_id="any",
+        partition_assignment_strategy=(CooperativeStickyAssignor,),
+    )
+    try:
+        consumer.subscribe(["t"])
+        coordinator = consumer._coordinator
+        (assignor,) = coordinator._assignors.values()
+        assignor.member_assignment = [TopicPartition("t", 0)]
+        consumer._subscription.assign_from_subscribed([TopicPartition("t", 0)])
+        assert assignor.metadata({"t"}).owned_partitions
+        coordinator.rejoining = True  # the join was prepared while the member was one
+
+        coordinator.reset_generation()  # and the broker does not know it
+
+        assert not coordinator.rejoining
+        assert not assignor.metadata({"t"}).owned_partitions
+    finally:
+        consumer.close(timeout_ms=1000)
+
+
+def test_a_member_that_is_stopped_while_it_joins_keeps_nobody_out(
+    broker: Broker, make_topic: Callable[..., str]
+) -> None:
+    """The embedded broker kept its place for as long as a rebalance may last, five minutes."""
+    topic, mine = make_topic(partitions=3), Ours()
+    for is_first in (True, False):
+        member = connect(broker.settings()).member(f"group-{topic}", 10, threading.Event())
+        member.subscribe(topic, mine)
+        if is_first:
+            member.poll(0.2)
+            member.close()
+            mine.partitions.clear()
+    try:
+        wait_until(lambda: member.poll(0.2) or len(mine.partitions) == 3, timeout_s=30)
+    finally:
+        member.close()

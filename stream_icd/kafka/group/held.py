@@ -1,29 +1,23 @@
-"""How far a group member is behind, and whether a hanging transaction holds it back."""
+"""Whether a transaction that hangs holds back what a group member or a reader waits for."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from stream_icd.core.errors import BrokerError, OffsetHeld, StreamIcdError
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import Partitions, Reader, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import IDLE_S
+from stream_icd.kafka.waiting import ASK_TIMEOUT_S
 
 _log = logging.getLogger(__name__)
 
 # A broker checks every 10 s for expired transactions; one that lasts this much longer hangs.
 _GRACE_S = 45.0
 _LOOK_EVERY_S = 15.0
-# How often lag is counted, and after how long without a fetch the broker is asked for the ends.
-_COUNT_EVERY_S = 1.0
-_ASK_AFTER_S = 5.0
-# A broker answers after the fetch in progress, which may wait for records.
-_ASK_TIMEOUT_S = 2 * IDLE_S
 
 
 @dataclass(slots=True)
@@ -100,7 +94,7 @@ class HeldRecords:
         self._looked, since = now, self._since
         self._since = {}  # while the broker is down, no transaction can end
         try:
-            ends = reader.ends(reader.assigned(), _ASK_TIMEOUT_S)
+            ends = reader.ends(reader.assigned(), ASK_TIMEOUT_S)
         except StreamIcdError:  # also if a login is refused for a while
             return
         for partition, end in ends.items():
@@ -120,47 +114,3 @@ class HeldRecords:
                         partition,
                         high_watermark - end,
                     )
-
-
-class Lag:
-    """The number of records from the first uncommitted one to the end: waiting or in hand.
-
-    Each fetch from a partition reports the partition's end. Nothing is fetched while work is in
-    hand, and Kafka does not report again on an empty partition that was revoked and reassigned
-    (KIP-227). So the broker is also asked periodically; the embedded one may report too low an end.
-    """
-
-    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
-        self._reader = reader
-        self._clock = clock
-        self._looked = self._fetched = self._asked = clock()
-        self._ends: dict[TopicPartition, int] = {}
-
-    def fetched(self) -> None:
-        self._fetched = self._clock()
-
-    def look(
-        self, ours: Partitions, in_hand: Mapping[TopicPartition, int]
-    ) -> dict[int, int] | None:
-        """The lag of each of our partitions, if known; None: too early to check again.
-
-        `in_hand` is the offset of the first record in hand, by partition.
-        """
-        now = self._clock()
-        if now - self._looked < _COUNT_EVERY_S:
-            return None
-        self._looked = now
-        is_known = all(self._reader.fetched_end(p) is not None for p in ours)
-        known_at = max(self._fetched, self._asked) if is_known else self._asked
-        if ours and now - known_at > _ASK_AFTER_S:
-            self._asked = now
-            with contextlib.suppress(StreamIcdError):  # code that waits for the broker logs it
-                self._ends = self._reader.ends(ours, _ASK_TIMEOUT_S)
-        lags = {p.partition: self._of(p, in_hand.get(p)) for p in ours}
-        return {partition: lag for partition, lag in lags.items() if lag is not None}
-
-    def _of(self, partition: TopicPartition, first: int | None) -> int | None:
-        ends = (self._reader.fetched_end(partition), self._ends.get(partition))
-        end = max((end for end in ends if end is not None), default=None)
-        done = self._reader.position(partition) if first is None else first
-        return None if end is None or done is None else max(0, end - done)

@@ -1,13 +1,13 @@
-"""A reader that a hanging transaction stops says so, and only then."""
+"""Who waits for a transaction that hangs says so, and only then: a reader, or a member."""
 
 import logging
 import threading
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, BrokerUnavailable
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetHeld
 from stream_icd.kafka.client.connections import open_producer
-from stream_icd.kafka.group.lag import HeldRecords
+from stream_icd.kafka.group.held import _GRACE_S, HeldOffsets, HeldRecords
 from stream_icd.kafka.port import TopicPartition, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -91,6 +91,51 @@ def test_while_the_broker_is_away_no_time_counts(
     assert len(watched.said_within(32)) == 1
 
 
+HERE, THERE = TopicPartition("snapshots", 0), TopicPartition("snapshots", 1)
+
+
+def waiting(monkeypatch: pytest.MonkeyPatch, *steps: tuple[float, object]) -> None:
+    """A member that looks for positions at these times: those that are unknown then, or known (a
+    set), or None: the broker does not answer."""
+    at = [(0.0, None)]
+    monkeypatch.setattr(HeldOffsets, "_broker_answers", lambda _: at[0][1] is not None)
+    held = HeldOffsets(KafkaSettings(transaction_timeout_s=10), "group", clock=lambda: at[0][0])
+    for at[0] in steps:
+        partitions = at[0][1]
+        if isinstance(partitions, set):
+            held.known(partitions)
+        else:
+            held.unknown(partitions or [HERE])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # Only time in which the broker answers counts.
+        [(0.0, [HERE]), (50.0, None), (300.0, None), (301.0, [HERE])],
+        # A position that was known meanwhile is waited for anew.
+        [(0.0, [HERE]), (1.0, {HERE}), (301.0, [HERE])],
+        # Each partition has its own time: that of the second begins when it is missing again.
+        [(0.0, [HERE, THERE]), (1.0, {HERE}), (301.0, [HERE]), (302.0, [HERE, THERE])],
+    ],
+)
+def test_a_position_is_waited_for_as_long_as_a_transaction_may_last(
+    steps: list[tuple[float, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = 301.0 + 10 + _GRACE_S
+    waiting(monkeypatch, *steps, (last, [HERE]))
+    with pytest.raises(OffsetHeld, match=r"group group: for 56 s .* snapshots\[0\] .* after 10 s"):
+        waiting(monkeypatch, *steps, (last + 1, [HERE, THERE]))
+
+
+def test_a_broker_that_is_away_holds_nothing() -> None:
+    times = iter((0.0, 1000.0))
+    away = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.2)
+    held = HeldOffsets(away, "group", clock=lambda: next(times))
+    for _ in range(2):
+        held.unknown([HERE])
+
+
 @pytest.mark.kafka
 def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     kafka: Broker,
@@ -98,8 +143,8 @@ def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.lag._LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("stream_icd.kafka.group.lag._GRACE_S", 0.0)
+    monkeypatch.setattr("stream_icd.kafka.group.held._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("stream_icd.kafka.group.held._GRACE_S", 0.0)
     settings = kafka.settings(transaction_timeout_s=1)
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(f"{topic_name}-out")])
     writer = open_producer(
