@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from threading import Event
@@ -23,11 +23,7 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.model import Method
-from stream_icd.registry.find import open_model
-from stream_icd.registry.model import save_model
-from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import InProcess
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -40,19 +36,12 @@ LATE = "g/late"
 MODEL = remembering_model()
 
 
-@dataclass(frozen=True)
-class Case:
-    """A method, and how far back it looks."""
+Case = tuple[Method, Horizon]
+"""A method, and how far back it looks."""
 
-    method: Method
-    horizon: Horizon
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.horizon}"
-
-
-CASES = [Case(*one) for one in product(get_args(Method), ("auto", "off", 5))]
-EACH = pytest.mark.parametrize("case", CASES, ids=str)
+HORIZONS: tuple[Horizon, ...] = ("auto", "off", 5)
+CASES: list[Case] = list(product(get_args(Method), HORIZONS))
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}")
 
 
 def changed(window: Snapshot, pairs: np.ndarray, alone: list[int]) -> Snapshot:
@@ -77,58 +66,48 @@ def awkward() -> list[Snapshot]:
 WINDOWS = awkward()
 
 
-@pytest.fixture(scope="module")
-def expected() -> dict[str, tuple[list[Found], bytes]]:
+@cache
+def expected(case: Case) -> tuple[list[Found], bytes]:
     """What an uninterrupted run finds, and the memory after it."""
-    return {
-        str(case): uninterrupted(WINDOWS, MODEL, method=case.method, horizon=case.horizon)
-        for case in CASES
-    }
-
-
-@pytest.fixture
-def topic(memory: Broker, topic_name: str) -> str:
-    """A memory topic of this test's own."""
-    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
-    return topic_name
+    return uninterrupted(WINDOWS, MODEL, method=case[0], horizon=case[1])
 
 
 def results_of(
     memory: Broker, topic: str, case: Case, size: int = len(WINDOWS)
-) -> Iterator[Communities]:
+) -> list[Communities]:
     """Batches of this size; each worker ends after its batch, and first without a commit."""
-    batch = records(WINDOWS)
+    create_topics(memory.settings(), [TopicSpec(topic, partitions=3)])
+    batch, found = records(WINDOWS), list[Communities]()
     for start in range(0, len(batch), size):
         some = batch[start : start + size]
-        Worker(memory, topic, method=case.method, horizon=case.horizon).handle(some)
-        yield from Worker(memory, topic, method=case.method, horizon=case.horizon).work(some)
+        Worker(memory, topic, method=case[0], horizon=case[1]).handle(some)
+        found += Worker(memory, topic, method=case[0], horizon=case[1]).work(some)
+    return found
 
 
 @EACH
 def test_results_of_workers_that_are_killed_are_those_of_an_uninterrupted_run(
-    memory: Broker, topic: str, case: Case, expected: dict[str, tuple[list[Found], bytes]]
+    memory: Broker, topic_name: str, case: Case
 ) -> None:
-    found, last = expected[str(case)]
-    assert [said(communities) for communities in results_of(memory, topic, case, 4)] == found
-    assert states(memory, topic)["detect", GRAPH].value == last
+    found, last = expected(case)
+    assert [said(one) for one in results_of(memory, topic_name, case, 4)] == found
+    assert states(memory, topic_name)["detect", GRAPH].value == last
 
 
 @EACH
-def test_each_result_says_what_is_true_of_it(memory: Broker, topic: str, case: Case) -> None:
-    results = {
-        communities.snapshot_id: communities for communities in results_of(memory, topic, case)
-    }
+def test_each_result_says_what_is_true_of_it(memory: Broker, topic_name: str, case: Case) -> None:
+    results = {one.snapshot_id: one for one in results_of(memory, topic_name, case)}
     uses = [result.memory for result in results.values()]
     assert uses[:6] == ["first", *["continued"] * 3, "damaged", "continued"]
     assert uses[11:] == ["late", *["continued"] * 2]
-    highest = {"auto": 20, "off": 1}.get(str(case.horizon), case.horizon)
+    highest = {"auto": 20, "off": 1, "5": 5}[str(case[1])]
     for result in results.values():
         ids = result.community_ids
         assert ids is not None
         assert len(set(ids.tolist())) == result.n_communities
         assert np.bincount(result.labels).all()
         assert result.horizon is not None
-        assert 1 <= result.horizon <= float(highest)
+        assert 1 <= result.horizon <= highest
     assert results["g/8"].n_communities == 3
     assert results["g/9"].n_communities == 2
     assert 9 <= results["g/6"].n_communities <= 10
@@ -141,55 +120,18 @@ def test_each_result_says_what_is_true_of_it(memory: Broker, topic: str, case: C
     assert (before == after).mean() > 0.5
 
 
-@pytest.mark.parametrize("case", [Case("bp", "auto"), Case("icd", 5)], ids=str)
-def test_two_processes_find_the_same(
-    memory: Broker,
-    topic: str,
-    case: Case,
-    expected: dict[str, tuple[list[Found], bytes]],
-    tmp_path: Path,
-) -> None:
-    save_model(MODEL.model, tmp_path / "model")
-    model = open_model(str(tmp_path / "model"))
-    settings = DetectSettings(
-        memory="auto",
-        memory_topic=topic,
-        group="detect",
-        method=case.method,
-        horizon=case.horizon,
-        threads=1,
-    )
-    engine = in_processes(RecordDetection(model, settings), str(tmp_path / "model"), 2)
-    worker = Worker(
-        memory, topic, model=model, engine=engine, method=case.method, horizon=case.horizon
-    )
-    others = [replace(snapshot, graph="h") for snapshot in WINDOWS]
-    pairs = zip(records(WINDOWS), records(others, partition=1), strict=True)
-    results = worker.work([record for pair in pairs for record in pair])
-    found, last = expected[str(case)]
-    for graph in (GRAPH, "h"):
-        assert [said(result) for result in results if result.graph == graph] == found
-        assert states(memory, topic)["detect", graph].value == last
-
-
 @EACH
-def test_a_replay_gives_the_same_results(
-    case: Case, expected: dict[str, tuple[list[Found], bytes]], tmp_path: Path
-) -> None:
+def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
     store, out = (open_store(str(tmp_path / name)) for name in ("history", "again"))
-    sent = [snapshot for snapshot in WINDOWS if snapshot.id != LATE]
-    for snapshot in sent:
+    for snapshot in [one for one in WINDOWS if one.id != LATE]:
         Archive(store).add("snapshots", encode_snapshot(snapshot))
-    settings = DetectSettings(memory="auto", method=case.method, horizon=case.horizon, threads=1)
+    settings = DetectSettings(memory="auto", method=case[0], horizon=case[1], threads=1)
     redetection, results = Redetection(MODEL, settings), HistoryResults(out)
     jobs = [archived_job(store.uri, window) for window in windows(store, Selection())]
     plan = make_plan(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
     messages = [read_message(out, window) for window in windows(out, Selection("communities"))]
-    found = [
-        said(decode_communities(message.key, message.value, message.headers))
-        for message in messages
-    ]
-    assert found == [one for one in expected[str(case)][0] if one[0] != LATE]
+    found = [said(decode_communities(one.key, one.value, one.headers)) for one in messages]
+    assert found == [one for one in expected(case)[0] if one[0] != LATE]
     kept = results.kept(redetection.version)
     assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}

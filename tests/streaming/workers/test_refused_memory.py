@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Budget
@@ -33,9 +32,6 @@ from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from tests.streaming.workers.remembered import Worker, records, said
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import remembering_model, stream
-
-RESULT_BYTES, STATE_BYTES = 4_000, 30_000
-"""Limits of the topics: windows of `stream` are far below both."""
 
 OpenEngine = Callable[[str, str], AbstractContextManager[Engine[Record, Outcome]]]
 """Opens an engine for a topic of results and one of memory."""
@@ -62,44 +58,38 @@ class Endless(Fragile):
             pass
 
 
-def settings(results: str, topic: str) -> DetectSettings:
-    budget = Budget(seconds=1.5, seconds_per_mb=0)
-    return DetectSettings(
-        topic=results, memory="auto", memory_topic=topic, group="detect", threads=1, budget=budget
-    )
-
-
-@contextmanager
-def in_process(model: VersionedModel, _place: str, results: str, topic: str) -> Iterator[Any]:
-    yield InProcess(Fragile(model, settings(results, topic)))
-
-
-@contextmanager
-def in_processes(model: VersionedModel, place: str, results: str, topic: str) -> Iterator[Any]:
-    work = Endless(model, settings(results, topic))
-    with Processes(work, place, 2, again=False) as engine:
-        yield engine
-
-
-@pytest.fixture(params=[in_process, in_processes])
+@pytest.fixture(params=["in this process", "in processes"])
 def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEngine:
-    save_model(remembering_model().model, tmp_path / "model")
     place = str(tmp_path / "model")
-    return partial(request.param, open_model(place), place)
+    save_model(remembering_model().model, tmp_path / "model")
+    model, budget = open_model(place), Budget(seconds=1.5, seconds_per_mb=0)
+
+    @contextmanager
+    def opened(results: str, states: str) -> Iterator[Engine[Record, Outcome]]:
+        settings = DetectSettings(
+            topic=results,
+            memory="auto",
+            memory_topic=states,
+            group="detect",
+            threads=1,
+            budget=budget,
+        )
+        if request.param == "in this process":
+            yield InProcess(Fragile(model, settings))
+            return
+        with Processes(Endless(model, settings), place, 2, again=False) as engine:
+            yield engine
+
+    return opened
 
 
 @pytest.fixture
 def topics(memory: Broker, topic_name: str) -> tuple[str, str]:
     """A topic of results and one of memory."""
     results, states = f"{topic_name}.results", f"{topic_name}.memory"
-    create_topics(
-        memory.settings(),
-        [
-            TopicSpec(results, max_message_bytes=RESULT_BYTES),
-            TopicSpec(states, max_message_bytes=STATE_BYTES),
-            TopicSpec("snapshots.dlq"),
-        ],
-    )
+    limited = (results, 4_000), (states, 30_000)  # windows of `stream` are far below both
+    specs = [TopicSpec(name, max_message_bytes=limit) for name, limit in limited]
+    create_topics(memory.settings(), [*specs, TopicSpec("snapshots.dlq")])
     return results, states
 
 
@@ -163,11 +153,9 @@ def test_what_is_in_ram_is_what_is_in_the_topic(
             assert kept == in_topic(open_worker(), "h", record.offset + 1)
             counts.append(decode_memory(kept or b"").n_nodes)
         assert whole.memories.get("g") == in_topic(open_worker(), "g", 99)
-    assert {communities.snapshot_id: communities.memory for communities in at_once[:-1]} == USES
+    assert {one.snapshot_id: one.memory for one in at_once[:-1]} == USES
     assert at_once[-1].memory == "late"
-    assert [said(communities) for communities in at_once] == [
-        said(communities) for communities in restarted
-    ]
+    assert list(map(said, at_once)) == list(map(said, restarted))
     assert whole.memories.get("g") == worker.memories.get("h")
     reasons = [log["stage"] for log in logs if log["event"] == "dead letter"]
     assert reasons == ["decode", "publish", "publish"]
