@@ -108,10 +108,10 @@ class Alert(WorkerOptions):
 
     def receivers(self) -> list[Receiver]:
         """Return who gets alerts over HTTP; raise `BadSettings` if an address is none."""
-        from stream_icd.streaming.workers.deliver import AlertSettings, receiver_at
+        from stream_icd.streaming.workers.deliver import AlertSettings, Receiver
 
         key = AlertSettings().key()
-        return [receiver_at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
+        return [Receiver.at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
 
     def run(self) -> None:
         if self.history is not None and not self.dry_run:

@@ -29,7 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
-from stream_icd.streaming.dead_letters.letters import dead_letter, dead_letter_of, retried_marker
+from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, Kind, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
@@ -173,8 +173,8 @@ def test_a_dead_letter_carries_the_headers_that_are_documented() -> None:
 
 
 def test_the_marker_of_a_dead_letter_that_was_sent_again_is_documented() -> None:
-    letter = dead_letter_of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
-    headers = texts(retried_marker(letter, "icd.snapshots.v1", DAY.end).headers)
+    letter = DeadLetter.of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
+    headers = texts(letter.marker("icd.snapshots.v1", DAY.end).headers)
     schema = headers_schema("retried")
     jsonschema.validate(headers, schema)
     assert set(headers) == set(schema["properties"]) == set(rows_under("header of a marker"))

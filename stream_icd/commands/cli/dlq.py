@@ -86,7 +86,7 @@ class _ListLetters(_ChosenLetters):
     def run(self) -> None:
         from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
-        from stream_icd.streaming.dead_letters.box import BadRecord, read_dead_letters
+        from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterBox
         from stream_icd.streaming.dead_letters.letters import parse_places
 
         settings = self.kafka()
@@ -95,7 +95,7 @@ class _ListLetters(_ChosenLetters):
             boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
         records, no_match = list[BadRecord](), None
         for name in boxes:
-            choice, box = self.choice(settings, name), read_dead_letters(settings, name)
+            choice, box = self.choice(settings, name), DeadLetterBox.read(settings, name)
             try:
                 records += choice.records(box)
             except BadSettings as error:
@@ -121,12 +121,12 @@ class _ShowLetter(BrokerOptions):
     def run(self) -> None:
         from stream_icd.core.store.whole_file import writing
         from stream_icd.kafka.messages.claims import MessageReader
-        from stream_icd.streaming.dead_letters.box import read_again, read_dead_letters
+        from stream_icd.streaming.dead_letters.box import DeadLetterBox, read_again
         from stream_icd.streaming.dead_letters.letters import parse_places
 
         dead_letters, places = parse_places([self.place], self.topic)
         settings = self.kafka()
-        box, reader = read_dead_letters(settings, dead_letters), MessageReader()
+        box, reader = DeadLetterBox.read(settings, dead_letters), MessageReader()
         for letter, came in read_again(
             settings, _ChosenLetters().choice(settings, dead_letters, places).of(box)
         ):
@@ -187,22 +187,21 @@ class _RetryLetters(_ChosenLetters):
         )
         from stream_icd.core.log import configure_logging
         from stream_icd.kafka.messages.pacing import Tempo
-        from stream_icd.streaming.dead_letters.box import read_dead_letters
+        from stream_icd.streaming.dead_letters.box import DeadLetterBox
         from stream_icd.streaming.dead_letters.retry import (
+            ResendPlan,
             open_retry_sink,
-            plan_retry,
-            retry,
         )
 
         configure_logging()
         topic = choice.part.topic
-        planned = partial(plan_retry, choice=choice, to=self.to_topic, again=self.again)
+        planned = partial(ResendPlan.of, choice=choice, to=self.to_topic, again=self.again)
         if self.dry_run:
-            say(*_plan_lines(planned(read_dead_letters(settings, topic))), err=True)
+            say(*_plan_lines(planned(DeadLetterBox.read(settings, topic))), err=True)
             return
         tempo, stop = Tempo(rate=self.rate), stop_on_signals()
         with closing(open_retry_sink(settings, topic)) as sink:
-            box = read_dead_letters(settings, topic, until="settled", stop=stop)
+            box = DeadLetterBox.read(settings, topic, until="settled", stop=stop)
             if stop.is_set():  # what was read by then is not all
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
@@ -211,7 +210,7 @@ class _RetryLetters(_ChosenLetters):
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)
-                done = retry(settings, plan, sink, tempo, lambda: datetime.now(UTC), stop, advance)
+                done = plan.send(settings, sink, tempo, lambda: datetime.now(UTC), stop, advance)
         for place, reason in done.refused.items():
             structlog.get_logger().warning("not sent", place=place, reason=reason)
         refused = len(done.refused)

@@ -28,7 +28,6 @@ from stream_icd.streaming.workers.model_swap import (
     ChampionFollower,
     ModelSwap,
     Pool,
-    start_with_champion,
 )
 
 _JOIN_S = 5.0
@@ -86,7 +85,7 @@ def model_at_work(
     following: AbstractContextManager[None] = nullcontext()
     try:
         if name == CHAMPION:
-            start_with_champion(place, swap, run.stop, refused)
+            swap.start_with_champion(place, run.stop, refused)
             follower = ChampionFollower(place, swap, run.stop, refused)
             metrics.follows_champion(lambda: follower.in_use)
             following = _following(run, follower)

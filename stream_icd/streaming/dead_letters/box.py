@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, Self
 
 from stream_icd.core import errors
 from stream_icd.core.errors import BadSettings
@@ -23,7 +23,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
-from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried, dead_letter_of, marked
+from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
 
 UNKNOWN = "unknown"
 """The exception of a dead letter that names none, in lists and choices."""
@@ -73,6 +73,25 @@ class DeadLetterBox:
     letters: Sequence[DeadLetter]
     retried: Mapping[str, Sequence[Retried]]
 
+    @classmethod
+    def read(
+        cls,
+        settings: KafkaSettings,
+        topic: str,
+        until: Literal["end", "settled"] = "end",
+        stop: Stop | None = None,
+    ) -> Self:
+        """Read all dead letters of the dead-letter topic `topic`; raises as `open_reader`."""
+        letters: list[DeadLetter] = []
+        retried: dict[str, list[Retried]] = defaultdict(list)
+        with open_reader(settings, topic, until=until, stop=stop) as records:
+            for record in records:
+                if (mark := Retried.marked(record)) is None:
+                    letters.append(DeadLetter.of(record))
+                else:
+                    retried[mark[0]].append(mark[1])
+        return cls(letters, retried)
+
     @property
     def records(self) -> list[BadRecord]:
         """The dead-lettered records, in the order of their first dead letters."""
@@ -80,24 +99,6 @@ class DeadLetterBox:
         for letter in self.letters:
             by_origin[letter.origin].append(letter)
         return [BadRecord(same, self.retried.get(at, ())) for at, same in by_origin.items()]
-
-
-def read_dead_letters(
-    settings: KafkaSettings,
-    topic: str,
-    until: Literal["end", "settled"] = "end",
-    stop: Stop | None = None,
-) -> DeadLetterBox:
-    """Read all dead letters of the dead-letter topic `topic`; raises as `open_reader`."""
-    letters: list[DeadLetter] = []
-    retried: dict[str, list[Retried]] = defaultdict(list)
-    with open_reader(settings, topic, until=until, stop=stop) as records:
-        for record in records:
-            if (mark := marked(record)) is None:
-                letters.append(dead_letter_of(record))
-            else:
-                retried[mark[0]].append(mark[1])
-    return DeadLetterBox(letters, retried)
 
 
 def read_again(

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Self
 
 from stream_icd.core.errors import (
     BadInput,
@@ -146,6 +147,14 @@ class DeadLetter(Record):
     added: Mapping[str, str] = field(default_factory=dict)
     size: int | None = None  # of the value, in bytes; None if the value is null
 
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return the dead letter in a record of a dead-letter topic."""
+        headers, added = split_headers(record.headers)
+        size = None if record.value is None else len(record.value)
+        place = record.topic, record.partition, record.offset, record.timestamp_ms
+        return cls(*place, record.key, None, headers, added, size)
+
     @property
     def came_from(self) -> str | None:
         """Position of the dead-lettered record, as in its worker's log."""
@@ -196,19 +205,21 @@ class DeadLetter(Record):
         """How many times it has been dead-lettered, including this one."""
         return max(1, _count_of(self.added.get(_ATTEMPT, "")))
 
+    def resent(self, came: Record, to: str, attempt: int) -> OutgoingRecord:
+        """Return the record to send to a topic again, which says how often it failed."""
+        said = ((_ATTEMPT, str(attempt).encode()), (_ORIGIN, self.origin.encode()))
+        return OutgoingRecord(to, came.value, came.key, (*came.headers, *said))
 
-def dead_letter_of(record: Record) -> DeadLetter:
-    """Return the dead letter in a record of a dead-letter topic."""
-    headers, added = split_headers(record.headers)
-    size = None if record.value is None else len(record.value)
-    place = record.topic, record.partition, record.offset, record.timestamp_ms
-    return DeadLetter(*place, record.key, None, headers, added, size)
-
-
-def resent(came: Record, topic: str, attempt: int, origin: str) -> OutgoingRecord:
-    """Return the record to send to a topic again, which says how often it failed, and where."""
-    said = ((_ATTEMPT, str(attempt).encode()), (_ORIGIN, origin.encode()))
-    return OutgoingRecord(topic, came.value, came.key, (*came.headers, *said))
+    def marker(self, to: str, at: datetime) -> OutgoingRecord:
+        """Return the marker for its own partition, which says that it was resent."""
+        said = (_RETRIED, self.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
+        return OutgoingRecord(
+            topic=self.topic,
+            key=self.key,
+            value=b"",  # not null, which would delete records with this key in a compacted topic
+            headers=tuple((name, text.encode()) for name, text in said),
+            partition=self.partition,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,26 +229,14 @@ class Retried:
     at: str
     to: str
 
-
-def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
-    """Return the marker for the dead letter's own partition, which says that it was resent."""
-    said = (_RETRIED, letter.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
-    return OutgoingRecord(
-        topic=letter.topic,
-        key=letter.key,
-        value=b"",  # not null, which would delete records with this key in a compacted topic
-        headers=tuple((name, text.encode()) for name, text in said),
-        partition=letter.partition,
-    )
-
-
-def marked(record: Record) -> tuple[str, Retried] | None:
-    """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
-    headers = dict(record.headers)
-    if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
-        return None
-    at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
-    return _text(headers[_RETRIED]) or "", Retried(at, to)
+    @classmethod
+    def marked(cls, record: Record) -> tuple[str, Self] | None:
+        """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
+        headers = dict(record.headers)
+        if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
+            return None
+        at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
+        return _text(headers[_RETRIED]) or "", cls(at, to)
 
 
 def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:

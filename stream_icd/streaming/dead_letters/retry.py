@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
+from typing import Self
 
 from stream_icd.core.errors import (
     BadSettings,
@@ -30,7 +31,7 @@ from stream_icd.streaming.dead_letters.box import (
     DeadLetterChoice,
     read_again,
 )
-from stream_icd.streaming.dead_letters.letters import DeadLetter, resent, retried_marker
+from stream_icd.streaming.dead_letters.letters import DeadLetter
 
 _Sendable = tuple[DeadLetter, OutgoingRecord]
 """A dead letter, and the record to send for it."""
@@ -47,6 +48,49 @@ class ResendPlan:
     records: Sequence[tuple[BadRecord, str]]
     already: int
 
+    @classmethod
+    def of(
+        cls,
+        box: DeadLetterBox,
+        choice: DeadLetterChoice,
+        *,
+        to: str | None = None,
+        again: bool = False,
+    ) -> Self:
+        """Return which records to send, and where; each once, however many dead letters it has.
+
+        Args:
+            to: a topic for all of them; by default each is sent to the topic it came from.
+            again: include records that have been resent before, whether they were dead-lettered
+                again or not.
+
+        Raises:
+            BadSettings: dead letters exist, but none is selected; or one does not say where it came
+                from, or would be sent to the memory topic, or to a topic of dead letters.
+        """
+        if to is not None and (not to or is_dead_letter_topic(to)):
+            raise BadSettings(
+                f"--to-topic {to!r}: give a topic that workers read. A topic of dead letters is "
+                "chosen by --topic"
+            )
+        chosen = choice.records(box)
+        if box.letters and not chosen:
+            raise BadSettings(
+                f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
+                "matches all of --graph, --exception, --from and --to"
+            )
+        fresh = [record for record in chosen if again or not record.was_sent_again]
+        plan = cls(
+            [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
+        )
+        if MEMORY in plan.targets:
+            raise BadSettings(
+                f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and "
+                "detectors would continue with the older one. Without this memory in the archive, "
+                "a replay detects the windows before its part again"
+            )
+        return plan
+
     @property
     def targets(self) -> Counter[str]:
         return Counter(target for _, target in self.records)
@@ -62,43 +106,39 @@ class ResendPlan:
                     "topic (--to-topic)"
                 ) from error
 
+    def send(
+        self,
+        settings: KafkaSettings,
+        sink: Sink,
+        tempo: Tempo,
+        clock: Callable[[], datetime],
+        stop: Event,
+        on_sent: Callable[[int], None] = lambda _: None,
+    ) -> Retry:
+        """Send the records, in the order of the topic, each with its marker.
 
-def plan_retry(
-    box: DeadLetterBox, choice: DeadLetterChoice, *, to: str | None = None, again: bool = False
-) -> ResendPlan:
-    """Return which records to send, and where; each once, however many dead letters it has.
+        On a broker with transactions both become visible together, or neither; on others the marker
+        follows, so that a killed retry may send up to `_TOGETHER` records twice.
 
-    Args:
-        to: a topic for all of them; by default each is sent to the topic it came from.
-        again: include records that have been resent before, whether they were dead-lettered again
-            or not.
+        Args:
+            on_sent: called with the number of records just sent, for a progress bar.
 
-    Raises:
-        BadSettings: dead letters exist, but none is selected; or one does not say where it came
-            from, or would be sent to the memory topic, or to a topic of dead letters.
-    """
-    if to is not None and (not to or is_dead_letter_topic(to)):
-        raise BadSettings(
-            f"--to-topic {to!r}: give a topic that workers read. A topic of dead letters is chosen "
-            "by --topic"
-        )
-    chosen = choice.records(box)
-    if box.letters and not chosen:
-        raise BadSettings(
-            f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
-            "matches all of --graph, --exception, --from and --to"
-        )
-    fresh = [record for record in chosen if again or not record.was_sent_again]
-    plan = ResendPlan(
-        [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
-    )
-    if MEMORY in plan.targets:
-        raise BadSettings(
-            f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and detectors "
-            "would continue with the older one. Without this memory in the archive, a replay "
-            "detects the windows before its part again"
-        )
-    return plan
+        Raises:
+            DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
+                marked; run it again.
+            NameTaken: another retry of the topic has taken over.
+        """
+        done = Retry()
+        most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
+        sendable = _sendable(settings, self, sink, done, stop)
+        due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
+        for batch in _together(due, most):
+            if stop.is_set():
+                break
+            _publish(sink, batch, clock())
+            done.sent += len(batch)
+            on_sent(len(batch))
+        return done
 
 
 def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
@@ -120,41 +160,6 @@ class Retry:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def retry(
-    settings: KafkaSettings,
-    plan: ResendPlan,
-    sink: Sink,
-    tempo: Tempo,
-    clock: Callable[[], datetime],
-    stop: Event,
-    on_sent: Callable[[int], None] = lambda _: None,
-) -> Retry:
-    """Send the records of a plan, in the order of the topic, each with its marker.
-
-    On a broker with transactions both become visible together, or neither; on others the marker
-    follows, so that a killed retry may send up to `_TOGETHER` records twice.
-
-    Args:
-        on_sent: called with the number of records just sent, for a progress bar.
-
-    Raises:
-        DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
-            marked; run it again.
-        NameTaken: another retry of the topic has taken over.
-    """
-    done = Retry()
-    most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
-    sendable = _sendable(settings, plan, sink, done, stop)
-    due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
-    for batch in _together(due, most):
-        if stop.is_set():
-            break
-        _publish(sink, batch, clock())
-        done.sent += len(batch)
-        on_sent(len(batch))
-    return done
-
-
 def _sendable(
     settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: Retry, stop: Event
 ) -> Iterator[_Sendable]:
@@ -164,7 +169,7 @@ def _sendable(
     for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
         bad, target = planned[letter.place]
         try:
-            record = claim_check(resent(came, target, bad.attempt, bad.origin))
+            record = claim_check(letter.resent(came, target, bad.attempt))
             sink.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)
@@ -185,7 +190,7 @@ def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendab
 
 def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
     records = [record for _, record in batch]
-    markers = [retried_marker(letter, record.topic, at) for letter, record in batch]
+    markers = [letter.marker(record.topic, at) for letter, record in batch]
     try:
         for step in [[*records, *markers]] if sink.atomic else [records, markers]:
             sink.publish(step, {}, None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -151,6 +151,31 @@ class Receiver:
     key: bytes | None = None
     clock: Callable[[], float] = time.time
 
+    @classmethod
+    def at(cls, text: str, key: bytes | None = None) -> Self:
+        """Return the receiver of `https://…`, `slack:https://…`, or of `@FILE` for an address.
+
+        Raises `BadSettings` if it is none, without showing more than its beginning.
+        """
+        slack = text.startswith("slack:")
+        address = text.removeprefix("slack:")
+        if address.startswith("@"):
+            try:
+                address = secret_in(Path(address[1:]), "the address in the file")
+            except ValueError as error:
+                raise BadSettings(f"--to {text}: {error}") from None
+        try:
+            parts = urlsplit(address)
+            good = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not (good and address.isascii() and address.isprintable() and " " not in address):
+            raise BadSettings(
+                f"--to {shortened(text, 12)}: give https://HOST/PATH, slack:https://HOST/PATH, "
+                "kafka:TOPIC, or @FILE or slack:@FILE with a file that holds the address"
+            )
+        return cls(address, slack, None if slack else key)
+
     @property
     def name(self) -> str:
         """The receiver in logs and errors: without the path, which may be a secret."""
@@ -188,31 +213,6 @@ class Receiver:
         if self.key is not None:
             headers["webhook-signature"] = _signature(self.key, alert.id, now, body)
         return headers
-
-
-def receiver_at(text: str, key: bytes | None = None) -> Receiver:
-    """Return the receiver of `https://…`, `slack:https://…`, or of `@FILE` instead of an address.
-
-    Raises `BadSettings` if it is none, without showing more than its beginning.
-    """
-    slack = text.startswith("slack:")
-    address = text.removeprefix("slack:")
-    if address.startswith("@"):
-        try:
-            address = secret_in(Path(address[1:]), "the address in the file")
-        except ValueError as error:
-            raise BadSettings(f"--to {text}: {error}") from None
-    try:
-        parts = urlsplit(address)
-        good = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not (good and address.isascii() and address.isprintable() and " " not in address):
-        raise BadSettings(
-            f"--to {shortened(text, 12)}: give https://HOST/PATH, slack:https://HOST/PATH, "
-            "kafka:TOPIC, or @FILE or slack:@FILE with a file that holds the address"
-        )
-    return Receiver(address, slack, None if slack else key)
 
 
 def _for_slack(alert: Alert) -> bytes:

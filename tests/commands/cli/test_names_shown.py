@@ -48,7 +48,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.registry.aliases import Aliases
 from stream_icd.registry.find import shipped_models
 from stream_icd.streaming.dead_letters.box import BadRecord
-from stream_icd.streaming.dead_letters.letters import dead_letter, dead_letter_of
+from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
@@ -328,7 +328,7 @@ def test_a_dead_letter_says_briefly_what_is_wrong_with_a_long_name() -> None:
     letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
     assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
-    assert all(len(line) < 600 for line in table_lines([BadRecord([dead_letter_of(came)])]))
+    assert all(len(line) < 600 for line in table_lines([BadRecord([DeadLetter.of(came)])]))
 
 
 def test_labels_of_metrics_are_short_and_few() -> None:

@@ -26,18 +26,15 @@ from stream_icd.streaming.dead_letters.box import (
     BadRecord,
     DeadLetterBox,
     DeadLetterChoice,
-    read_dead_letters,
 )
 from stream_icd.streaming.dead_letters.letters import (
     DeadLetter,
     Retried,
     dead_letter,
-    dead_letter_of,
     parse_places,
-    retried_marker,
     split_headers,
 )
-from stream_icd.streaming.dead_letters.retry import Retry, open_retry_sink, plan_retry, retry
+from stream_icd.streaming.dead_letters.retry import ResendPlan, Retry, open_retry_sink
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
@@ -72,7 +69,7 @@ def dead_lettered(came: Record, stage: str = "decode", offset: int = 9) -> Recor
 
 
 def letter_of(came: Record, stage: str = "decode", offset: int = 9) -> DeadLetter:
-    return dead_letter_of(dead_lettered(came, stage, offset))
+    return DeadLetter.of(dead_lettered(came, stage, offset))
 
 
 @pytest.mark.parametrize("key", [b"g", b"\xff", b"", None])
@@ -80,7 +77,7 @@ def letter_of(came: Record, stage: str = "decode", offset: int = 9) -> DeadLette
 def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: bytes | None) -> None:
     dead = dead_lettered(Record("t", 3, 41, 0, key, value, ODD_HEADERS))
     assert (dead.topic, dead.key, dead.value) == ("t.dlq", key, value)
-    letter = dead_letter_of(dead)
+    letter = DeadLetter.of(dead)
     assert letter.headers == ODD_HEADERS
     assert (letter.place, letter.came_from) == ("t.dlq[0]@9", "t[3]@41")
     assert (letter.stage, letter.exception) == ("decode", "BadSnapshot")
@@ -101,8 +98,8 @@ def test_a_dead_letter_of_memory_is_chosen_by_its_graph_and_not_sent_again() -> 
         DeadLetterChoice(part, graph="as773").of(box)
     for to in (None, MEMORY):
         with pytest.raises(BadSettings, match="nothing is sent to icd.memory.v1: .* older one"):
-            plan_retry(box, DeadLetterChoice(part), to=to)
-    assert plan_retry(box, DeadLetterChoice(part), to="elsewhere").targets == {"elsewhere": 1}
+            ResendPlan.of(box, DeadLetterChoice(part), to=to)
+    assert ResendPlan.of(box, DeadLetterChoice(part), to="elsewhere").targets == {"elsewhere": 1}
 
 
 def test_all_dead_letters_of_a_record_are_one_record() -> None:
@@ -139,7 +136,7 @@ def test_a_count_that_is_none_does_not_matter(text: bytes) -> None:
 
 def test_a_marker_lies_behind_its_dead_letter_and_deletes_nothing() -> None:
     letter = letter_of(Record("t", 3, 41, 0, b"g", b"x"))
-    marker = retried_marker(letter, "elsewhere", letter.at)
+    marker = letter.marker("elsewhere", letter.at)
     assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, b"g")
     assert marker.value == b"", "null would delete the dead letter from a compacted topic"
     assert dict(marker.headers) == {
@@ -164,13 +161,13 @@ def test_places_are_named_as_lists_and_logs_name_them() -> None:
 def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
     with closing(open_retry_sink(broker.steady(), f"{topic}.dlq")) as sink:
         choice = DeadLetterChoice(TopicRange(f"{topic}.dlq"))
-        plan = plan_retry(box_of(broker, topic), choice, again=again)
+        plan = ResendPlan.of(box_of(broker, topic), choice, again=again)
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        return retry(broker.settings(), plan, sink, Tempo(), lambda: at, threading.Event())
+        return plan.send(broker.settings(), sink, Tempo(), lambda: at, threading.Event())
 
 
 def box_of(broker: Broker, topic: str) -> DeadLetterBox:
-    return read_dead_letters(broker.settings(), f"{topic}.dlq", until="settled")
+    return DeadLetterBox.read(broker.settings(), f"{topic}.dlq", until="settled")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import forget_graph
 from stream_icd.streaming.workers import deliver
 from stream_icd.streaming.workers.alert import Alerts, names_by
-from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver, receiver_at
+from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
@@ -309,7 +309,7 @@ def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> No
 
 def test_slack_gets_a_line_without_markup_of_others() -> None:
     with webhook(lambda _: 200) as at:
-        receiver_at(f"slack:{at.url}", b"key").send(ALERT)
+        Receiver.at(f"slack:{at.url}", b"key").send(ALERT)
     ((headers, body),) = at.requests
     assert "webhook-signature" not in headers
     said = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
@@ -347,11 +347,11 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_address_in_a_file(tmp_path: Path) -> None:
     (file := tmp_path / "hook").write_text("https://hooks.example/T/B/secret\n")
-    receiver = receiver_at(f"slack:@{file}")
+    receiver = Receiver.at(f"slack:@{file}")
     assert (receiver.url, receiver.slack) == ("https://hooks.example/T/B/secret", True)
     assert receiver.name == "slack hooks.example"
     with pytest.raises(BadSettings, match="cannot read the address in the file"):
-        receiver_at(f"@{tmp_path}/none")
+        Receiver.at(f"@{tmp_path}/none")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_an_address_in_a_file(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_address_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(BadSettings, match="give https://HOST/PATH") as error:
-        receiver_at(text)
+        Receiver.at(text)
     assert "secret-path" not in str(error.value)
 
 

@@ -44,7 +44,6 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.model_swap import (
     ChampionFollower,
     ModelSwap,
-    start_with_champion,
 )
 from stream_icd.streaming.workers.runner import Runner
 from tests.fixtures.stream import RECIPE
@@ -259,7 +258,7 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
         return worker.work(records(parts, first=2 * start))
 
     try:
-        start_with_champion(store, swap, stop, refuse)
+        swap.start_with_champion(store, stop, refuse)
         worker.runner = Runner(Detector(swap.model, settings, swap, worker.memories))
         before = half(0)
         crown(store, second.version)

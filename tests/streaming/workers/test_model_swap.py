@@ -37,7 +37,6 @@ from stream_icd.streaming.workers.model_swap import (
     _TRY_AGAIN_S,
     ChampionFollower,
     ModelSwap,
-    start_with_champion,
 )
 from tests.fixtures.stream import RECIPE
 from tests.testbed.brokers import wait_until
@@ -211,7 +210,7 @@ class Following:
 
     def start(self) -> str:
         """Start as a new detector does; return its model."""
-        start_with_champion(self.registry, self.swap, self.stop, self.refuse)
+        self.swap.start_with_champion(self.registry, self.stop, self.refuse)
         return self.swap.current
 
     def refuse(self, aliases: Aliases, error: Exception) -> None:
@@ -396,7 +395,7 @@ def test_a_model_that_was_rolled_back_is_not_used_instead(following: Following) 
 
 def test_an_empty_registry_has_no_champion(disk: Store) -> None:
     with pytest.raises(ModelNotFound, match="has no champion yet"):
-        start_with_champion(disk, ModelSwap(nullcontext), STOP, lambda *_: None)
+        ModelSwap(nullcontext).start_with_champion(disk, STOP, lambda *_: None)
 
 
 def test_a_nudge_makes_it_look_at_once(following: Following) -> None:
