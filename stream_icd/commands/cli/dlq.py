@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from stream_icd.kafka.messages.claims import MessageReader
     from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterChoice
+    from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterChoice, ResendPlan
     from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
-    from stream_icd.streaming.dead_letters.retry import ResendPlan
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
 
@@ -187,8 +186,8 @@ class _RetryLetters(_ChosenLetters):
         )
         from stream_icd.core.log import configure_logging
         from stream_icd.kafka.messages.pacing import Tempo
-        from stream_icd.streaming.dead_letters.box import DeadLetterBox
-        from stream_icd.streaming.dead_letters.retry import (
+        from stream_icd.streaming.dead_letters.box import (
+            DeadLetterBox,
             ResendPlan,
             open_retry_sink,
         )

@@ -1,32 +1,53 @@
-"""Contents of a dead-letter topic: which records, why, which were resent; and choices of them.
+"""A dead-letter topic: which records it holds and why, choices of them, and their retries.
 
 A record has several dead letters if several workers could not read it, or one failed repeatedly.
-
-The topic is the only state. A resent dead letter is marked by a later record in its partition, so
-the whole topic must be read to find those that were not resent.
+Each is resent once: the topic is the only state. A resent dead letter is marked by a later record
+in its partition, so the whole topic must be read to find those that were not resent.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from operator import attrgetter
+from threading import Event
 from typing import Literal, Self
 
 from stream_icd.core import errors
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import (
+    BadSettings,
+    DeliveryFailed,
+    MessageTooLarge,
+    NameTaken,
+    TopicMissing,
+)
 from stream_icd.core.printable import did_you_mean, listed, shown
+from stream_icd.kafka.connect import recognise
+from stream_icd.kafka.delivery.delivery import Sink, open_sink, resolve
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.pacing import Tempo, paced
 from stream_icd.kafka.messages.records import graph_name
 from stream_icd.kafka.messages.topic_range import TopicRange
+from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import Record
+from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.kafka.waiting import Stop
 from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
 
 UNKNOWN = "unknown"
 """The exception of a dead letter that names none, in lists and choices."""
+
+_Sendable = tuple[DeadLetter, OutgoingRecord]
+"""A dead letter, and the record to send for it."""
+
+# A transaction ends at this number of records, or with the record that reaches the byte limit.
+_TOGETHER = 50
+_TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +187,175 @@ class DeadLetterChoice:
                 f"{self.part.topic} holds no dead letter of {kind} {wanted}; "
                 f"it holds those of {listed(sorted(known))}{did_you_mean(wanted, known)}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ResendPlan:
+    """The records to send, each with its target topic; and how many have been resent before."""
+
+    records: Sequence[tuple[BadRecord, str]]
+    already: int
+
+    @classmethod
+    def of(
+        cls,
+        box: DeadLetterBox,
+        choice: DeadLetterChoice,
+        *,
+        to: str | None = None,
+        again: bool = False,
+    ) -> Self:
+        """Return which records to send, and where; each once, however many dead letters it has.
+
+        Args:
+            to: a topic for all of them; by default each is sent to the topic it came from.
+            again: include records that have been resent before, whether they were dead-lettered
+                again or not.
+
+        Raises:
+            BadSettings: dead letters exist, but none is selected; or one does not say where it came
+                from, or would be sent to the memory topic, or to a topic of dead letters.
+        """
+        if to is not None and (not to or is_dead_letter_topic(to)):
+            raise BadSettings(
+                f"--to-topic {to!r}: give a topic that workers read. A topic of dead letters is "
+                "chosen by --topic"
+            )
+        chosen = choice.records(box)
+        if box.letters and not chosen:
+            raise BadSettings(
+                f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
+                "matches all of --graph, --exception, --from and --to"
+            )
+        fresh = [record for record in chosen if again or not record.was_sent_again]
+        plan = cls(
+            [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
+        )
+        if MEMORY in plan.targets:
+            raise BadSettings(
+                f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and "
+                "detectors would continue with the older one. Without this memory in the archive, "
+                "a replay detects the windows before its part again"
+            )
+        return plan
+
+    @property
+    def targets(self) -> Counter[str]:
+        return Counter(target for _, target in self.records)
+
+    def check_targets(self, settings: KafkaSettings) -> None:
+        """Raise TopicMissing, with the number of its records, if a target does not exist."""
+        for target, count in self.targets.items():
+            try:
+                describe_topic(settings, target)
+            except TopicMissing as error:
+                raise TopicMissing(
+                    f"{count} records belong to {target}, and {error}; or send them to another "
+                    "topic (--to-topic)"
+                ) from error
+
+    def send(
+        self,
+        settings: KafkaSettings,
+        sink: Sink,
+        tempo: Tempo,
+        clock: Callable[[], datetime],
+        stop: Event,
+        on_sent: Callable[[int], None] = lambda _: None,
+    ) -> Retry:
+        """Send the records, in the order of the topic, each with its marker.
+
+        On a broker with transactions both become visible together, or neither; on others the marker
+        follows, so that a killed retry may send up to `_TOGETHER` records twice.
+
+        Args:
+            on_sent: called with the number of records just sent, for a progress bar.
+
+        Raises:
+            DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
+                marked; run it again.
+            NameTaken: another retry of the topic has taken over.
+        """
+        done = Retry()
+        most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
+        sendable = _sendable(settings, self, sink, done, stop)
+        due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
+        for batch in _together(due, most):
+            if stop.is_set():
+                break
+            _publish(sink, batch, clock())
+            done.sent += len(batch)
+            on_sent(len(batch))
+        return done
+
+
+def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
+    """Return the sink for a retry of the dead-letter topic `topic`, one retry at a time.
+
+    On a broker with transactions, this call aborts unfinished transactions of other retries of this
+    topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
+    records without a marker have not been sent.
+    """
+    known = recognise(settings)
+    return open_sink(settings, resolve(settings, "auto", known), "stream-icd-retry", topic)
+
+
+@dataclass(slots=True)
+class Retry:
+    """Result of a retry: how many records were sent, and why others could not be sent."""
+
+    sent: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def _sendable(
+    settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: Retry, stop: Event
+) -> Iterator[_Sendable]:
+    """Yield the records to send; note and skip those that their topic cannot take."""
+    claim_check = ClaimCheck(settings)
+    planned = {record.first.place: (record, to) for record, to in plan.records}
+    for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
+        bad, target = planned[letter.place]
+        try:
+            record = claim_check(letter.resent(came, target, bad.attempt))
+            sink.check(record)
+        except MessageTooLarge as error:
+            done.refused[letter.place] = str(error)
+        else:
+            yield letter, record
+
+
+def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
+    batch: list[_Sendable] = []
+    for letter, record in sendable:
+        batch.append((letter, record))
+        if len(batch) == most or sum(sent.size for _, sent in batch) >= _TOGETHER_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
+    records = [record for _, record in batch]
+    markers = [letter.marker(record.topic, at) for letter, record in batch]
+    try:
+        for step in [[*records, *markers]] if sink.atomic else [records, markers]:
+            sink.publish(step, {}, None)
+    except NameTaken as error:
+        raise NameTaken(
+            f"another retry of {batch[0][0].topic} has taken over, and sends the rest"
+        ) from error
+    except DeliveryFailed as error:
+        raise DeliveryFailed(
+            f"{error}. What was sent is marked: run the command again to send the rest"
+        ) from error
+
+
+def _origin(letter: DeadLetter) -> str:
+    try:
+        return letter.added["icd_dlq_topic"]
+    except KeyError as error:
+        raise BadSettings(
+            f"{letter.place} does not name the topic it came from: give one with --to-topic"
+        ) from error

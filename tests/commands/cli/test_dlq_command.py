@@ -34,9 +34,13 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.streaming.dead_letters.box import DeadLetterBox, DeadLetterChoice
+from stream_icd.streaming.dead_letters.box import (
+    DeadLetterBox,
+    DeadLetterChoice,
+    ResendPlan,
+    open_retry_sink,
+)
 from stream_icd.streaming.dead_letters.letters import dead_letter
-from stream_icd.streaming.dead_letters.retry import ResendPlan, open_retry_sink
 from stream_icd.wire.states import encode_state
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import as_claim

@@ -26,6 +26,9 @@ from stream_icd.streaming.dead_letters.box import (
     BadRecord,
     DeadLetterBox,
     DeadLetterChoice,
+    ResendPlan,
+    Retry,
+    open_retry_sink,
 )
 from stream_icd.streaming.dead_letters.letters import (
     DeadLetter,
@@ -34,7 +37,6 @@ from stream_icd.streaming.dead_letters.letters import (
     parse_places,
     split_headers,
 )
-from stream_icd.streaming.dead_letters.retry import ResendPlan, Retry, open_retry_sink
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner

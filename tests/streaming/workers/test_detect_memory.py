@@ -481,7 +481,7 @@ def test_a_state_of_a_window_that_comes_again_is_not_used(
 
 
 HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
-"""Method and horizon on each broker; test_methods_and_horizons.py has all of them, in process."""
+"""Method and horizon on each broker; test_memory_promises.py has all of them, in process."""
 
 
 def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
