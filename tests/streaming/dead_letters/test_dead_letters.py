@@ -13,13 +13,12 @@ import pytest
 
 from stream_icd.commands.cli.dlq import verdict
 from stream_icd.core.errors import BadSettings, BadSnapshot, LimitExceeded
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import MEMORY, create_topics
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.dead_letters.box import (
@@ -42,7 +41,9 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.states import state_key
+from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.drifting import outgoing
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside, held, publish
 
@@ -190,12 +191,7 @@ def detecting(broker: Broker, topics: tuple[str, str], model: VersionedModel) ->
 
 
 def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
-    broker: Broker,
-    topics: tuple[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Callable[[Snapshot, str], OutgoingRecord],
-    detecting: Detecting,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, topics: tuple[str, str], detecting: Detecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, found = topics
 
@@ -203,7 +199,7 @@ def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
         """The snapshot of each result, also of one that was published twice."""
         return [dict(one.headers)["icd_snapshot_id"].decode() for one in held(broker, found)]
 
-    sent = snapshot(0), snapshot(1, size=20), snapshot(2)
+    sent = cliques(0), cliques(1, size=20), cliques(2)
     publish(broker, [outgoing(one, topic) for one in sent])
     with detecting(Limits(rows=200)):
         wait_until(lambda: len(detected()) == 2)
@@ -231,14 +227,10 @@ def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
 
 
 def test_what_two_workers_dead_lettered_is_one_record_however_often_it_fails(
-    broker: Broker,
-    topics: tuple[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Callable[[Snapshot, str], OutgoingRecord],
-    detecting: Detecting,
+    broker: Broker, topics: tuple[str, str], detecting: Detecting
 ) -> None:
     topic, limits = topics[0], Limits(rows=200)
-    publish(broker, [outgoing(snapshot(0, size=20), topic)])
+    publish(broker, [outgoing(cliques(0, size=20), topic)])
     with detecting(limits, "detect"), detecting(limits, "archive"):
         for attempt in (1, 2, 3):
             wait_until(lambda n=2 * attempt: len(box_of(broker, topic).letters) == n)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings, OverBudget
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.messages.records import Outcome
@@ -32,7 +31,9 @@ from stream_icd.streaming.execution.worker_process import Usage
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.drifting import outgoing
 from tests.testbed.handlers import Calls
 from tests.testbed.streams import as_read, beside, held, publish
 
@@ -89,15 +90,10 @@ def opened(model_folder: Path) -> Callable[..., tuple[Engine, Runner]]:
 
 
 @pytest.fixture
-def sent(
-    snapshot: Callable[..., Snapshot],
-    outgoing: Callable[[Snapshot, str], OutgoingRecord],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> list[OutgoingRecord]:
+def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[OutgoingRecord]:
     """Four snapshots; `test/1` is the one that takes too much."""
     monkeypatch.setenv(MARKS, str(tmp_path))
-    return [outgoing(snapshot(i), "t") for i in range(4)]
+    return [outgoing(cliques(i), "t") for i in range(4)]
 
 
 def described(record: OutgoingRecord) -> str:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,13 +22,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.errors import CrashedWorker, ModelDamaged, StoreUnwritable, WorkersLost
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.find import open_model
@@ -46,19 +45,18 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
+from tests.fixtures.stream import cliques
 from tests.streaming.workers.remembered import said, uninterrupted
 from tests.testbed import drifting
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
+from tests.testbed.drifting import outgoing
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls, WhenDone
 from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import as_read, beside, held, publish
 
 MARKS = "ICD_TEST_MARKS"
-
-MakeSnapshot = Callable[..., Snapshot]
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 
 
 class Sleeping:
@@ -181,19 +179,14 @@ def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractConte
 
 @pytest.mark.brokers("kafka")
 def test_however_a_program_ends_it_leaves_no_processes_and_loses_nothing(
-    broker: Broker,
-    topic_name: str,
-    model_folder: Path,
-    tmp_path: Path,
-    snapshot: MakeSnapshot,
-    outgoing: Outgoing,
+    broker: Broker, topic_name: str, model_folder: Path, tmp_path: Path
 ) -> None:
     """A supervisor ends its whole group; another one is killed with -9."""
     graph, settings = topic_name, broker.settings()
     create_topics(settings)
 
     def send(some: Iterable[int]) -> None:
-        publish(broker, [outgoing(snapshot(i, graph), SNAPSHOTS) for i in some])
+        publish(broker, [outgoing(cliques(i, graph), SNAPSHOTS) for i in some])
 
     send(range(30))
     options = {"start": "beginning", "limit": 60, "settings": settings, "topic": COMMUNITIES}
@@ -237,13 +230,9 @@ def opened(
 
 @pytest.mark.brokers("memory")
 def test_a_stop_does_not_wait_for_busy_processes(
-    broker: Broker,
-    topics: tuple[str, str],
-    model_folder: Path,
-    snapshot: MakeSnapshot,
-    outgoing: Outgoing,
+    broker: Broker, topics: tuple[str, str], model_folder: Path
 ) -> None:
-    publish(broker, [outgoing(snapshot(0), topics[0])])
+    publish(broker, [outgoing(cliques(0), topics[0])])
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
     def work(stop: threading.Event) -> None:
@@ -263,9 +252,9 @@ def name_of(pid: int) -> str:
 
 
 @pytest.fixture
-def record(snapshot: MakeSnapshot, outgoing: Outgoing) -> Record:
+def record() -> Record:
     """A snapshot as it is read from a topic."""
-    return as_read([outgoing(snapshot(3), "snapshots")], 2, 77)[0]
+    return as_read([outgoing(cliques(3), "snapshots")], 2, 77)[0]
 
 
 def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
@@ -282,11 +271,9 @@ def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting
         assert worker_processes(os.getpid()) == starting
 
 
-def test_processes_give_the_same_bytes_in_the_same_order(
-    model_folder: Path, snapshot: MakeSnapshot, outgoing: Outgoing
-) -> None:
+def test_processes_give_the_same_bytes_in_the_same_order(model_folder: Path) -> None:
     model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    batch = as_read([outgoing(snapshot(i, cliques=3 + i), "t") for i in range(12)])
+    batch = as_read([outgoing(cliques(i, cliques=3 + i), "t") for i in range(12)])
     batch.insert(5, replace(batch[0], offset=99, value=b"garbage"))
 
     def published(engine: Engine[Record, Outcome] | None = None) -> list[str]:

@@ -179,11 +179,7 @@ def check_log_of(detector: Worker, graph: str, version: str) -> None:
 
 @pytest.mark.kafka
 def test_while_the_broker_does_not_answer_it_is_alive_but_not_ready(
-    kafka: Broker,
-    model: Path,
-    topic_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, model: Path, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kafka.node is None:
         pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,6 @@ from stream_icd.commands.programs.model_at_work import model_at_work, place_of
 from stream_icd.commands.programs.worker import WorkerRun
 from stream_icd.core.communities import Communities
 from stream_icd.core.lineage import Lineage
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -46,18 +45,17 @@ from stream_icd.streaming.workers.model_swap import (
     ModelSwap,
 )
 from stream_icd.streaming.workers.runner import Runner
-from tests.fixtures.stream import RECIPE
+from tests.fixtures.stream import RECIPE, cliques
 from tests.streaming.workers.remembered import Worker, records, said, uninterrupted
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, worker_processes
-from tests.testbed.drifting import remembering_model, stream
+from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.handlers import Calls
 from tests.testbed.object_store import new_folder
 from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import beside
 
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
@@ -120,18 +118,14 @@ class Detecting:
 
 @pytest.mark.brokers("memory")
 def test_a_running_detector_changes_model_between_two_batches(
-    broker: Broker,
-    topics: tuple[str, str],
-    registry: Store,
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
+    broker: Broker, topics: tuple[str, str], registry: Store
 ) -> None:
     create_topics(broker.settings())
     bench, sent, before = Detecting(broker, topics), 0, len(list(announcements(broker.settings())))
 
     def more(count: int) -> None:
         nonlocal sent
-        streams.publish(broker, [outgoing(snapshot(sent + i), topics[0]) for i in range(count)])
+        streams.publish(broker, [outgoing(cliques(sent + i), topics[0]) for i in range(count)])
         sent += count
 
     def models() -> set[str]:
@@ -186,12 +180,7 @@ def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Pro
 
 @pytest.mark.brokers("kafka")
 def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
-    broker: Broker,
-    topic_name: str,
-    registry: Store,
-    tmp_path: Path,
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
+    broker: Broker, topic_name: str, registry: Store, tmp_path: Path
 ) -> None:
     """Killed while the new processes open, and again right after the change."""
     create_topics(broker.settings())
@@ -202,7 +191,7 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
 
     def detect(count: int) -> str:
         nonlocal sent
-        snapshots = [snapshot(sent + i, topic_name) for i in range(count)]
+        snapshots = [cliques(sent + i, topic_name) for i in range(count)]
         streams.publish(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
         found.extend(next(results) for _ in range(count))
         sent += count

@@ -32,13 +32,13 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
+from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, timeouts, wait_until
+from tests.testbed.drifting import outgoing
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import consuming, start_forked
 from tests.testbed.streams import as_read, beside, held, publish
 
-MakeSnapshot = Callable[..., Snapshot]
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 PLAIN = DetectSettings(threads=1)
 
 
@@ -72,10 +72,8 @@ def stream(broker: Broker, topics: tuple[str, str], model: VersionedModel) -> St
     return Stream(broker, topics, model)
 
 
-def test_every_snapshot_gets_its_communities_in_order(
-    stream: Stream, snapshot: MakeSnapshot, outgoing: Outgoing
-) -> None:
-    sent = [replace(snapshot(0), n_communities=None), *(snapshot(i) for i in range(1, 12))]
+def test_every_snapshot_gets_its_communities_in_order(stream: Stream) -> None:
+    sent = [replace(cliques(0), n_communities=None), *(cliques(i) for i in range(1, 12))]
     stream.publish(*(outgoing(one, stream.source) for one in sent))
     with stream.detecting():
         results = stream.found(len(sent))
@@ -93,10 +91,8 @@ def test_every_snapshot_gets_its_communities_in_order(
 
 
 @pytest.mark.brokers("memory")
-def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(
-    stream: Stream, snapshot: MakeSnapshot, outgoing: Outgoing
-) -> None:
-    good, after = (outgoing(snapshot(i), stream.source) for i in (0, 1))
+def test_a_bad_snapshot_is_dead_lettered_whole_and_the_stream_goes_on(stream: Stream) -> None:
+    good, after = (outgoing(cliques(i), stream.source) for i in (0, 1))
     of_a_result = ("icd_model", b"m@1")
     bad = replace(good, value=b"\x00 not Arrow \xff", headers=(*good.headers, of_a_result))
     odd_name = (b"caf\xe9".decode(errors="surrogateescape"), b"\xff")
@@ -163,16 +159,11 @@ def test_a_producer_in_another_language_needs_only_the_contract(stream: Stream) 
 
 @pytest.mark.brokers("embedded")
 def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
-    broker: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    model_folder: Path,
-    snapshot: MakeSnapshot,
-    outgoing: Outgoing,
+    broker: Broker, topic_name: str, tmp_path: Path, model_folder: Path
 ) -> None:
     create_topics(broker.settings())
     sizes = {f"{topic_name}-a": 20, f"{topic_name}-b": 12}
-    sent = [snapshot(i, graph) for graph, size in sizes.items() for i in range(size)]
+    sent = [cliques(i, graph) for graph, size in sizes.items() for i in range(size)]
     publish(broker, [outgoing(one, SNAPSHOTS) for one in sent])
     options = ("--model", str(model_folder), "-b", broker.bootstrap_servers)
     quick = os.environ | timeouts(broker.settings())
@@ -212,11 +203,11 @@ def peak_bytes(pid: int) -> int:
 
 @pytest.mark.brokers("embedded")
 def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
-    broker: Broker, topic_name: str, tmp_path: Path, snapshot: MakeSnapshot, outgoing: Outgoing
+    broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     settings, graph, log = broker.settings(), topic_name, tmp_path / "detector.log"
     create_topics(settings)
-    first, last = (outgoing(snapshot(i, graph), SNAPSHOTS) for i in (0, 1))
+    first, last = (outgoing(cliques(i, graph), SNAPSHOTS) for i in (0, 1))
     results = subscribe(graph, start="beginning", limit=2, settings=settings)
     limit = {"STREAM_ICD_LIMITS_DECODED_BYTES": str(10**6)}
     with consuming(broker, graph, log, "detect", "--model", "lfr", **limit) as detector:
@@ -235,7 +226,7 @@ def test_a_snapshot_above_the_limit_is_dead_lettered_and_never_unpacked(
 
 
 @pytest.fixture
-def result(model: VersionedModel, outgoing: Outgoing) -> Callable[..., Record]:
+def result(model: VersionedModel) -> Callable[..., Record]:
     """The record of a snapshot's result, by a detector that was given these settings."""
 
     def detect(snapshot: Snapshot, settings: DetectSettings = PLAIN, offset: int = 0) -> Record:
@@ -248,9 +239,9 @@ def result(model: VersionedModel, outgoing: Outgoing) -> Callable[..., Record]:
 
 
 def test_all_that_changes_the_answer_makes_it_another_result_and_nothing_else(
-    result: Callable[..., Record], snapshot: MakeSnapshot
+    result: Callable[..., Record],
 ) -> None:
-    one = snapshot(0)
+    one = cliques(0)
     plain = replace(one, n_communities=None)
     src, dst = (plain.nodes.take(end) for end in plain.edges[:, 1:].tolist())
     corrected = snapshot_from_pairs(src, dst, graph=plain.graph, id=plain.id, window=plain.window)
@@ -261,7 +252,7 @@ def test_all_that_changes_the_answer_makes_it_another_result_and_nothing_else(
         result(plain, replace(PLAIN, seed=1)),
         result(plain, replace(PLAIN, n_communities=2)),
         result(plain, replace(PLAIN, method="icd", n_communities=2)),
-        result(snapshot(1)),
+        result(cliques(1)),
     ]
     seen = SeenResults()
     assert all(seen.is_new(result_of(each)) for each in found)
@@ -285,9 +276,9 @@ def test_all_that_changes_the_answer_makes_it_another_result_and_nothing_else(
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_more_communities_than_nodes_are_as_many_as_there_are_nodes(
-    model: VersionedModel, snapshot: MakeSnapshot, outgoing: Outgoing, method: str
+    model: VersionedModel, method: str
 ) -> None:
-    sent = [outgoing(replace(snapshot(i), n_communities=None), "snapshots") for i in range(2)]
+    sent = [outgoing(replace(cliques(i), n_communities=None), "snapshots") for i in range(2)]
     settings = replace(PLAIN, method=method, n_communities=1000)
     with capture_logs() as said:
         results = list(Runner(Detector(lambda: model, settings)).handle(as_read(sent)))

@@ -82,10 +82,7 @@ def decoded(runner: Runner, batch: list[Record]) -> Communities:
 
 @pytest.mark.brokers("memory", "embedded", "kafka")
 def test_known_nodes_change_while_a_detector_runs(
-    broker: Broker,
-    topic_name: str,
-    written: Callable[..., Path],
-    caplog: pytest.LogCaptureFixture,
+    broker: Broker, topic_name: str, written: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     create_topics(broker.settings())
     sent = send(broker, topic_name, written(FIRST))

@@ -163,9 +163,7 @@ def test_a_prepared_model_can_be_dropped(bench: Swapping) -> None:
     assert (bench.swap.newest, bench.swap.model().version) == ("a", "a")
 
 
-def test_a_model_that_does_not_open_or_a_stop_meanwhile_leaves_the_old_one(
-    bench: Swapping,
-) -> None:
+def test_a_model_that_does_not_open_or_a_stop_meanwhile_leaves_the_old_one(bench: Swapping) -> None:
     with pytest.raises(WorkersLost):
         bench.prepare("bad")
     stopped = threading.Event()

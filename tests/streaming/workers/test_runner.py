@@ -163,11 +163,7 @@ SENT = (b"0", LARGE, b"1", LARGER, b"2")
 @pytest.mark.kafka
 @pytest.mark.parametrize("has_store", [False, True])
 def test_what_only_the_broker_finds_too_large_is_claimed_or_a_dead_letter(
-    kafka: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    has_store: bool,
+    kafka: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_store: bool
 ) -> None:
     """The worker has no right to read the limits of topics."""
     settings = kafka.settings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,14 +19,13 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, create_topics
 from stream_icd.kafka.tracing import Tracing
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
@@ -37,13 +36,13 @@ from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.track import Tracker
 from stream_icd.wire.states import state_key
+from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.drifting import remembering_model
+from tests.testbed.drifting import outgoing, remembering_model
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
 from tests.testbed.streams import beside, held, publish
 
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
 
 
@@ -121,18 +120,13 @@ def detector(broker: Broker, names: dict[str, str], tracing: Tracing | None) -> 
 
 
 def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    spans: InMemorySpanExporter,
-    tmp_path: Path,
+    broker: Broker, names: dict[str, str], spans: InMemorySpanExporter, tmp_path: Path
 ) -> None:
     tracing, settings = Tracing(), broker.settings()
     for first in range(0, N_WINDOWS, 2):  # each time with new workers
         with Publisher(settings) as publisher:
             for i in (first, first + 1):
-                publisher.send(tracing.created(outgoing(snapshot(i), names["snapshots"])))
+                publisher.send(tracing.created(outgoing(cliques(i), names["snapshots"])))
         tracker = Tracker(settings, topic=names["events"])
         archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
         with (
@@ -210,16 +204,12 @@ def assert_links(windows: list[ReadableSpan]) -> None:
 
 @pytest.mark.brokers("memory")
 def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer_and_another_trace_goes_on(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    spans: InMemorySpanExporter,
+    broker: Broker, names: dict[str, str], spans: InMemorySpanExporter
 ) -> None:
-    tracing, good = Tracing(), outgoing(snapshot(0), names["snapshots"])
+    tracing, good = Tracing(), outgoing(cliques(0), names["snapshots"])
     bad = tracing.created(replace(good, value=b"not Arrow"))
     theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-    of_another = replace(outgoing(snapshot(1), good.topic), headers=(*good.headers, theirs))
+    of_another = replace(outgoing(cliques(1), good.topic), headers=(*good.headers, theirs))
     publish(broker, [bad, of_another])
     with at_work(broker, good.topic, detector(broker, names, tracing)):
         wait_until(lambda: len(named(spans, f"detect {good.topic}")) >= 2, 30)
@@ -238,14 +228,10 @@ def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer_and_another_tra
 
 @pytest.mark.brokers("memory")
 def test_without_traces_messages_are_as_before(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
-    publish(broker, [outgoing(snapshot(0), names["snapshots"])])
+    publish(broker, [outgoing(cliques(0), names["snapshots"])])
     with at_work(broker, names["snapshots"], detector(broker, names, None)):
         wait_until(lambda: held(broker, names["found"]))
     (found,) = held(broker, names["found"])

@@ -156,9 +156,7 @@ def test_what_another_worker_has_just_published_is_waited_for(bench: Bench) -> N
     assert same(bench.events, unbroken(stream("g", 4)))
 
 
-def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(
-    bench: Bench,
-) -> None:
+def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(bench: Bench) -> None:
     g, other = stream("g", 4), stream("h", 1, seed=4)
     damaged = replace(g[2], memory="damaged", snapshot_id="g/less")
     records = bench.sent([*g[:2], *other, damaged, *g[2:]])
