@@ -27,7 +27,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import positions
 from stream_icd.kafka.waiting import in_background
-from stream_icd.streaming.subscribers.events_topic import forget_graph
+from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.subscribers.group_reader import open_group_reader
 from tests.streaming.workers.tracked import outgoing, stream, unbroken, window
 from tests.testbed.brokers import Broker, wait_until
@@ -376,7 +376,7 @@ def test_events_come_once_and_the_late_window_is_said(events: Topic) -> None:
 def test_what_is_tracked_again_after_a_reset_of_its_graph_is_new(
     events: Topic, model: str | None
 ) -> None:
-    events.publish(forget_graph("g", events.name), *unbroken(HOURS[1:3]))
+    events.publish(Forgotten("g").record(events.name), *unbroken(HOURS[1:3]))
 
     def hours(**options: Any) -> str:
         found = subscribe_events("g", model=model, **options, **events.past)

@@ -25,7 +25,7 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.streaming.execution.budget import MemorySettings
-from stream_icd.streaming.subscribers.events_topic import forget_graph
+from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.workers import deliver
 from stream_icd.streaming.workers.alert import Alerts, names_by
 from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver
@@ -126,7 +126,7 @@ def test_repeated_late_and_revised_windows_add_no_second_alert(bench: Bench) -> 
 
 def test_a_graph_that_starts_anew_has_a_first_window_again(bench: Bench) -> None:
     first, second = unbroken(stream("g", 2))
-    records = bench.sent([first, forget_graph("g", bench.source), second])
+    records = bench.sent([first, Forgotten("g").record(bench.source), second])
     bench.work(worker(bench, alerting("size > 0")), records)
     assert alerts_in(bench) == []
 

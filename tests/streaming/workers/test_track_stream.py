@@ -38,7 +38,7 @@ from stream_icd.methods.tracking.settings import TrackSettings
 from stream_icd.methods.tracking.track import track
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers import events_topic
-from stream_icd.streaming.subscribers.events_topic import forget_graph
+from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.subscribers.seen_results import SeenResults
 from stream_icd.streaming.subscribers.subscribe import subscribe_events
 from stream_icd.streaming.workers.recent_windows import RecentWindows, Unpacked
@@ -386,7 +386,7 @@ def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(bench: Bench) 
     bench.work(tracker(bench), of_h)
     bench.work(tracker(bench), of_g)
     of_no_graph = OutgoingRecord(bench.target, value=None, key=b"\xff")
-    publish(bench.broker, [forget_graph("g", bench.target), of_no_graph])
+    publish(bench.broker, [Forgotten("g").record(bench.target), of_no_graph])
     for record in of_g[2:]:
         bench.work(tracker(bench), [record])
     tracked = [events for events in bench.events if events.graph == "g"]
@@ -507,7 +507,7 @@ def test_a_graph_that_was_let_go_and_started_anew_stays_so(bench: Bench) -> None
     records = bench.sent([*a[:2], *b, *a[2:]])
     worker = tracker(bench, memory=MemorySettings(cache_bytes=1))
     bench.work(worker, records[:4])
-    publish(bench.broker, [forget_graph("a", bench.target)])
+    publish(bench.broker, [Forgotten("a").record(bench.target)])
     worker.assigned([0])
     bench.work(worker, records[4:])
     again = [events for events in bench.events if events.graph == "a"][2:]
