@@ -144,13 +144,8 @@ def _begin_with(first: tuple[str, ...], names: Iterable[str]) -> list[str]:
 
 
 def _open(name: str) -> Iterator[brokers.Broker]:
-    try:
-        with brokers.OPENERS[name]() as broker:
-            yield broker
-    except brokers.UNAVAILABLE as error:
-        if "kafka" in name and brokers.kafka_is_required():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+    with brokers.or_skip(brokers.OPENERS[name]()) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

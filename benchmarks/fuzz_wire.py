@@ -37,7 +37,7 @@ from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import SentBefore
 from stream_icd.kafka.messages.records import described, outgoing
 from stream_icd.kafka.record import Record
-from stream_icd.methods.bp.known import known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
@@ -51,9 +51,9 @@ from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
-from stream_icd.wire.known import KnownNode, decode_known, encode_known
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
+from stream_icd.wire.nodes import KnownNode, decode_known, encode_known
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
@@ -193,7 +193,7 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
 def _know(record: Record) -> None:
     """As a detector with `--known topic` does: read what is known, and look for it in a window."""
     one = decode_known(record.key, record.value, record.headers, LIMITS)
-    known_of({} if one.community is None else {one.node: one.community}, fixed=True).of(
+    Known.from_labels({} if one.community is None else {one.node: one.community}, fixed=True).of(
         WINDOWS[-1].nodes
     )
 

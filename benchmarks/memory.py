@@ -59,7 +59,7 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.hidden_edges import hidden_edge_score, hide_edges
+from stream_icd.methods.quality.hidden_edges import hide_edges
 from stream_icd.methods.quality.partition import modularity
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
@@ -283,7 +283,7 @@ def followed(windows: Iterable[KnownWindow], parameters: BpParameters | None = N
                 "nodes": snapshot.nodes,
                 "labels": (alone.communities, found.communities),
                 "modularity": [modularity(adjacency, one.communities) for one in (alone, found)],
-                "hidden": [hidden_edge_score(hidden, one.communities) for one in (single, guess)],
+                "hidden": [hidden.score(one.communities) for one in (single, guess)],
                 "nmi": [
                     nmi(window.classes[known], one.communities[known]) if known.any() else 0.0
                     for one in (alone, found)

@@ -39,7 +39,7 @@ from benchmarks.tracking import (
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import KINDS, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.demo.alluvial import colours_of, draw_bands
+from stream_icd.interfaces.view.alluvial import colours_of, draw_bands
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.presets import preset

@@ -61,7 +61,8 @@ class Events(RowOptions, ReadingProducer):
         from stream_icd.commands.programs.windowed import windowed_source
         from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT
         from stream_icd.core.times import parse_duration
-        from stream_icd.sources.timed_rows import EventSettings, ends_of
+        from stream_icd.sources.tables import end_columns
+        from stream_icd.sources.timed_rows import EventSettings
         from stream_icd.sources.windows import Hopping, Rule, Session
 
         weights: dict[str, Number] = {}
@@ -87,5 +88,6 @@ class Events(RowOptions, ReadingProducer):
             source="urn:stream_icd:events"
             + (f"?weight={quote(self.weight)}" if self.weight else ""),
         )
-        ends = ends_of(self.found, self.src, self.dst)
+        usual = end_columns(self.found) or ("src", "dst")
+        ends = {"src": self.src or usual[0], "dst": self.dst or usual[1]}
         return windowed_source(self, settings, ends, weights, run, size + settings.lateness)

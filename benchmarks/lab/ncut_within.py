@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import AnyLabels
-from stream_icd.methods.quality.partition import community_weights
+from stream_icd.methods.quality.partition import CommunityWeights
 
 # The scripts' minimum inside weight, a tenth of an edge, keeps communities without edges finite. In
 # a weighted graph it is a tenth of the mean weight, so that the unit does not matter.
@@ -28,7 +28,7 @@ def ncut_within(adjacency: csr_array, communities: AnyLabels) -> float:
 
     Raises `BadSettings` where the two do not fit each other.
     """
-    volume, within = community_weights(adjacency, communities)
+    volume, within = CommunityWeights.of(adjacency, communities)
     if not adjacency.nnz:
         return 0.0
     floor = WITHIN_FLOOR * volume.sum() / adjacency.nnz

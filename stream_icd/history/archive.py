@@ -1,4 +1,4 @@
-"""The archive: stores each message once, and returns the same bytes when read.
+"""The archive: stores each message once, returns the same bytes, and merges the files of past days.
 
 What reads raises `HistoryDamaged` if a file cannot be read, or is none of an archive.
 """
@@ -6,10 +6,11 @@ What reads raises `HistoryDamaged` if a file cannot be read, or is none of an ar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Literal
@@ -28,21 +29,17 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import is_aside
 from stream_icd.history.files import (
+    KINDS,
     ArchivedDay,
     ArchivedWindow,
     Identity,
     Kind,
     Received,
-    describe,
-    folder_of,
+    compacted_file,
     is_compacted,
-    message_of,
-    partition_at,
     read_footer,
     read_rows,
-    rows_of,
     to_parquet,
-    window_file,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import Message
@@ -51,6 +48,13 @@ from stream_icd.wire.snapshots import decode_snapshot
 _ATTEMPTS = 5
 """How often to list a day again because its files were merged during the read."""
 _MERGED_CHECK_EVERY_S = 60.0
+
+_MOST_ROWS = 5_000_000
+"""Maximum rows of a merged file: about 20 to 60 MB."""
+
+_MOST_BYTES = 2**28
+"""Maximum bytes of these rows before compression, since a file is made in memory: the memory of a
+large graph is a single row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,11 @@ class Archive:
         is missing or the graph's name is too long; `StoreUnwritable`.
         """
         table = pa.ipc.open_stream(message.value).read_all()
-        noted = describe(kind, message, table, received)
-        path = f"{noted.partition.folder}/{window_file(noted.identity)}"
+        noted = ArchivedWindow.of(kind, message, table, received)
+        path = f"{noted.partition.folder}/{noted.identity.file}"
         before = self._received(path, noted)
         if before is None or before < received:
-            self.store.put(path, to_parquet([noted], [rows_of(noted, table)]))
+            self.store.put(path, to_parquet([noted], [noted.rows_of(table)]))
         return before is None
 
     def _received(self, path: str, noted: ArchivedWindow) -> Received | None:
@@ -132,9 +136,9 @@ class Archive:
 def partitions(store: Store, selection: Selection) -> list[ArchivedDay]:
     """Return the days that may hold selected windows, in time order."""
     kind, graph = selection.kind, selection.graph
-    names = store.folders(kind) if graph is None else [folder_of(graph)]
+    names = store.folders(kind) if graph is None else [ArchivedDay.folder_of(graph)]
     graphs = [f"{kind}/{name}" for name in names]
-    days = (partition_at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
+    days = (ArchivedDay.at(f"{graph}/{day}") for graph in graphs for day in store.folders(graph))
     return sorted(day for day in days if day is not None and selection.may_hold(day))
 
 
@@ -169,7 +173,7 @@ def read_partition(
     """
     footers: dict[str, list[ArchivedWindow]] = {}
     for _ in range(_ATTEMPTS):
-        paths = sorted(filter(of, data_files(store, partition)), key=is_compacted)
+        paths = sorted(filter(of, _data_files(store, partition)), key=is_compacted)
         for path in (path for path in paths if path not in footers):
             with suppress(FileNotFoundError):  # merged meanwhile: the next list has the new file
                 footers[path] = read_footer(store, path)
@@ -182,7 +186,7 @@ def read_partition(
     )
 
 
-def data_files(store: Store, partition: ArchivedDay) -> list[str]:
+def _data_files(store: Store, partition: ArchivedDay) -> list[str]:
     files = store.files(partition.folder)
     return [path for path in files if path.endswith(".parquet") and not is_aside(path)]
 
@@ -202,7 +206,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
 
 def read_message(store: Store, noted: ArchivedWindow) -> Message:
     """Return the archived message, with the same headers, table and bytes."""
-    return message_of(noted, read_window(store, noted))
+    return noted.message(read_window(store, noted))
 
 
 def read_snapshot(store: Store, noted: ArchivedWindow, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
@@ -256,3 +260,100 @@ def nothing_selected(store: Store, selection: Selection) -> StreamIcdError:
         f"{store.place} holds no {selection.kind} with windows that start from {start} to "
         f"{end}; its windows start from {first} to {last}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """What was, or would be, done to one day."""
+
+    partition: ArchivedDay
+    windows: int
+    files_before: int
+    files_after: int
+
+
+def compact(
+    store: Store,
+    before: date,
+    *,
+    graph: str | None = None,
+    dry_run: bool = False,
+    today: date = date.max,
+) -> Iterator[_Compaction]:
+    """Merge the small files of each day before `before`; yield each day that needed it.
+
+    The merged file is named by its windows and appears atomically; only then are the others
+    deleted. After an interruption, the next run continues; until then, plain Parquet readers see
+    the windows of that day twice. Readers in this library never do. Windows that arrive later are
+    merged by the next run. Temporary files of `today` may still be in use, and stay.
+
+    Raises:
+        StoreUnwritable: such as a full disk; nothing is lost.
+        HistoryDamaged: a file is not an archive file; its day is unchanged.
+    """
+    for kind in KINDS:
+        for partition in partitions(store, Selection(kind, graph)):
+            if partition.day < before:
+                done = _compact_day(store, partition, dry_run=dry_run)
+                if not dry_run:
+                    _clean(store, partition, min(before, today))
+                if done.files_after < done.files_before:
+                    yield done
+
+
+def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> _Compaction:
+    files, windows = _data_files(store, partition), read_partition(store, partition)
+    wanted = {}
+    for part in _parts(sorted(windows, key=attrgetter("order"))):
+        name = compacted_file((noted.identity, noted.received) for noted in part)
+        wanted[f"{partition.folder}/{name}"] = part
+    done = _Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
+    if dry_run or len(wanted) >= len(files):
+        return done
+    for path, part in wanted.items():
+        if path not in files:
+            _merge(store, path, part)
+    merged = {noted.identity: noted.received for noted in windows}
+    for path in set(files) - set(wanted):
+        if _holds_no_more(store, path, merged):
+            store.delete(path)
+    return done
+
+
+def _holds_no_more(store: Store, path: str, merged: Mapping[Identity, Received]) -> bool:
+    """Whether all of a file is in the merged one: a window may have been sent again meanwhile."""
+    with suppress(FileNotFoundError):
+        found = read_footer(store, path)
+        return all(merged.get(noted.identity, (-1, -1)) >= noted.received for noted in found)
+    return False
+
+
+def _clean(store: Store, partition: ArchivedDay, before: date) -> None:
+    """Delete temporary files of killed writers, but none that may still be in use."""
+    for path in filter(is_aside, store.files(partition.folder)):
+        if store.modified(path).date() < before:
+            store.delete(path)
+
+
+def _merge(store: Store, path: str, part: list[ArchivedWindow]) -> None:
+    """Write the merged file, and check that it is complete before anything is deleted."""
+    store.put(path, to_parquet(part, (read_window(store, noted) for noted in part)))
+    merged = {(noted.identity, noted.rows) for noted in read_footer(store, path)}
+    if merged != {(noted.identity, noted.rows) for noted in part}:
+        raise HistoryDamaged(f"{store.place}/{path} does not contain what was written to it")
+
+
+def _parts(windows: list[ArchivedWindow]) -> Iterator[list[ArchivedWindow]]:
+    """Yield the windows of each merged file: one schema, up to `_MOST_ROWS` and `_MOST_BYTES`."""
+    of_schema: dict[str, list[ArchivedWindow]] = defaultdict(list)
+    for noted in windows:
+        of_schema[noted.schema].append(noted)
+    for alike in of_schema.values():
+        part, n_rows, n_bytes = list[ArchivedWindow](), 0, 0
+        for noted in alike:
+            n_rows, n_bytes = n_rows + noted.rows, n_bytes + noted.n_bytes
+            if part and (n_rows > _MOST_ROWS or n_bytes > _MOST_BYTES):
+                yield part
+                part, n_rows, n_bytes = [], noted.rows, noted.n_bytes
+            part.append(noted)
+        yield part

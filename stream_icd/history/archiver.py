@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stream_icd.core.errors import BadInput
@@ -25,7 +26,7 @@ from stream_icd.wire.events import decode_events, encode_events, is_late
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from stream_icd.wire.states import MemoryState, archived_state, decode_state
+from stream_icd.wire.states import MemoryState, decode_state, encode_state
 
 TOPICS: dict[Kind, str] = {
     "snapshots": SNAPSHOTS,
@@ -41,7 +42,7 @@ _RESET: tuple[Kind, ...] = ("events", "memory")
 _CONTENT = "icd_content"
 
 
-def whole_state(
+def _whole_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits
 ) -> MemoryState:
     """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
@@ -51,13 +52,14 @@ def whole_state(
     return state
 
 
-_CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
+CODECS: dict[Kind, tuple[Callable[..., Any], Callable[[Any], Message]]] = {
     "snapshots": (decode_snapshot, encode_snapshot),
     "labels": (decode_labels, encode_labels),
     "communities": (decode_communities, encode_communities),
     "events": (decode_events, encode_events),
-    "memory": (whole_state, archived_state),
+    "memory": (_whole_state, partial(encode_state, by_graph=True)),
 }
+"""Decoder and encoder of each kind of message that is archived."""
 
 
 class Archiver(Step):
@@ -94,7 +96,7 @@ class Archiver(Step):
 
         A snapshot always gets the hash of its content, which distinguishes its revisions.
         """
-        decode, encode = _CODECS[self._kind]
+        decode, encode = CODECS[self._kind]
         whole = self._reader.whole(record)
         message = encode(decode(whole.key, whole.value, whole.headers, self._reader.limits))
         content = dict(message.headers).get(_CONTENT)

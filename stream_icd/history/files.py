@@ -32,18 +32,9 @@ from stream_icd.core.node_ids import wide_type
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import (
-    COMMUNITIES_TYPE,
-    LABELS_TYPE,
-    MEMBERSHIP,
-    SUMMARY,
-    stable_ids,
-)
-from stream_icd.wire.events import EVENTS_TYPE
+from stream_icd.wire.communities import MEMBERSHIP, SUMMARY, stable_ids
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.message import EventHeaders, Message, graph_of
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE
-from stream_icd.wire.states import STATE_TYPE
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of
 
 _Content = TypeVar("_Content")
 
@@ -55,13 +46,6 @@ _FOOTER, _FOOTER_CRC = b"stream_icd", b"stream_icd_crc32"
 _NO_FOOTER = (pa.ArrowException, OSError, LookupError, ValueError, TypeError, RecursionError)
 """Exceptions that reading the footer of another file can raise."""
 
-_TYPES: dict[Kind, str] = {
-    "snapshots": SNAPSHOT_TYPE,
-    "labels": LABELS_TYPE,
-    "communities": COMMUNITIES_TYPE,
-    "events": EVENTS_TYPE,
-    "memory": STATE_TYPE,
-}
 _OF_A_MODEL: tuple[Kind, ...] = ("communities", "events", "memory")
 _REVISION_DIGITS = 12
 _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
@@ -84,6 +68,12 @@ class Identity:
         """Snapshot and model, which all its revisions share."""
         return self.snapshot_id, self.model
 
+    @property
+    def file(self) -> str:
+        """The file name of its window: readable, and unique by a digest."""
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.snapshot_id.rpartition("/")[2])[:60]
+        return f"w-{readable}-{_digest(_text(self))}.parquet"
+
 
 Received = tuple[int, int]
 """When Kafka received a message, milliseconds since 1970 UTC, and its offset: the revision received
@@ -101,33 +91,28 @@ class ArchivedDay:
     @property
     def folder(self) -> str:
         """Its folder in the store; the graph's name is URL-encoded, as readers expect."""
-        return f"{self.kind}/{folder_of(self.graph)}/date={self.day.isoformat()}"
+        return f"{self.kind}/{self.folder_of(self.graph)}/date={self.day.isoformat()}"
 
+    @staticmethod
+    def folder_of(graph: str) -> str:
+        """The folder of a graph in that of a kind."""
+        return f"graph={quote(graph, safe='')}"
 
-def folder_of(graph: str) -> str:
-    """The folder of a graph in that of a kind."""
-    return f"graph={quote(graph, safe='')}"
+    @classmethod
+    def of(cls, kind: Kind, graph: str, window: Window) -> ArchivedDay:
+        """The day of a window."""
+        return cls(window.start.astimezone(UTC).date(), graph, kind)
 
-
-def _partition_of(kind: Kind, graph: str, window: Window) -> ArchivedDay:
-    return ArchivedDay(window.start.astimezone(UTC).date(), graph, kind)
-
-
-def partition_at(folder: str) -> ArchivedDay | None:
-    """Return the partition of a folder; None if it is none of an archive."""
-    kind, graph, day = folder.split("/")
-    with suppress(ValueError):
-        day_of = date.fromisoformat(day.removeprefix("date="))
-        partition = ArchivedDay(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
-        if partition.folder == folder:  # no other folder means the same, such as date=20260101
-            return partition
-    return None
-
-
-def window_file(identity: Identity) -> str:
-    """Return the file name of one window: readable, and unique by a digest."""
-    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity.snapshot_id.rpartition("/")[2])[:60]
-    return f"w-{readable}-{_digest(_text(identity))}.parquet"
+    @classmethod
+    def at(cls, folder: str) -> ArchivedDay | None:
+        """The day of a folder; None if it is none of an archive."""
+        kind, graph, day = folder.split("/")
+        with suppress(ValueError):
+            day_of = date.fromisoformat(day.removeprefix("date="))
+            found = cls(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+            if found.folder == folder:  # no other folder means the same, such as date=20260101
+                return found
+        return None
 
 
 def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
@@ -166,6 +151,28 @@ class ArchivedWindow:
     received: Received = (0, 0)
     metadata: tuple[tuple[str, str], ...] = ()  # of the message's table, such as stable ids
 
+    @classmethod
+    def of(
+        cls, kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
+    ) -> ArchivedWindow:
+        """Describe a message with this table; raises `BadInput` for a bad header."""
+        fields = EventHeaders(message.headers, EVENT_TYPES[kind], _DECODED_BEFORE, BadInput)
+        graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
+        snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
+        model = fields.text("icd_model") if kind in _OF_A_MODEL else ""
+        return cls(
+            partition=ArchivedDay.of(kind, graph, window),
+            identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
+            window=window,
+            rows=table.num_rows,
+            columns=tuple(table.column_names),
+            headers=message.headers,
+            received=received,
+            metadata=tuple(
+                (a.decode(), b.decode()) for a, b in (table.schema.metadata or {}).items()
+            ),
+        )
+
     @property
     def name(self) -> tuple[str, str]:
         """The key that a snapshot, its labels, its results and its memory have in common."""
@@ -177,25 +184,59 @@ class ArchivedWindow:
         window = self.window.start, self.window.end
         return (*window, self.partition.graph, *self.identity.name, self.received, self.identity)
 
+    def rows_of(self, table: pa.Table) -> pa.Table:
+        """Return the table to archive: what the headers say of all rows, and the message's columns.
 
-def describe(
-    kind: Kind, message: Message, table: pa.Table, received: Received = (0, 0)
-) -> ArchivedWindow:
-    """Return the archive's description of a message; raises `BadInput` for a bad header."""
-    fields = EventHeaders(message.headers, _TYPES[kind], _DECODED_BEFORE, BadInput)
-    graph, window = graph_of(message.key, _DECODED_BEFORE, BadInput), fields.window()
-    snapshot_id = fields.text("ce_id" if kind == "snapshots" else "icd_snapshot_id")
-    model = fields.text("icd_model") if kind in _OF_A_MODEL else ""
-    return ArchivedWindow(
-        partition=_partition_of(kind, graph, window),
-        identity=Identity(snapshot_id, model, _revision(kind, fields, message)),
-        window=window,
-        rows=table.num_rows,
-        columns=tuple(table.column_names),
-        headers=message.headers,
-        received=received,
-        metadata=tuple((a.decode(), b.decode()) for a, b in (table.schema.metadata or {}).items()),
-    )
+        Snapshots always have the columns `weight`, `x` and `y`, communities those of `MEMBERSHIP`,
+        and events `name`, null where a graph has none, so that all files have the same schema.
+        """
+        kind, said = self.partition.kind, dict(self.headers)
+
+        def constant(value: object, type: pa.DataType) -> pa.Array:
+            return pa.repeat(pa.scalar(value, type), table.num_rows)
+
+        columns = {
+            "snapshot_id": constant(self.identity.snapshot_id, pa.string()),
+            "revision": constant(self.identity.revision, pa.string()),
+            "received": constant(self.received[0], pa.timestamp("ms", tz="UTC")),
+            "window_start": constant(self.window.start, pa.timestamp("us", tz="UTC")),
+            "window_end": constant(self.window.end, pa.timestamp("us", tz="UTC")),
+        }
+        if kind in _OF_A_MODEL:
+            columns["model"] = constant(self.identity.model, pa.string())
+        if kind == "communities":
+            for name, type in SUMMARY.items():
+                text = said.get(f"icd_{name}", b"").decode()
+                columns[name] = constant(_value(text, type), type)
+        columns |= {name: table[name] for name in table.column_names}
+        if kind == "communities":
+            ids = stable_ids({key.encode(): value.encode() for key, value in self.metadata})
+            none = pa.nulls(table.num_rows, pa.int64())
+            of_nodes = none if ids is None else pa.array(ids[table["community"].to_numpy()])
+            columns["community_id"] = of_nodes  # earlier versions have it in the metadata only
+            for name, type in MEMBERSHIP.items():
+                columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
+        if kind == "snapshots":
+            for name in _NUMBERS:
+                columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
+        if kind == "events":
+            columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
+        return pa.table(columns)
+
+    def message(self, rows: pa.Table) -> Message:
+        """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
+        table = rows.select(list(self.columns))
+        for at, name in enumerate(self.columns):
+            if name in ("x", "y", *MEMBERSHIP):  # Parquet leaves any bytes under nulls
+                kind, absent = table[name].type, table[name].is_null().to_numpy()
+                zero = pa.scalar(0, kind)
+                numbers = table[name].fill_null(zero).combine_chunks().to_numpy()
+                table = table.set_column(at, name, pa.array(numbers, kind, mask=absent))
+        return Message(
+            key=self.partition.graph.encode(),
+            value=write_table(table.replace_schema_metadata(dict(self.metadata) or None)),
+            headers=self.headers,
+        )
 
 
 def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
@@ -204,46 +245,6 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
     if kind == "snapshots":
         return (fields.optional("icd_content") or "")[:_REVISION_DIGITS]
     return hashlib.sha256(message.value).hexdigest()[:_REVISION_DIGITS]
-
-
-def rows_of(noted: ArchivedWindow, table: pa.Table) -> pa.Table:
-    """Return the table to archive: what the headers say of all rows, and the message's columns.
-
-    Snapshots always have the columns `weight`, `x` and `y`, communities those of `MEMBERSHIP`, and
-    events `name`, null where a graph has none, so that all files have the same schema.
-    """
-    kind, said = noted.partition.kind, dict(noted.headers)
-
-    def constant(value: object, type: pa.DataType) -> pa.Array:
-        return pa.repeat(pa.scalar(value, type), table.num_rows)
-
-    columns = {
-        "snapshot_id": constant(noted.identity.snapshot_id, pa.string()),
-        "revision": constant(noted.identity.revision, pa.string()),
-        "received": constant(noted.received[0], pa.timestamp("ms", tz="UTC")),
-        "window_start": constant(noted.window.start, pa.timestamp("us", tz="UTC")),
-        "window_end": constant(noted.window.end, pa.timestamp("us", tz="UTC")),
-    }
-    if kind in _OF_A_MODEL:
-        columns["model"] = constant(noted.identity.model, pa.string())
-    if kind == "communities":
-        for name, type in SUMMARY.items():
-            text = said.get(f"icd_{name}", b"").decode()
-            columns[name] = constant(_value(text, type), type)
-    columns |= {name: table[name] for name in table.column_names}
-    if kind == "communities":
-        ids = stable_ids({key.encode(): value.encode() for key, value in noted.metadata})
-        none = pa.nulls(table.num_rows, pa.int64())
-        of_nodes = none if ids is None else pa.array(ids[table["community"].to_numpy()])
-        columns["community_id"] = of_nodes  # earlier versions have it in the metadata only
-        for name, type in MEMBERSHIP.items():
-            columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
-    if kind == "snapshots":
-        for name in _NUMBERS:
-            columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
-    if kind == "events":
-        columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
-    return pa.table(columns)
 
 
 def _value(text: str, type: pa.DataType) -> str | float | None:
@@ -342,7 +343,7 @@ def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bo
     if not windows or any(noted.partition.folder != folder for noted in windows):
         return False
     if not is_compacted(path):
-        return [window_file(noted.identity) for noted in windows] == [name]
+        return [noted.identity.file for noted in windows] == [name]
     named = compacted_file((noted.identity, noted.received) for noted in windows)
     return not named_by_times or named == name
 
@@ -362,7 +363,7 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
         return table
 
     try:
-        return rows_of(noted, _with_wide_ids(_read(store, noted.path, table_in)))
+        return noted.rows_of(_with_wide_ids(_read(store, noted.path, table_in)))
     except (FileNotFoundError, MemoryError):
         raise
     except (pa.ArrowException, OSError, LookupError) as error:
@@ -370,22 +371,6 @@ def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
             f"{store.place}/{noted.path} cannot be read: {error}. Restore it from a copy, or move "
             "it away to go on without it"
         ) from error
-
-
-def message_of(noted: ArchivedWindow, rows: pa.Table) -> Message:
-    """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
-    table = rows.select(list(noted.columns))
-    for at, name in enumerate(noted.columns):
-        if name in ("x", "y", *MEMBERSHIP):  # Parquet leaves any bytes under nulls
-            kind, absent = table[name].type, table[name].is_null().to_numpy()
-            zero = pa.scalar(0, kind)
-            numbers = table[name].fill_null(zero).combine_chunks().to_numpy()
-            table = table.set_column(at, name, pa.array(numbers, kind, mask=absent))
-    return Message(
-        key=noted.partition.graph.encode(),
-        value=write_table(table.replace_schema_metadata(dict(noted.metadata) or None)),
-        headers=noted.headers,
-    )
 
 
 def _to_json(noted: ArchivedWindow) -> dict[str, Any]:
@@ -414,7 +399,7 @@ def _from_json(
     window = Window(start, end)
     headers = ((name, value.encode("utf-8", "surrogateescape")) for name, value in noted["headers"])
     return ArchivedWindow(
-        partition=_partition_of(cast(Kind, path.split("/")[0]), noted["graph"], window),
+        partition=ArchivedDay.of(cast(Kind, path.split("/")[0]), noted["graph"], window),
         # Files of the first version have neither revisions nor times.
         identity=Identity(noted["snapshot_id"], noted["model"], noted.get("revision", "")),
         window=window,

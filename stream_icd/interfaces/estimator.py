@@ -524,7 +524,6 @@ def _labels_known(
 
 
 def _places_of(known: Mapping[Any, Any], nodes: NDArray[Any]) -> list[int]:
-    """Return the place of each known node among the nodes of a graph."""
     places = {name: at for at, name in enumerate(nodes.tolist())} if known else {}
     if missing := [name for name in known if name not in places]:
         raise BadInput(

@@ -51,7 +51,6 @@ def _is_divided(level: Labels, before: Labels) -> NDArray[np.bool_]:
 
 
 def _table(nodes: NDArray[Any], levels: list[Labels], last: NDArray[np.int64]) -> pa.Table:
-    """Return the table of levels, each `(n,)`; `last` is the last one of each node."""
     try:
         ids = id_array(nodes)
     except pa.ArrowException:  # such as tuples, or integers and texts

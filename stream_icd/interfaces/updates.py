@@ -46,8 +46,6 @@ class Update:
 
 
 class _PredictsNext(Protocol):
-    """What is needed of an estimator."""
-
     def predict_next(
         self, graph: Any, memory: Memory | None, *, horizon: Horizon
     ) -> Remembered: ...
@@ -131,7 +129,6 @@ def _plain(id: Any) -> Id:
 
 
 def _check_kinds(changes: Iterable[Change], graph: StandingGraph) -> None:
-    """Raise `BadInput` if some ids are integers and others are texts."""
     known = next(iter(graph.nodes()), None)
     for change in changes:
         for id in (change.src, change.dst):

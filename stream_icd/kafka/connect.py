@@ -8,9 +8,10 @@ it at the broker, and nowhere else. Above the port, and so in code, records and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from stream_icd.kafka.port import (
     Admin,
@@ -46,9 +47,7 @@ def connect(settings: KafkaSettings) -> Broker:
         BrokerUnavailable: no such in-memory broker runs.
     """
     broker = _reached(settings)
-    if not settings.topic_prefix:
-        return broker
-    return _TenantBroker(broker, settings.topic_prefix)
+    return _TenantBroker(broker, settings.topic_prefix) if settings.topic_prefix else broker
 
 
 def _reached(settings: KafkaSettings) -> Broker:
@@ -89,17 +88,16 @@ class _Prefix:
     def ours(self, partition: TopicPartition) -> TopicPartition:
         return TopicPartition(partition.topic.removeprefix(self.text), partition.partition)
 
-    def all_theirs(self, partitions: Partitions) -> list[TopicPartition]:
-        return list(map(self.theirs, partitions))
-
     def all_ours(self, partitions: Partitions) -> list[TopicPartition]:
         return list(map(self.ours, partitions))
 
+    def asked(self, ask: Callable[..., Offsets], partitions: Partitions, *rest: Any) -> Offsets:
+        """The answer to a question about partitions, whatever else it says."""
+        found = ask(list(map(self.theirs, partitions)), *rest)
+        return {self.ours(partition): at for partition, at in found.items()}
+
     def offsets_theirs(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
         return {self.theirs(partition): at for partition, at in offsets.items()}
-
-    def offsets_ours(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
-        return {self.ours(partition): at for partition, at in offsets.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +128,17 @@ class _TenantAdmin:
         self._admin.delete_topic(self._prefix.text + topic)
 
     def begins(self, partitions: Partitions) -> Offsets:
-        prefix = self._prefix
-        return prefix.offsets_ours(self._admin.begins(prefix.all_theirs(partitions)))
+        return self._prefix.asked(self._admin.begins, partitions)
 
     def ends(self, partitions: Partitions) -> Offsets:
-        prefix = self._prefix
-        return prefix.offsets_ours(self._admin.ends(prefix.all_theirs(partitions)))
+        return self._prefix.asked(self._admin.ends, partitions)
 
     def group_offsets(self, group: str) -> Offsets:
-        return self._prefix.offsets_ours(self._admin.group_offsets(self._prefix.text + group))
+        offsets = self._admin.group_offsets(self._prefix.text + group)
+        return {self._prefix.ours(partition): at for partition, at in offsets.items()}
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        prefix = self._prefix
-        self._admin.move_group(prefix.text + group, prefix.offsets_theirs(offsets))
+        self._admin.move_group(self._prefix.text + group, self._prefix.offsets_theirs(offsets))
 
     def members(self, group: str) -> dict[str, str]:
         return self._admin.members(self._prefix.text + group)
@@ -159,7 +155,7 @@ class _TenantReader:
         return self._reader.partitions(self._prefix.text + topic)
 
     def assign(self, partitions: Partitions) -> None:
-        self._reader.assign(self._prefix.all_theirs(partitions))
+        self._reader.assign([self._prefix.theirs(one) for one in partitions])
 
     def assigned(self) -> frozenset[TopicPartition]:
         return frozenset(self._prefix.all_ours(self._reader.assigned()))
@@ -185,17 +181,13 @@ class _TenantReader:
         return self._reader.fetched_end(self._prefix.theirs(partition))
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        prefix = self._prefix
-        return prefix.offsets_ours(self._reader.begins(prefix.all_theirs(partitions), timeout_s))
+        return self._prefix.asked(self._reader.begins, partitions, timeout_s)
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        prefix = self._prefix
-        return prefix.offsets_ours(self._reader.ends(prefix.all_theirs(partitions), timeout_s))
+        return self._prefix.asked(self._reader.ends, partitions, timeout_s)
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
-        prefix = self._prefix
-        found = self._reader.at_time(prefix.all_theirs(partitions), timestamp_ms)
-        return prefix.offsets_ours(found)
+        return self._prefix.asked(self._reader.at_time, partitions, timestamp_ms)
 
     def close(self) -> None:
         self._reader.close()
@@ -208,10 +200,10 @@ class _Told:
     _listener: Listener
     _prefix: _Prefix
 
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+    def assigned(self, partitions: Partitions) -> None:
         self._listener.assigned(self._prefix.all_ours(partitions))
 
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+    def revoked(self, partitions: Partitions) -> None:
         self._listener.revoked(self._prefix.all_ours(partitions))
 
 
@@ -268,9 +260,8 @@ class _TenantTransactionalProducer(_TenantProducer):
         self._producer.begin()
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        prefix = self._prefix
-        theirs = replace(group, group=prefix.text + group.group)
-        self._producer.send_offsets(prefix.offsets_theirs(offsets), theirs)
+        theirs = replace(group, group=self._prefix.text + group.group)
+        self._producer.send_offsets(self._prefix.offsets_theirs(offsets), theirs)
 
     def commit(self) -> None:
         self._producer.commit()

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from structlog.contextvars import bound_contextvars
 
@@ -118,37 +119,7 @@ def run_consumer(
     return guarantee
 
 
-@dataclass(slots=True)
-class _BatchSize:
-    """Follows the time that records take: few heavy ones or many light ones are a batch.
-
-    Attributes:
-        most: maximum number of records.
-        least: minimum limit, however long they take.
-        now: the present limit.
-    """
-
-    most: int
-    least: int
-    now: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.now = self.least = min(self.least, self.most)
-
-    @contextmanager
-    def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
-        """Measure how long this block takes for a batch, and adapt the limit."""
-        began = clock.now()
-        yield
-        seconds = clock.now() - began
-        if seconds > _LONG_S:
-            self.now = max(n_records // 2, self.least)
-        elif n_records >= self.now and 2 * seconds <= _LONG_S:
-            self.now = min(2 * self.now, self.most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(NamedTuple):
     """A batch in processing."""
 
     batch: Batch
@@ -398,3 +369,26 @@ class _BatchDelivery:
         members = members_of(self.member.settings, self.member.group)
         own, ours = self.member.id, self.member.settings.member_name
         return any(name == ours and member != own for member, name in members.items())
+
+
+@dataclass(slots=True)
+class _BatchSize:
+    """Follows the time that records take: few heavy ones or many light ones are a batch."""
+
+    most: int  # maximum number of records
+    least: int  # minimum limit, however long they take
+    now: int = field(init=False)  # the present limit
+
+    def __post_init__(self) -> None:
+        self.now = self.least = min(self.least, self.most)
+
+    @contextmanager
+    def timed(self, n_records: int, clock: Clock) -> Iterator[None]:
+        """Measure how long this block takes for a batch, and adapt the limit."""
+        began = clock.now()
+        yield
+        seconds = clock.now() - began
+        if seconds > _LONG_S:
+            self.now = max(n_records // 2, self.least)
+        elif n_records >= self.now and 2 * seconds <= _LONG_S:
+            self.now = min(2 * self.now, self.most)

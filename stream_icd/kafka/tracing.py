@@ -75,6 +75,11 @@ class Tracing:
         self._tracer = trace.get_tracer("stream_icd", __version__, provider)
         self._propagator = TraceContextTextMapPropagator()
 
+    @classmethod
+    def if_on(cls) -> Tracing | None:
+        """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
+        return cls() if TraceSettings().traces == "on" else None
+
     def created(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return a record of a producer with the context of a span that says that it was made."""
         span = self._tracer.start_span(
@@ -181,9 +186,8 @@ class Tracing:
         >>> Tracing.with_context((("ce_id", b"1"),), {"traceparent": "00-1-2-01"})
         (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
         """
-        others = [
-            header for header in headers if header[0] not in ("ce_traceparent", "ce_tracestate")
-        ]
+        named = {f"ce_{name}" for name in _FIELDS}
+        others = [header for header in headers if header[0] not in named]
         ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
         return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
@@ -194,11 +198,6 @@ class Tracing:
 
     def _links(self, linked: Collection[SpanContext]) -> list[Link]:
         return [self._api.Link(context) for context in linked]
-
-
-def tracing_if_on() -> Tracing | None:
-    """Return what makes spans, if `STREAM_ICD_TRACES` is on; raises as `traces_of`."""
-    return Tracing() if TraceSettings().traces == "on" else None
 
 
 def _of_operation(name: str) -> dict[str, Any]:

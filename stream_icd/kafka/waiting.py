@@ -65,7 +65,7 @@ class Pace:
         self._since = self._clock()
 
 
-_SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 _SAY_EVERY_S = 60.0
 
 
@@ -102,7 +102,7 @@ class Outage:
             self._say_at = now + _SAY_EVERY_S
             so_far = f" (for {lasted_s:.0f} s now)" if lasted_s >= 1 else ""
             _log.warning("waiting for %s%s: %s", self.of, so_far, error)
-        return min(max(_SHORTEST_PAUSE_S, lasted_s / 2), LONGEST_PAUSE_S)
+        return min(max(_SHORTEST_PAUSE_S, lasted_s / 2), _LONGEST_PAUSE_S)
 
     def answered(self, silence_s: float = 0.0) -> None:
         """Note an answer that came so many seconds ago; it ends an outage that began earlier."""

@@ -16,7 +16,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MODELS
-from stream_icd.kafka.tracing import tracing_if_on
+from stream_icd.kafka.tracing import Tracing
 from stream_icd.registry.aliases import Aliases
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 
@@ -65,7 +65,7 @@ _LOG = logging.getLogger(__name__)
 
 def announce(settings: KafkaSettings, announcement: Announcement, topic: str = MODELS) -> None:
     """Publish an announcement, and wait until the broker has it; raises as `Publisher`."""
-    record, tracing = outgoing(topic, encode_announcement(announcement)), tracing_if_on()
+    record, tracing = outgoing(topic, encode_announcement(announcement)), Tracing.if_on()
     with Publisher(settings) as publisher:
         publisher.send(record if tracing is None else tracing.sent_now(record))
 

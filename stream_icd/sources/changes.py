@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby
 from operator import attrgetter
@@ -31,12 +31,9 @@ from stream_icd.sources.values import (
     IdForm,
     KindBefore,
     TimeUnit,
-    form_of_ids,
-    read_ids,
     read_numbers,
     read_times,
     shown,
-    wrong_with_id,
 )
 from stream_icd.sources.windows import NEVER, Quiet
 
@@ -199,12 +196,12 @@ class ChangeColumns:
         rows = batch.rows
         if self._ids.kind == "auto":
             ends = {"src": rows["src"], "dst": rows["dst"]}
-            self._ids = form_of_ids(ends, self.kind_before, untyped=batch.untyped)
+            self._ids = IdForm.of(ends, self.kind_before, untyped=batch.untyped)
         time, timely = read_times(rows[self.time], self.time_unit, "UTC")
         weight, heavy = read_numbers(
             rows["weight"], lambda given: (given >= LEAST_WEIGHT) & (given <= MOST_WEIGHT)
         )
-        ids = {name: read_ids(rows[name], self._ids.kind) for name in ("src", "dst")}
+        ids = {name: self._ids.read(rows[name], name) for name in ("src", "dst")}
         texts = {name: rows[name].to_pylist() for name in ("op", "dst", "weight")}
         src, dst = (ids[name][0].to_pylist() for name in ("src", "dst"))
         changes = []
@@ -216,9 +213,9 @@ class ChangeColumns:
             elif not timely[at]:
                 wrong = f"{self.time} {shown(rows[self.time][at])!r:.60} is not a time"
             elif not ids["src"][1][at]:
-                wrong = f"src is {wrong_with_id(self._ids.kind, rows['src'][at])}"
+                wrong = f"src is {self._ids.fault(rows['src'][at])}"
             elif texts["dst"][at] and not ids["dst"][1][at]:
-                wrong = f"dst is {wrong_with_id(self._ids.kind, rows['dst'][at])}"
+                wrong = f"dst is {self._ids.fault(rows['dst'][at])}"
             elif has_weight and not heavy[at]:
                 wrong = f"weight {texts['weight'][at]!r:.40} is out of range or not a number"
             if wrong:
@@ -235,21 +232,6 @@ _Arrivals = Iterable[Sequence[Change] | Quiet]
 
 
 @dataclass(slots=True)
-class Standing:
-    """Where a run begins: the graph, the next place of each stream, and the last window's end."""
-
-    graph: StandingGraph = field(default_factory=StandingGraph)
-    places: dict[int, int] = field(default_factory=dict)
-    end: int | None = None
-
-    @classmethod
-    def after(cls, snapshot: Snapshot, topic: str) -> Standing:
-        """Return where to continue after a snapshot; raises as `_places_in`."""
-        end = microseconds(snapshot.window.end - EPOCH)
-        return cls(StandingGraph.of(snapshot), _places_in(snapshot.source, topic), end)
-
-
-@dataclass(slots=True)
 class StandingWindows:
     """Applies changes to a graph, window after window, and makes its snapshots.
 
@@ -257,9 +239,12 @@ class StandingWindows:
     waited for, and if all are, when it is over by the clock `now` (microseconds since 1970 UTC). A
     time in the future of the clock counts as now. Counts `empty_windows`, at whose end there is no
     edge, and with `only_changed` `unchanged_windows`; neither makes a snapshot.
+
+    Continues after the snapshot `last`, if there is one; raises `BadSettings` if that is not one of
+    changes in this topic.
     """
 
-    standing: Standing
+    last: InitVar[Snapshot | None]
     graph: str
     topic: str
     every: timedelta
@@ -268,12 +253,18 @@ class StandingWindows:
     only_changed: bool = False
     isolated: bool = True  # whether nodes without an edge stay
     count: Count = count_nothing
-    _held: list[Change] = field(default_factory=list)
-    _newest: dict[int, int] = field(default_factory=dict)
-    _closed: int = NEVER
+    places: dict[int, int] = field(init=False)  # the next one of each stream
+    _standing: StandingGraph = field(init=False)
+    _held: list[Change] = field(init=False, default_factory=list)
+    _newest: dict[int, int] = field(init=False)
+    _closed: int = field(init=False, default=NEVER)
 
-    def __post_init__(self) -> None:
-        self._closed = NEVER if self.standing.end is None else self.standing.end
+    def __post_init__(self, last: Snapshot | None) -> None:
+        self._standing, self.places = StandingGraph(), {}
+        if last is not None:
+            self.places = _places_in(last.source, self.topic)
+            self._standing = StandingGraph.of(last)
+            self._closed = microseconds(last.window.end - EPOCH)
         self._newest = dict.fromkeys(range(self.n_streams), self._closed)
 
     def snapshots(self, arrivals: _Arrivals, stop: Event = Event()) -> Iterator[Snapshot]:
@@ -343,16 +334,15 @@ class StandingWindows:
         return range(begin, end, self._step)
 
     def _close(self, start: int, changes: Iterable[Change]) -> Iterator[Snapshot]:
-        standing, end = self.standing, start + self._step
+        graph, end = self._standing, start + self._step
         for change in changes:
-            standing.graph.apply(change)
-            standing.places[change.stream] = change.place + 1
+            graph.apply(change)
+            self.places[change.stream] = change.place + 1
         self._closed = end
         if not self.isolated:
-            standing.graph.drop_isolated()
-        if standing.graph.n_edges:
-            source = _source_of(self.topic, standing.places)
-            yield standing.graph.snapshot(self.graph, start, end, source)
+            graph.drop_isolated()
+        if graph.n_edges:
+            yield graph.snapshot(self.graph, start, end, _source_of(self.topic, self.places))
         else:
             self.count("empty_windows", 1)
 

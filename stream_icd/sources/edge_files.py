@@ -25,8 +25,8 @@ from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
-from stream_icd.sources.compression import OPENERS, form_of
-from stream_icd.sources.edge_list import FORMS, is_edge_list, read_edge_list
+from stream_icd.sources.content import OPENERS, form_of
+from stream_icd.sources.edge_list import FORMS, read_edge_list
 from stream_icd.sources.source import Count, OnBadRow, Source, count_nothing, stop_at_bad_row
 from stream_icd.sources.values import IdKind, KindBefore
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -169,7 +169,7 @@ def _files(folder: Path, reading: _Reading, *, unfinished: bool) -> _Stamps:
     for file in present:
         if file.name.endswith(_UNFINISHED):
             left_out += [file.name] * unfinished
-        elif is_edge_list(file) or form_of(file.name) in _PICKLES:
+        elif form_of(file.name) in (*FORMS, *_PICKLES):
             with suppress(FileNotFoundError):  # deleted since the listing
                 stat = _stat(file)
                 stamps[file] = stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns

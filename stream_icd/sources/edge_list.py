@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from xml.etree import ElementTree
@@ -15,29 +16,20 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
-from stream_icd.core.printable import listed
-from stream_icd.sources.bounded import (
+from stream_icd.sources.content import (
+    DAMAGED,
+    Parquet,
     arrow_table,
-    parquet_schema,
-    parquet_table,
-    seekable,
+    form_of,
+    uncompressed,
     whole,
     within,
 )
-from stream_icd.sources.compression import form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
-from stream_icd.sources.headerless import (
-    EXPECTED,
-    edges_of,
-    guess_about,
-    holds_times,
-    refuse_other_content,
-    shape_of,
-)
+from stream_icd.sources.headerless import EXPECTED, headerless_edges, refuse_other_content
 from stream_icd.sources.numbered_graphs import FORMATS, numbered_graph
 from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import (
-    DAMAGED,
     LONGEST_LINE,
     TEXTS,
     TIMES,
@@ -53,18 +45,13 @@ from stream_icd.sources.values import (
     IdKind,
     KindBefore,
     Mask,
-    form_of_ids,
-    read_ids,
     read_numbers,
     shown,
-    wrong_with_id,
 )
 from stream_icd.wire.limits import Limits
 
 _ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *FORMATS)
-_HEADER = {"src", "dst", "source", "target", "weight"}
-"""Names of columns that are hardly ids in the first line of a text without a header."""
 _LABELS = {"class", "cluster", "communities", "community", "group", "label", "labels", "membership"}
 _SNAPSHOT = "snapshot"
 _NO_WEIGHT = "has no column named weight, so all edges weigh 1: not used are %s"
@@ -74,11 +61,6 @@ _FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
 _START = 1 << 16
 """Number of characters that show the format of a text."""
-
-
-def is_edge_list(file: Path) -> bool:
-    """Whether the file name has a known format."""
-    return form_of(file.name) in FORMS
 
 
 def read_edge_list(
@@ -121,7 +103,7 @@ def read_edge_list(
         if id_kind == "auto":
             table = pa.concat_tables([batch.rows for batch in batches])
             ends = {end: table[end] for end in ("src", "dst")}
-            form = form_of_ids(ends, kind_before, untyped=batches[0].untyped)
+            form = IdForm.of(ends, kind_before, untyped=batches[0].untyped)
             if form.odd is not None:
                 on_ignored(_MIXED, form.odd)
         edges = [_checked(batch, form, note) for batch in batches]
@@ -141,11 +123,10 @@ def _raw(
         return
     with file.open("rb") as packed, uncompressed(packed, file.name) as content:
         if form == ".parquet":
-            content = seekable(content)
-            schema = parquet_schema(content)
-            columns = list(schema.names)
+            parquet = Parquet(content)
+            columns = list(parquet.schema.names)
             check_columns("it", columns, columns)
-            table = parquet_table(content, schema, _used(columns), limits)
+            table = parquet.table(_used(columns), limits)
         elif form == ".graphml":
             table = read_graphml(whole(content, limits), settle, on_ignored)
             columns = table.column_names
@@ -203,35 +184,21 @@ def _raw_rows(
     lines, delimiter = first_rows(file, 20)
     if not lines:
         return
-    fields, shape = lines[0], None
-    names = _names(fields)
-    if names:
+    fields = lines[0]
+    if names := _names(fields):
         time = _dividing_column(fields)
         columns = [*names.values(), *([] if time is None else [time])]
         batches = list(within(read_rows(file, columns, on_bad_row), limits))
+        if any(len(batch.rows) for batch in batches):
+            _refuse_events(pa.concat_tables([batch.rows for batch in batches]), fields, file.parent)
     else:
         _refuse_labels(fields)
-        index = fields[:1] == [""]  # which pandas writes without a name
-        if index or _HEADER.intersection(field.lower() for field in fields):
-            raise BadInput(f"its first line ({listed(fields)}) looks like a header; {EXPECTED}")
-        shape = shape_of(lines)
-        rows_below = read_rows(
-            file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
+        refuse_times = partial(_refuse_times, file.parent)
+        batches = headerless_edges(
+            file, lines, delimiter, on_bad_row, on_ignored, limits, refuse_times
         )
-        batches = list(within(rows_below, limits))
-    if any(len(batch.rows) for batch in batches):
-        if shape is None:
-            _refuse_events(pa.concat_tables([batch.rows for batch in batches]), fields, file.parent)
-        else:
-            batches = edges_of(batches, shape, on_ignored)
-            rows = pa.concat_tables([batch.rows for batch in batches])
-            _refuse_events_without_names(rows, file.parent)
-            further = enumerate(rows.columns[2:], start=3)
-            filled = [number for number, column in further if not _is_absent(column).all()]
-            on_ignored(*guess_about(rows, delimiter, filled))
-    for batch in batches:
-        yield replace(batch, rows=_named(batch.rows))
-    if shape is None:
+    yield from (replace(batch, rows=_named(batch.rows)) for batch in batches)
+    if names:
         _say_unused(fields, on_ignored)
 
 
@@ -268,8 +235,8 @@ def _named(table: pa.Table) -> pa.Table:
 
 
 def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
-    src, starts = read_ids(batch.rows["src"], ids.kind, numbers="src" in ids.numeric)
-    dst, ends = read_ids(batch.rows["dst"], ids.kind, numbers="dst" in ids.numeric)
+    src, starts = ids.read(batch.rows["src"], "src")
+    dst, ends = ids.read(batch.rows["dst"], "dst")
     nobody = _is_absent(batch.rows["dst"])
     named = good = starts & (ends | nobody)
     columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
@@ -283,7 +250,7 @@ def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
         why = (
             "its weight is no finite number above 0"
             if named[index]
-            else f"an id is {wrong_with_id(ids.kind, row['dst' if starts[index] else 'src'])}"
+            else f"an id is {ids.fault(row['dst' if starts[index] else 'src'])}"
         )
         on_bad_row(BadRow(f"{batch.origin}:{batch.place[index]}: {edge} is not an edge: {why}"))
     table = pa.table(columns)
@@ -324,19 +291,11 @@ def _refuse_events(rows: pa.Table, columns: Sequence[str], folder: Path) -> None
         options |= {"time": time, "sort": "yes"}
     if weight is not None and not _is_absent(rows[weight]).all():  # as in an export of an archive
         options["weight"] = weight
-    _refuse_times(rows[time], f"column {time}", options, folder)
-
-
-def _refuse_events_without_names(rows: pa.Table, folder: Path) -> None:
-    """Refuse pairs with different times, if a column without a name has the form of times."""
-    for number, name in enumerate(rows.column_names[2:], start=3):
-        if holds_times(rows[name]):
-            columns = ",".join("t" if other == name else other for other in rows.column_names)
-            _refuse_times(rows[name], f"column {number}", {"columns": columns}, folder)
+    _refuse_times(folder, rows[time], f"column {time}", options)
 
 
 def _refuse_times(
-    times: pa.ChunkedArray, where: str, options: Mapping[str, str], folder: Path
+    folder: Path, times: pa.ChunkedArray, where: str, options: Mapping[str, str]
 ) -> None:
     """Refuse different times, with the commands and their options that read a table as events."""
     if (n_different := len(times.unique())) < 2:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,14 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
-from stream_icd.sources.source import OnIgnored, RawRows
+from stream_icd.sources.content import within
+from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
+from stream_icd.sources.tables import read_rows
 from stream_icd.sources.values import INTEGER, kind_of_column
+from stream_icd.wire.limits import Limits
 
+_HEADER = {"src", "dst", "source", "target", "weight"}
+"""Names of columns that are hardly ids."""
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
 _OTHER_CONTENT = {
     r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
@@ -72,6 +78,46 @@ def refuse_other_content(start: str) -> None:
             raise BadInput(f"it is {what}; {EXPECTED}")
 
 
+RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
+"""Raises `BadInput` if times differ: given them, what the column is called, and options of
+`produce events` with which it reads them."""
+
+
+def headerless_edges(
+    file: Path,
+    lines: Sequence[Sequence[str]],
+    delimiter: str,
+    on_bad_row: OnBadRow,
+    on_ignored: OnIgnored,
+    limits: Limits,
+    refuse_times: RefuseTimes,
+) -> list[RawRows]:
+    """Read a text whose first lines have these fields; the columns `src` and `dst` come first.
+
+    Raises `BadInput` if the first line looks like a header, or rows are no edges.
+    """
+    if lines[0][:1] == [""] or _HEADER.intersection(field.lower() for field in lines[0]):
+        # The index of pandas has no name.
+        raise BadInput(f"its first line ({listed(lines[0])}) looks like a header; {EXPECTED}")
+    shape = _shape_of(lines)
+    rows_below = read_rows(
+        file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
+    )
+    batches = list(within(rows_below, limits))
+    if not any(len(batch.rows) for batch in batches):
+        return batches
+    batches = _edges_of(batches, shape, on_ignored)
+    rows, filled = pa.concat_tables([batch.rows for batch in batches]), []
+    for number, name in enumerate(rows.column_names[2:], start=3):
+        if _all_match(rows[name], _TIME):
+            columns = ",".join("t" if other == name else other for other in rows.column_names)
+            refuse_times(rows[name], f"column {number}", {"columns": columns})
+        if pc.any(pc.not_equal(rows[name], "")).as_py():
+            filled.append(number)
+    on_ignored(*_guess_about(rows, delimiter, filled))
+    return batches
+
+
 @dataclass(frozen=True, slots=True)
 class _TextShape:
     """What the first lines of a text show of its rows."""
@@ -86,7 +132,7 @@ class _TextShape:
         return ["src", "dst", *(f"more{number}" for number in range(2, self.n_columns))]
 
 
-def shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
+def _shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
     """Return the shape of the rows, given the fields of the first lines.
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
@@ -110,7 +156,9 @@ def shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
     return _TextShape(first, n_columns, True)
 
 
-def edges_of(batches: Sequence[RawRows], shape: _TextShape, on_ignored: OnIgnored) -> list[RawRows]:
+def _edges_of(
+    batches: Sequence[RawRows], shape: _TextShape, on_ignored: OnIgnored
+) -> list[RawRows]:
     """Return the rows that are edges: all, except a first one that states sizes, or is a comment.
 
     That is guessed, and goes to `on_ignored`. Raises `BadInput` if the first row is a header, or
@@ -147,7 +195,7 @@ def edges_of(batches: Sequence[RawRows], shape: _TextShape, on_ignored: OnIgnore
     return [*batches[:at], first, *batches[at + 1 :]]
 
 
-def guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[str, str]:
+def _guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[str, str]:
     """Return what is said of a text whose rows are edges, and the text for its `%s`.
 
     unused: numbers of the columns, from 1, that hold anything else.
@@ -252,11 +300,6 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
                 f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
                 "are edges to one node, name the columns in a first line: src,dst"
             )
-
-
-def holds_times(column: pa.ChunkedArray) -> bool:
-    """Whether each text of a column has the form of a time."""
-    return _all_match(column, _TIME)
 
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:

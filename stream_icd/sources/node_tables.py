@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known, known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
-from stream_icd.sources.values import kind_of_column, read_ids, read_times
+from stream_icd.sources.values import IdForm, kind_of_column, read_times
 
 _NODE = "node"
 _LABELS = ("community", "label")
@@ -37,14 +37,14 @@ class WindowName:
         window = self.window.isoformat() if isinstance(self.window, datetime) else self.window
         return " ".join(filter(None, (self.graph, window)))
 
+    @staticmethod
+    def windows(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
+        """Yield what a table may call a window: last, the name of its file without the ending."""
+        part = snapshot_id.removeprefix(f"{graph}/")
+        yield from (snapshot_id, part, start, Path(part).stem)
+
 
 LabelOfNode = Mapping[str, str]
-
-
-def names_of(graph: str, snapshot_id: str, start: datetime) -> Iterator[str | datetime]:
-    """Yield the names that a table may give a window: last, that of its file without the ending."""
-    part = snapshot_id.removeprefix(f"{graph}/")
-    yield from (snapshot_id, part, start, Path(part).stem)
 
 
 def label_groups(path: Path) -> dict[WindowName, LabelOfNode]:
@@ -112,7 +112,7 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
     if column == _NODE and kind_of_column(values).kind == "integer":
-        values = read_ids(values, "integer")[0]
+        values = IdForm("integer").read(values)[0]
     try:
         texts: list[str | None] = values.cast(pa.string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # such as lists
@@ -138,7 +138,7 @@ class LabelTable:
 
     def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
         """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
-        windows = [*names_of(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
         names = (
             WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
         )
@@ -168,7 +168,7 @@ def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str
     graph: whose nodes they are if the table has no column `graph`. Raises as `known_labels`.
     """
     of_graphs = known_labels(path, graph)
-    return {of: known_of(labels, fixed=fixed) for of, labels in of_graphs.items()}
+    return {of: Known.from_labels(labels, fixed=fixed) for of, labels in of_graphs.items()}
 
 
 def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str, str]]:
@@ -265,4 +265,4 @@ def _ids(nodes: pa.Array) -> pa.Array:
     if not (pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type)):
         return nodes
     column = pa.chunked_array([nodes])
-    return read_ids(column, kind_of_column(column).kind)[0]
+    return IdForm(kind_of_column(column).kind).read(column)[0]

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,14 +24,10 @@ import pyarrow.csv as csv
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
 from stream_icd.core.printable import listed, printable
-from stream_icd.sources.bounded import parquet_parts, parquet_schema, seekable
-from stream_icd.sources.compression import OPENERS, TORN, form_of, uncompressed
+from stream_icd.sources.content import DAMAGED, OPENERS, Parquet, form_of, uncompressed
 from stream_icd.sources.source import OnBadRow, RawRows
 
 _LOG = logging.getLogger(__name__)
-
-DAMAGED = (*TORN, UnicodeDecodeError, tarfile.TarError)
-"""Exceptions that reading a damaged file can raise; the second one is for names of columns."""
 
 TEXTS = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".edges", ".edgelist")
 """Endings of texts with a row a line."""
@@ -170,7 +165,7 @@ def columns_of(path: Path, header: Sequence[str] | None = None) -> list[str]:
         reader = _READERS[form_of(file.name)]
         if reader is _read_parquet:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                return list(parquet_schema(seekable(content)).names)
+                return list(Parquet(content).schema.names)
         if reader is _read_json_lines:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
                 return _first_keys(content)
@@ -443,9 +438,9 @@ def _text(value: object) -> str:
 
 
 def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
-    first, content = 0, seekable(content)
-    check_columns(name, parquet_schema(content).names, wanted.columns, wanted.way_out)
-    for part in parquet_parts(content, wanted.columns):
+    first, parquet = 0, Parquet(content)
+    check_columns(name, parquet.schema.names, wanted.columns, wanted.way_out)
+    for part in parquet.parts(wanted.columns):
         table = plain_columns(part)
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)

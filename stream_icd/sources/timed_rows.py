@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import partial
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -17,23 +16,25 @@ from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import snapshot_id, time_at
 from stream_icd.sources.source import OnBadRow, RawRows
-from stream_icd.sources.tables import end_columns
 from stream_icd.sources.values import (
     IdForm,
     IdKind,
     KindBefore,
     Mask,
     TimeUnit,
-    check_time_format,
-    form_of_ids,
-    read_ids,
     read_numbers,
     read_times,
     shown,
-    wrong_with_id,
 )
 from stream_icd.sources.windows import Quiet, Rule, TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+
+_A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
+_STARTS = {
+    datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
+    for n in range(1, 8)
+}
+"""The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
 
 Number = tuple[str, Callable[[Floats], Mask]]
 """The name of a column of numbers, and a check of which values (n,) are good."""
@@ -53,11 +54,11 @@ class Columns:
     zone: str = "UTC"  # IANA time zone of times without one
     id_kind: IdKind = "auto"  # auto: that of the graph, or the one that holds the first ids
     kind_before: KindBefore = lambda: "auto"
-    time_format: str | None = None  # of times in text, see `check_time_format`
+    time_format: str | None = None  # of times in text, as of `strptime`
 
     def __post_init__(self) -> None:
         if self.time_format is not None:
-            check_time_format(self.time_format)
+            _check_time_format(self.time_format)
         try:
             if self.zone != "UTC":  # which Arrow reads without the time zones of the system
                 pc.assume_timezone(pa.nulls(1, pa.timestamp("us")), self.zone)
@@ -74,10 +75,22 @@ class Columns:
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
 
 
-def ends_of(columns: Sequence[str], src: str | None, dst: str | None) -> dict[str, str]:
-    """Return the columns of both ends: as given, or the usual ones of these (else src, dst)."""
-    usual = end_columns(columns) or ("src", "dst")
-    return {"src": src or usual[0], "dst": dst or usual[1]}
+def _check_time_format(form: str) -> None:
+    """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
+
+    >>> _check_time_format("%m/%d/%Y %I:%M %p")
+    """
+    try:
+        text = _A_TIME.strftime(form)
+        read = datetime.strptime(text, form)
+        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
+    except ValueError:
+        same = False
+    if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
+        raise BadSettings(
+            f"--time-format {form!r} does not give a time of a year: write a form of Python's "
+            "strptime, such as %m/%d/%Y %I:%M %p; %p belongs to %I, and a zone is %z or --zone"
+        )
 
 
 def timed_rows(
@@ -105,7 +118,7 @@ def timed_rows(
 def _form_of_ids(batch: RawRows, columns: Columns) -> IdForm:
     """Return the form of all ids, by those of a batch; log the id because of which it is text."""
     ends = {column: batch.rows[column] for column in columns.ids.values()}
-    ids = form_of_ids(ends, columns.kind_before, untyped=batch.untyped)
+    ids = IdForm.of(ends, columns.kind_before, untyped=batch.untyped)
     if ids.odd is not None:
         structlog.get_logger().warning(
             "numbers and other ids are in one column, so all ids are text (--ids)",
@@ -146,9 +159,8 @@ def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow
         why = f"not a time of the form {columns.time_format!r} (--time-format)"
     check(columns.time, readable, lambda _: why)
     for name, column in columns.ids.items():
-        numbers = column in ids.numeric
-        values[name], readable = read_ids(batch.rows[column], ids.kind, numbers=numbers)
-        check(column, readable, partial(wrong_with_id, ids.kind))
+        values[name], readable = ids.read(batch.rows[column], column)
+        check(column, readable, ids.fault)
     for name, (column, is_good) in columns.numbers.items():
         values[name], readable = read_numbers(batch.rows[column], is_good)
         check(column, readable, lambda _: "out of range or not a number")

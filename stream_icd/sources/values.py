@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats, Ids
-from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import is_id_type, is_text
 from stream_icd.core.snapshot import EPOCH, MICROSECOND, MOST_NODE_BYTES
 from stream_icd.sources.tables import MOST_EXACT, UNREADABLE
@@ -51,13 +50,6 @@ _MAIL = re.compile(
 )
 """A date of RFC 2822, such as Sat, 31 Jan 2026 13:05:00 +0100."""
 
-_A_TIME = datetime(2026, 12, 31, 13, 5, 6, 789_000, UTC)
-_STARTS = {
-    datetime(*(*_A_TIME.timetuple()[:6], _A_TIME.microsecond)[:n], *(1, 1, 1, 0, 0, 0, 0)[n:])  # type: ignore[arg-type]
-    for n in range(1, 8)
-}
-"""The starts of the year, month, day, … of this time: a form leaves out only its last parts."""
-
 _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
@@ -84,32 +76,55 @@ class IdForm:
     numeric: frozenset[str] = frozenset()
     odd: str | None = None
 
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, pa.ChunkedArray], before: KindBefore, *, untyped: bool
+    ) -> IdForm:
+        """Return the form of ids for `--ids auto`, given all ids of a table.
 
-def form_of_ids(
-    columns: Mapping[str, pa.ChunkedArray], before: KindBefore, *, untyped: bool
-) -> IdForm:
-    """Return the form of ids for `--ids auto`, given all ids of a table.
+        The kind is that of the graph `before`, if it has one: a node would be another one as a text
+        than as an integer. Otherwise it is the one that holds all of these ids.
 
-    The kind is that of the graph `before`, if it has one: a node would be another one as a text
-    than as an integer. Otherwise it is the one that holds all of these ids.
+        Args:
+            untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
+        """
+        kinds = {name: kind_of_column(column) for name, column in columns.items()}
+        if all(column.kind == "auto" for column in kinds.values()):
+            return cls("auto")
+        texts = [column for column in kinds.values() if column.kind == "string"]
+        numeric: frozenset[str] = frozenset()
+        # Beside texts without any integer among them, 1.0 may be a version, or a section's number.
+        if untyped and all(column.odd is not None for column in texts):
+            numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
+        if (kept := before()) != "auto":
+            return cls(kept, numeric)
+        if not texts:
+            return cls("integer")
+        odd = next((column.odd for column in texts if column.odd is not None), None)
+        return cls("string", numeric, odd)
 
-    Args:
-        untyped: see ``; else a text such as 1.0 is no number among texts.
-    """
-    kinds = {name: kind_of_column(column) for name, column in columns.items()}
-    if all(column.kind == "auto" for column in kinds.values()):
-        return IdForm("auto")
-    texts = [column for column in kinds.values() if column.kind == "string"]
-    numeric: frozenset[str] = frozenset()
-    # Beside texts without any integer among them, 1.0 may be a version, or the number of a section.
-    if untyped and all(column.odd is not None for column in texts):
-        numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
-    if (kept := before()) != "auto":
-        return IdForm(kept, numeric)
-    if not texts:
-        return IdForm("integer")
-    odd = next((column.odd for column in texts if column.odd is not None), None)
-    return IdForm("string", numeric, odd)
+    def read(self, ids: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Mask]:
+        """Return the ids of a column as int64 or text, and which are good; bad ones are null.
+
+        The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or if the
+        column is `numeric`.
+        """
+        return _read_ids(ids.combine_chunks(), self.kind, numbers=column in self.numeric)
+
+    def fault(self, bad: pa.Scalar) -> str:
+        """Return what is wrong with a bad id, as the end of a sentence."""
+        value = shown(bad)
+        if value is None or value == "" or value != value:
+            return "empty"
+        if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
+            return f"of type {bad.type}, no integer or text"
+        if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
+            return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
+        if _is_inexact(str(value)):
+            return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
+        if pa.types.is_floating(bad.type):
+            return "no whole number"
+        return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
 
 
 def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
@@ -136,22 +151,6 @@ def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     return _ColumnKind("string", odd if has_integers else None)
 
 
-def wrong_with_id(kind: IdKind, bad: pa.Scalar) -> str:
-    """Return what is wrong with a bad id, as the end of a sentence."""
-    value = shown(bad)
-    if value is None or value == "" or value != value:
-        return "empty"
-    if not (is_id_type(bad.type) or pa.types.is_floating(bad.type)):
-        return f"of type {bad.type}, no integer or text"
-    if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
-        return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
-    if _is_inexact(str(value)):
-        return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
-    if pa.types.is_floating(bad.type):
-        return "no whole number"
-    return "not of type integer (--ids)" if kind == "integer" else "not UTF-8"
-
-
 def _is_inexact(text: str) -> bool:
     return re.match(_DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
@@ -164,14 +163,7 @@ def shown(value: pa.Scalar) -> object:
         return getattr(value, "value", value.type)
 
 
-def read_ids(
-    column: pa.ChunkedArray, kind: IdKind, *, numbers: bool = False
-) -> tuple[pa.Array, Mask]:
-    """Return ids as int64 or text, and which of them are good; bad ones are null.
-
-    The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or `numbers`.
-    """
-    ids = column.combine_chunks()
+def _read_ids(ids: pa.Array, kind: IdKind, *, numbers: bool) -> tuple[pa.Array, Mask]:
     if pa.types.is_floating(ids.type):
         ids = _whole(ids)
     if not is_id_type(ids.type):
@@ -285,24 +277,6 @@ def read_times(
             micros = pa.nulls(len(times), pa.int64())
     read, good = _in_calendar(micros)
     return read, good & ~_days_in(times)
-
-
-def check_time_format(form: str) -> None:
-    """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
-
-    >>> check_time_format("%m/%d/%Y %I:%M %p")
-    """
-    try:
-        text = _A_TIME.strftime(form)
-        read = datetime.strptime(text, form)
-        same = read.strftime(form) == text and read.replace(tzinfo=None) in _STARTS
-    except ValueError:
-        same = False
-    if not same or "%Z" in form or ("%p" in form and "%I" not in form):  # which Python ignores
-        raise BadSettings(
-            f"--time-format {form!r} does not give a time of a year: write a form of Python's "
-            "strptime, such as %m/%d/%Y %I:%M %p; %p belongs to %I, and a zone is %z or --zone"
-        )
 
 
 def _days_in(times: pa.Array) -> Mask:

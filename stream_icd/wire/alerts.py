@@ -73,6 +73,20 @@ class Alert:
         identity = json.dumps([self.graph, self.snapshot_id, self.event, whom])
         return sha256(identity.encode()).hexdigest()[:32]
 
+    def structured(self) -> bytes:
+        """Return it as one JSON object: CloudEvents' structured mode, for HTTP."""
+        event = {
+            "specversion": "1.0",
+            "type": _ALERT_TYPE,
+            "source": source_of_alerts(self.group),
+            "id": self.id,
+            "time": rfc3339(self.window_end),
+            "subject": self.graph,
+            "datacontenttype": JSON_TYPE,
+            "data": _said(self),
+        }
+        return json.dumps(event, ensure_ascii=False).encode()
+
 
 def source_of_alerts(group: str) -> str:
     """Return the `ce_source` of a group's alerts.
@@ -109,23 +123,8 @@ def decode_alert(
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
         if graph_of(key, limits, BadAlert) != alert.graph:
             raise BadAlert(f"the key names another graph than the alert, {alert.graph!r:.80}")
-        structured(alert)  # a time without a zone, or text that is none, would fail later
+        alert.structured()  # a time without a zone, or text that is none, would fail later
         return alert
-
-
-def structured(alert: Alert) -> bytes:
-    """Return the alert as one JSON object: CloudEvents' structured mode, for HTTP."""
-    event = {
-        "specversion": "1.0",
-        "type": _ALERT_TYPE,
-        "source": source_of_alerts(alert.group),
-        "id": alert.id,
-        "time": rfc3339(alert.window_end),
-        "subject": alert.graph,
-        "datacontenttype": JSON_TYPE,
-        "data": _said(alert),
-    }
-    return json.dumps(event, ensure_ascii=False).encode()
 
 
 def _said(alert: Alert) -> dict[str, Any]:

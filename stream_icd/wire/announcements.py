@@ -19,7 +19,7 @@ from stream_icd.wire.message import JSON_TYPE, EventHeaders, Message, event_mess
 _ANNOUNCEMENT_TYPE = "stream_icd.model.v1"
 _MOST_BYTES = 2**20
 
-Kind = Literal["published", "promoted", "rolled back", "refused", "kept"]
+_Kind = Literal["published", "promoted", "rolled back", "refused", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Announcement:
             decided to keep the champion for now.
     """
 
-    kind: Kind
+    kind: _Kind
     registry: str  # as its users name it
     reason: str  # in one sentence, for people
     by: str  # the program that decided

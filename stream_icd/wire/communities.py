@@ -16,32 +16,21 @@ from stream_icd.core.errors import BadCommunities
 from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.fields import (
-    Fields,
-    number,
-    optional_number,
-    optional_text,
-    optional_whole,
-    read,
-    text,
-    time,
-    whole,
-    word,
-    written,
-)
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
+    Field,
+    Fields,
     Message,
     event_message,
     graph_of,
+    headers_of,
     refusing,
     result_id,
     window_headers,
 )
 
-COMMUNITIES_TYPE = "stream_icd.communities.v1"
-LABELS_TYPE = "stream_icd.labels.v1"
 _COLUMNS = {"node": True, "community": True}
 MEMBERSHIP = {
     "community_id": pa.int64(),
@@ -58,25 +47,25 @@ _LEVELS = b"icd_levels"
 _INTEGERS, _NUMBERS = np.dtype("<i8"), np.dtype("<f8")
 
 _REQUIRED: Fields = {
-    "icd_model": text("model"),
-    "icd_k": whole("n_communities", least=1),
-    "icd_n_edges": whole("n_edges", least=1),
-    "icd_modularity": number("modularity"),
-    "icd_ncut": number("ncut"),
-    "icd_detected_at": time("detected_at"),
+    "icd_model": Field("model"),
+    "icd_k": Field("n_communities", "whole", least=1),
+    "icd_n_edges": Field("n_edges", "whole", least=1),
+    "icd_modularity": Field("modularity", "number"),
+    "icd_ncut": Field("ncut", "number"),
+    "icd_detected_at": Field("detected_at", "time"),
 }
 _OPTIONAL: Fields = {
-    "icd_revision": optional_text("revision", absent=""),
-    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
-    "icd_content": optional_text("content", absent=""),
-    "icd_k_given": optional_whole("k_given", least=1),
-    "icd_seed": optional_whole("seed"),
-    "icd_memory": word("memory", get_args(MemoryUse)),
-    "icd_horizon": optional_number("horizon", least=1),
-    "icd_horizon_for": optional_whole("horizon_for", least=1),
-    "icd_predicted_bits": optional_number("predicted_bits"),
-    "icd_evidence": word("evidence", get_args(EvidenceStrength)),
-    "icd_bits_saved": optional_number("bits_saved", least=0),
+    "icd_revision": Field("revision", optional=True, absent=""),
+    "icd_snapshot_place": Field("snapshot_place", optional=True, absent=""),
+    "icd_content": Field("content", optional=True, absent=""),
+    "icd_k_given": Field("k_given", "whole", optional=True, least=1),
+    "icd_seed": Field("seed", "whole", optional=True),
+    "icd_memory": Field("memory", "word", optional=True, words=get_args(MemoryUse)),
+    "icd_horizon": Field("horizon", "number", optional=True, least=1),
+    "icd_horizon_for": Field("horizon_for", "whole", optional=True, least=1),
+    "icd_predicted_bits": Field("predicted_bits", "number", optional=True),
+    "icd_evidence": Field("evidence", "word", optional=True, words=get_args(EvidenceStrength)),
+    "icd_bits_saved": Field("bits_saved", "number", optional=True, least=0),
 }
 """The fields of communities that a header holds each. A field that is added here needs an attribute
 of `Communities`, a row in docs/wire.md, and one in docs/asyncapi.yaml; tests compare them."""
@@ -96,14 +85,14 @@ def encode_communities(communities: Communities) -> Message:
     extra = {
         "icd_snapshot_id": communities.snapshot_id,
         **window_headers(communities.window),
-        **written(_REQUIRED, communities),
+        **headers_of(_REQUIRED, communities),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
-        **written(_OPTIONAL, communities),
+        **headers_of(_OPTIONAL, communities),
     }
     return event_message(
         communities.graph.encode(),
         write_table(membership_table(communities).replace_schema_metadata(_metadata(communities))),
-        type=COMMUNITIES_TYPE,
+        type=EVENT_TYPES["communities"],
         source=f"stream_icd/models/{communities.model}",
         id=result_id(communities.snapshot_id, communities.model, communities.revision),
         time=communities.window.end,
@@ -116,10 +105,10 @@ def decode_communities(
 ) -> Communities:
     """Decode communities; raises BadCommunities and LimitExceeded, see `wire.message`."""
     with refusing(BadCommunities, "the message cannot be read"):
-        fields = EventHeaders(headers, COMMUNITIES_TYPE, limits, BadCommunities)
+        fields = EventHeaders(headers, EVENT_TYPES["communities"], limits, BadCommunities)
         table = _read_nodes(value, _COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
         nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
-        found = read(_REQUIRED | _OPTIONAL, fields)
+        found = fields.read({**_REQUIRED, **_OPTIONAL})
         k = found.pop("n_communities")
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
@@ -149,7 +138,7 @@ def encode_labels(labels: Labels) -> Message:
     return event_message(
         labels.graph.encode(),
         write_table(_node_table(labels)),
-        type=LABELS_TYPE,
+        type=EVENT_TYPES["labels"],
         source=labels.source,
         id=f"{labels.snapshot_id}@labels",
         time=labels.window.end,
@@ -162,7 +151,7 @@ def decode_labels(
 ) -> Labels:
     """Decode labels; raises as `decode_communities`."""
     with refusing(BadCommunities, "the message cannot be read"):
-        fields = EventHeaders(headers, LABELS_TYPE, limits, BadCommunities)
+        fields = EventHeaders(headers, EVENT_TYPES["labels"], limits, BadCommunities)
         table = _read_nodes(value, _COLUMNS, limits)
         return Labels(
             graph=graph_of(key, limits, BadCommunities),

@@ -14,21 +14,23 @@ from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents, Kind
 from stream_icd.core.headers import Headers
 from stream_icd.core.node_ids import is_id_type
 from stream_icd.wire.arrow_stream import read_table, write_table
-from stream_icd.wire.fields import Fields, flag, optional_text, read, text, whole, written
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
+    Field,
+    Fields,
     Message,
     event_message,
     graph_of,
+    headers_of,
     refusing,
     result_id,
     window_headers,
 )
 
-EVENTS_TYPE = "stream_icd.events.v1"
 _IDS = pa.list_(pa.int64())
-FIELDS: dict[str, pa.DataType] = {
+_FIELDS: dict[str, pa.DataType] = {
     "event": pa.string(),
     "community": pa.int64(),
     "label": pa.int32(),
@@ -44,13 +46,13 @@ FIELDS: dict[str, pa.DataType] = {
 _Columns = dict[str, pa.Array]
 
 _HEADERS: Fields = {
-    "icd_model": text("model"),
-    "icd_missed": whole("missed"),
-    "icd_late": flag("late"),
-    "icd_next_community": whole("next_community"),
-    "icd_model_before": optional_text("model_before"),
-    "icd_revision": optional_text("revision", absent=""),
-    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
+    "icd_model": Field("model"),
+    "icd_missed": Field("missed", "whole"),
+    "icd_late": Field("late", "flag"),
+    "icd_next_community": Field("next_community", "whole"),
+    "icd_model_before": Field("model_before", optional=True),
+    "icd_revision": Field("revision", optional=True, absent=""),
+    "icd_snapshot_place": Field("snapshot_place", optional=True, absent=""),
 }
 
 _BATCH_ROWS = 1 << 12
@@ -59,7 +61,7 @@ _NULLABLE = {"label", "overlap", "members", *_OPTIONAL}
 _TOLD_AS_BORN: Kind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
 _WIRE_KINDS = tuple(kind for kind in KINDS if kind != _TOLD_AS_BORN)
-COLUMNS = {**dict.fromkeys([*FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
+COLUMNS = {**dict.fromkeys([*_FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
@@ -71,12 +73,12 @@ def encode_events(tracked: CommunityEvents) -> Message:
     extra = {
         "icd_snapshot_id": tracked.snapshot_id,
         **window_headers(tracked.window),
-        **written(_HEADERS, tracked),
+        **headers_of(_HEADERS, tracked),
     }
     return event_message(
         tracked.graph.encode(),
         write_table(table),
-        type=EVENTS_TYPE,
+        type=EVENT_TYPES["events"],
         source="stream_icd/track",
         id=result_id(tracked.snapshot_id, tracked.model, tracked.revision),
         time=tracked.window.end,
@@ -87,7 +89,7 @@ def encode_events(tracked: CommunityEvents) -> Message:
 def event_table(tracked: CommunityEvents) -> pa.Table:
     """Return one row per event; the first row of each present community lists its members."""
     columns = {}
-    for name, kind in FIELDS.items():
+    for name, kind in _FIELDS.items():
         attribute = "kind" if name == "event" else name
         columns[name] = pa.array([getattr(event, attribute) for event in tracked.events], kind)
     return pa.table({**columns, "members": _members(tracked)})
@@ -101,12 +103,12 @@ def decode_events(
     Raises BadEvents and LimitExceeded, see `wire.message`.
     """
     with refusing(BadEvents, "the message cannot be read"):
-        fields = EventHeaders(headers, EVENTS_TYPE, limits, BadEvents)
+        fields = EventHeaders(headers, EVENT_TYPES["events"], limits, BadEvents)
         table = read_table(value, COLUMNS, limits, BadEvents)
-        columns = {name: pa.nulls(table.num_rows, FIELDS[name]) for name in _OPTIONAL}
+        columns = {name: pa.nulls(table.num_rows, _FIELDS[name]) for name in _OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
         _check(columns)
-        found = read(_HEADERS, fields)
+        found = fields.read(_HEADERS)
         _check_numbers(columns, found["next_community"])
         nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
@@ -147,13 +149,13 @@ def _members(tracked: CommunityEvents) -> pa.Array:
 
 
 def _check(columns: _Columns) -> None:
-    for name, kind in FIELDS.items():
+    for name, kind in _FIELDS.items():
         if columns[name].type != kind:
             raise BadEvents(f"{name} has type {columns[name].type!s:.80}; expected {kind}")
     members = columns["members"].type
     if not pa.types.is_list(members) or not is_id_type(members.value_type):
         raise BadEvents(f"members has type {members!s:.80}; expected a list of ids")
-    nulls = [name for name in FIELDS if name not in _NULLABLE and columns[name].null_count]
+    nulls = [name for name in _FIELDS if name not in _NULLABLE and columns[name].null_count]
     if nulls:
         raise BadEvents(f"there are nulls in {', '.join(nulls)}")
     unknown = set(columns["event"].to_pylist()) - set(_WIRE_KINDS)
@@ -198,7 +200,7 @@ def _events(columns: _Columns) -> Iterator[CommunityEvent]:
     # All rows at once would take half as much memory more.
     starts = range(0, len(columns["event"]), _BATCH_ROWS)
     batches = (
-        [columns[name].slice(at, _BATCH_ROWS).to_pylist() for name in FIELDS] for at in starts
+        [columns[name].slice(at, _BATCH_ROWS).to_pylist() for name in _FIELDS] for at in starts
     )
     rows = (row for batch in batches for row in zip(*batch, strict=True))
     for kind, community, label, size, before, overlap, parents, children, away, bits, name in rows:

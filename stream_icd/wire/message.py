@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import quote, unquote
+from typing import Any, Literal, NamedTuple
 
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.core.headers import Headers
@@ -28,15 +28,20 @@ _OURS = frozenset(("ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time",
 """The headers of the contract that do not begin with `icd_`. Other attributes of CloudEvents are
 extensions, such as traces: they change nothing, however long they are."""
 
-NAMES_IN_AN_ID = 4
+EVENT_TYPES = {
+    "snapshots": "stream_icd.snapshot.v1",
+    "labels": "stream_icd.labels.v1",
+    "communities": "stream_icd.communities.v1",
+    "events": "stream_icd.events.v1",
+    "memory": "stream_icd.memory.v1",
+}
+"""The `ce_type` of each kind of message about a window; the archive keeps these."""
+
+_NAMES_IN_AN_ID = 4
 """Maximum number of names in a `ce_id`: that of a result has a snapshot's, a model's, and more."""
 
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?")
 """A number in a header, as docs/asyncapi.yaml has it; Python takes digits of all scripts."""
-
-_CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
-"""The end of the `ce_source` of a correction: CloudEvents with one source and id are one event, and
-the `ce_id` of a snapshot is its own."""
 
 _PLACE = re.compile(r"(\d{1,5})@(\d{1,18})", re.ASCII)
 
@@ -100,22 +105,6 @@ def window_headers(window: Window) -> dict[str, str]:
     return {"icd_window_start": rfc3339(window.start), "icd_window_end": rfc3339(window.end)}
 
 
-def source_of_correction(source: str, number: int) -> str:
-    """Return the `ce_source` of the correction with this number, from 1; 0: of the first message.
-
-    >>> source_of_correction("urn:me", 2)
-    'urn:me#correction=2'
-    """
-    first = _CORRECTION.sub("", source)
-    return f"{first}{';' if '#' in first else '#'}correction={number}" if number else first
-
-
-def correction_in(source: str) -> int:
-    """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
-    found = _CORRECTION.search(source)
-    return int(found[1]) if found else 0
-
-
 def result_id(snapshot_id: str, model: str, revision: str) -> str:
     """Return the `ce_id` of a result: of communities, and of the events made from them."""
     return "@".join(part for part in (snapshot_id, model, revision) if part)
@@ -145,7 +134,7 @@ class EventHeaders:
         limits: Limits,
         error: type[BadInput],
         content_type: str = _ARROW_TYPE,
-        names_in_id: int = NAMES_IN_AN_ID,
+        names_in_id: int = _NAMES_IN_AN_ID,
     ) -> None:
         self._error = error
         size = sum(len(name) + len(value or b"") for name, value in headers)
@@ -213,11 +202,7 @@ class EventHeaders:
             raise self._error(f"header {name} is {text!r:.80}; expected one of {expected}")
         return text
 
-    def count(self, name: str) -> int | None:
-        """A header as an integer of at least 1, or None if it is absent."""
-        return self.whole(name, least=1)
-
-    def whole(self, name: str, least: int = 0) -> int | None:
+    def whole(self, name: str, least: float = 0) -> int | None:
         """A header as an integer of at least `least`, or None if it is absent."""
         text = self.optional(name)
         if text is None:
@@ -234,10 +219,74 @@ class EventHeaders:
             raise self._error(f"the window ends ({end}) before it starts ({start})")
         return Window(start, end)
 
+    def read(self, fields: Fields) -> dict[str, Any]:
+        """The attributes that the headers hold, by their names in Python."""
+        return {field.attribute: field.read(self, name) for name, field in fields.items()}
+
     def _expect(self, name: str, expected: str) -> None:
         value = self.text(name)
         if value != expected:
             raise self._error(f"header {name} is {value!r:.80}; expected {expected!r}")
+
+
+class Field(NamedTuple):
+    """How a header holds an attribute of a message's content.
+
+    Attributes:
+        attribute: its name in Python.
+        optional: the header is left out if there is no value; it is read as `absent` then.
+        least: of a number.
+        words: what a word may be.
+    """
+
+    attribute: str
+    kind: Literal["text", "word", "flag", "time", "number", "whole"] = "text"
+    optional: bool = False
+    absent: str | None = None
+    least: float | None = None
+    words: Sequence[str] = ()
+
+    def write(self, item: object) -> str | None:
+        """The text of the header for an item with the attribute; None if it is left out."""
+        value: Any = getattr(item, self.attribute)
+        if self.optional and value in (None, ""):
+            return None
+        match self.kind:
+            case "flag":
+                return "true" if value else "false"
+            case "time":
+                return datetime.isoformat(value)
+            case "number":
+                return f"{value:.9g}"
+            case _:
+                return str(value)
+
+    def read(self, headers: EventHeaders, name: str) -> Any:
+        """The value that the header of this name holds; raises as `EventHeaders`."""
+        if (text := (headers.optional if self.optional else headers.text)(name)) is None:
+            return self.absent
+        match self.kind:
+            case "text":
+                return text or self.absent
+            case "word":
+                return headers.word(name, self.words)
+            case "flag":
+                return headers.word(name, ("true", "false")) == "true"
+            case "time":
+                return headers.time(name)
+            case "number":
+                return headers.number(name, self.least)
+            case "whole":
+                return headers.whole(name, self.least or 0)
+
+
+Fields = Mapping[str, Field]
+"""Each field by the name of its header, in the order in which headers are written."""
+
+
+def headers_of(fields: Fields, item: object) -> dict[str, str | None]:
+    """Return the headers that hold an item's attributes; None for those that are left out."""
+    return {name: field.write(item) for name, field in fields.items()}
 
 
 def _check_utf_8(name: str, error: type[BadInput]) -> None:
@@ -259,23 +308,6 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
         raise error("the message has no key; the key is the graph's name")
     check_graph_name(graph)
     return graph
-
-
-def node_key(graph: str, node: int | str) -> bytes:
-    """Return the key of the messages about a node.
-
-    >>> node_key("a/b", "10.0.0.0/8")
-    b'a%2Fb/10.0.0.0/8'
-    """
-    return f"{quote(graph, safe='')}/{node}".encode()
-
-
-def graph_and_node(key: bytes | None, limits: Limits, error: type[BadInput]) -> tuple[str, bytes]:
-    """Return the graph and the node, UTF-8, that a key names; raises `error`, and as `graph_of`."""
-    quoted, _, node = (key or b"").partition(b"/")
-    if not node:
-        raise error(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
-    return graph_of(unquote(quoted, errors="strict").encode(), limits, error), node
 
 
 def _check_size(what: str, value: bytes | None, limit: int) -> None:

@@ -15,6 +15,7 @@ from stream_icd.core.snapshot import Snapshot, check_id_types, snapshot_from_pai
 from stream_icd.wire.arrow_stream import read_table, write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
     Message,
     event_message,
@@ -23,9 +24,8 @@ from stream_icd.wire.message import (
     window_headers,
 )
 
-SNAPSHOT_TYPE = "stream_icd.snapshot.v1"
 COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
-UNORDERED = "icd_unordered"
+_UNORDERED = "icd_unordered"
 _CRS = "icd_crs"
 
 
@@ -40,12 +40,12 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
         "icd_content": snapshot.content,
         "icd_k": None if k is None else str(k),
         _CRS: None if places is None else places.crs or None,
-        UNORDERED: "true" if unordered else None,
+        _UNORDERED: "true" if unordered else None,
     }
     return event_message(
         snapshot.graph.encode(),
         write_table(_edge_table(snapshot)),
-        type=SNAPSHOT_TYPE,
+        type=EVENT_TYPES["snapshots"],
         source=snapshot.source,
         id=snapshot.id,
         time=snapshot.window.end,
@@ -56,13 +56,13 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
 def check_snapshot_headers(headers: Headers, limits: Limits) -> EventHeaders:
     """Return the headers of a snapshot, as a reader with these limits takes them; or raise."""
     # Its id is a header of its own in results, so it is no longer than one may be there.
-    return EventHeaders(headers, SNAPSHOT_TYPE, limits, BadSnapshot, names_in_id=1)
+    return EventHeaders(headers, EVENT_TYPES["snapshots"], limits, BadSnapshot, names_in_id=1)
 
 
 def is_unordered(headers: Headers) -> bool:
     """Whether a graph's snapshots are spread over partitions: then their order says nothing, and
     each is detected without memory."""
-    return dict(headers).get(UNORDERED) == b"true"
+    return dict(headers).get(_UNORDERED) == b"true"
 
 
 def decode_snapshot(
@@ -86,7 +86,7 @@ def decode_snapshot(
             id=fields.text("ce_id"),
             window=fields.window(),
             weights=table["weight"] if "weight" in numbers else None,
-            n_communities=fields.count("icd_k"),
+            n_communities=fields.whole("icd_k", least=1),
             source=fields.text("ce_source"),
             x=table["x"] if "x" in numbers else None,
             y=table["y"] if "y" in numbers else None,

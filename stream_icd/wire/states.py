@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stream_icd.core.errors import BadMemory
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window
-from stream_icd.wire.fields import Fields, optional_text, optional_whole, read, text, written
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
+    Field,
+    Fields,
     Message,
     event_message,
     graph_of,
+    headers_of,
     refusing,
     result_id,
     window_headers,
 )
 
-STATE_TYPE = "stream_icd.memory.v1"
 _NEXT_ID = "icd_next_id"
 FIRST = "icd_first"
 _HEADERS: Fields = {
-    "icd_model": text("model"),
-    "icd_revision": optional_text("revision", absent=""),
-    "icd_snapshot_place": optional_text("snapshot_place", absent=""),
-    _NEXT_ID: optional_whole("next_id"),
+    "icd_model": Field("model"),
+    "icd_revision": Field("revision", optional=True, absent=""),
+    "icd_snapshot_place": Field("snapshot_place", optional=True, absent=""),
+    _NEXT_ID: Field("next_id", "whole", optional=True),
 }
 
 
@@ -63,28 +65,26 @@ def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[
         return str(group), graph_of(str(graph).encode(), limits, BadMemory)
 
 
-def encode_state(state: MemoryState) -> Message:
-    """Encode a state as a message; the same state gives the same bytes."""
+def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:
+    """Encode a state as a message; the same state gives the same bytes.
+
+    `by_graph`: its key is the graph alone, as in the archive, since groups with the same settings
+    have the same states.
+    """
     return event_message(
-        state_key(state.group, state.graph),
+        state.graph.encode() if by_graph else state_key(state.group, state.graph),
         state.value,
-        type=STATE_TYPE,
+        type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",
         id=result_id(state.snapshot_id, state.model, state.revision),
         time=state.window.end,
         extra={
             "icd_snapshot_id": state.snapshot_id,
             **window_headers(state.window),
-            **written(_HEADERS, state),
+            **headers_of(_HEADERS, state),
             FIRST: "true" if state.is_first else None,
         },
     )
-
-
-def archived_state(state: MemoryState) -> Message:
-    """Return a state as the archive keeps it: by graph, as groups with the same settings have the
-    same."""
-    return replace(encode_state(state), key=state.graph.encode())
 
 
 def decode_state(
@@ -92,7 +92,7 @@ def decode_state(
 ) -> MemoryState:
     """Decode a state, without its value; raises BadMemory and LimitExceeded, see `wire.message`."""
     with refusing(BadMemory, "the message cannot be read"):
-        fields = EventHeaders(headers, STATE_TYPE, limits, BadMemory)
+        fields = EventHeaders(headers, EVENT_TYPES["memory"], limits, BadMemory)
         group, graph = read_state_key(key, limits)
         if not value:
             raise BadMemory("the message has no value; an Arrow table of nodes was expected")
@@ -102,7 +102,7 @@ def decode_state(
             snapshot_id=fields.text("icd_snapshot_id"),
             window=fields.window(),
             value=value,
-            **read(_HEADERS, fields),
+            **fields.read(_HEADERS),
             is_first=fields.optional(FIRST) == "true",
         )
 

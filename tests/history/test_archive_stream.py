@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 import time
@@ -149,6 +150,7 @@ def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
         with archiving(broker, topics, disk) as errors:
             wait_until(lambda: errors)
     assert isinstance(errors[0], StoreUnwritable)
+    assert re.search("No space left on device.*start again", str(errors[0]))
     assert disk.files() == []
     with archiving(broker, topics, disk):
         wait_until(lambda: len(archived(disk)) == 3)

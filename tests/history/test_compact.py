@@ -12,9 +12,8 @@ import pytest
 
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
-from stream_icd.history import compact as merging
-from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.compact import compact
+from stream_icd.history import archive as merging
+from stream_icd.history.archive import Archive, Selection, compact, read_message, windows
 from stream_icd.history.files import ArchivedWindow, is_compacted, read_footer
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -53,7 +52,11 @@ def fill(store: Store, messages: list[Message]) -> None:
 def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: list[Message]) -> None:
     fill(store, day)
     rows = n_rows(store)
+    assert list(compact(store, date(2026, 1, 1))) == []  # the day is not over
+    (dry,) = compact(store, TOMORROW, dry_run=True)
+    assert len(store.files()) == len(day)
     (done,) = compact(store, TOMORROW)
+    assert dry == done
     assert (done.windows, done.files_before, done.files_after) == (7, 7, 2)
     assert len(store.files()) == 2
     assert archived(store) == day
@@ -61,24 +64,20 @@ def test_a_closed_day_becomes_a_file_for_each_type_of_ids(store: Store, day: lis
     assert list(compact(store, TOMORROW)) == []
 
 
-def test_a_corrected_window_is_counted_once(disk: Store) -> None:
-    fill(disk, [encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)])
-    fill(disk, [encode_snapshot(make_snapshot(1))])
+def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
+    disk: Store, day: list[Message]
+) -> None:
+    fill(disk, day[:4])
+    noted = list(windows(disk, Selection()))
+    list(compact(disk, TOMORROW))
+    assert [read_message(disk, window) for window in noted] == day[:4]  # a reader was overtaken
+    before = disk.files()
+    assert not Archive(disk).add("snapshots", day[3])
+    assert disk.files() == before
+    fill(disk, [*day[4:], encode_snapshot(make_snapshot(1, weighted=True))])
     (done,) = compact(disk, TOMORROW)
-    assert (done.windows, done.files_before) == (2, 3)
-
-
-def test_a_day_that_is_not_over_is_left_alone(disk: Store, day: list[Message]) -> None:
-    fill(disk, day)
-    assert list(compact(disk, date(2026, 1, 1))) == []
-    assert len(disk.files()) == len(day)
-
-
-def test_a_dry_run_says_it_and_does_nothing(disk: Store, day: list[Message]) -> None:
-    fill(disk, day)
-    (done,) = compact(disk, TOMORROW, dry_run=True)
-    assert (done.files_before, done.files_after) == (7, 2)
-    assert len(disk.files()) == len(day)
+    assert (done.windows, done.files_before, done.files_after) == (7, 5, 2)  # one is corrected
+    assert archived(disk)[2:] == day[2:]
 
 
 @pytest.mark.parametrize(("limit", "of"), [("_MOST_ROWS", "rows"), ("_MOST_BYTES", "n_bytes")])
@@ -87,18 +86,10 @@ def test_files_do_not_grow_without_end(
 ) -> None:
     fill(disk, day)
     of_two = 2 * max(getattr(noted, of) for noted in windows(disk, Selection()))
-    monkeypatch.setattr(f"stream_icd.history.compact.{limit}", of_two)
+    monkeypatch.setattr(f"stream_icd.history.archive.{limit}", of_two)
     (done,) = compact(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
-
-
-def test_what_is_merged_is_not_archived_again(disk: Store, day: list[Message]) -> None:
-    fill(disk, day)
-    list(compact(disk, TOMORROW))
-    before = disk.files()
-    assert not Archive(disk).add("snapshots", day[3])
-    assert disk.files() == before
 
 
 def test_what_an_archive_knows_of_merged_files_is_forgotten(
@@ -110,15 +101,6 @@ def test_what_an_archive_knows_of_merged_files_is_forgotten(
         archive.add("snapshots", encode_snapshot(make_snapshot(hour)))
         now[0] += 40
     assert [day.day.day for day in archive._merged] == [3, 2]
-
-
-def test_a_late_window_is_merged_in(disk: Store, day: list[Message]) -> None:
-    fill(disk, day[:4])
-    list(compact(disk, TOMORROW))
-    fill(disk, day[4:])
-    (done,) = compact(disk, TOMORROW)
-    assert (done.files_before, done.files_after) == (4, 2)
-    assert archived(disk) == day
 
 
 # After a call, all is as it is before the next one. In an object store, a call costs much more.
@@ -171,13 +153,6 @@ def test_what_a_killed_writer_left_is_removed_when_its_day_is_over(
     assert any(path.endswith(".part") for path in store.files())  # somebody may be at it now
     list(compact(store, date(9999, 1, 1)))
     assert len(store.files()) == 2
-
-
-def test_a_reader_that_is_overtaken_by_a_merge_goes_on(disk: Store, day: list[Message]) -> None:
-    fill(disk, day)
-    noted = list(windows(disk, Selection()))
-    list(compact(disk, TOMORROW))
-    assert [read_message(disk, window) for window in noted] == day
 
 
 def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import networkx
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.core.errors import BadSettings, SourceNotFound
+from stream_icd.core.communities import Communities
+from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.export import export
+from stream_icd.history.export import export, export_graph
 from stream_icd.wire.arrow_stream import write_table
+from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import make_snapshot
+from tests.history.conftest import START, make_communities, make_snapshot
 
 READERS = {
     "parquet": pq.read_table,
@@ -49,6 +57,8 @@ def test_ids_of_two_types_do_not_go_into_one_file(disk: Store, tmp_path: Path) -
     assert not out.exists()
     export(disk, Selection(graph="words"), out)
     assert pq.read_table(out)["src"].type == pa.string()
+    with pytest.raises(BadSettings, match="rows.xls"):
+        export(disk, Selection(), tmp_path / "rows.xls")
 
 
 def narrow(message: Message) -> Message:
@@ -74,8 +84,102 @@ def test_integers_of_all_widths_go_into_one_file(
     assert pq.read_table(tmp_path / "rows.parquet")["src"].type == pa.int64()
 
 
-def test_nothing_to_export_is_said(disk: Store, tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound, match="stream-icd consume archive"):
-        export(disk, Selection(), tmp_path / "rows.csv")
-    with pytest.raises(BadSettings, match="rows.xls"):
-        export(disk, Selection(), tmp_path / "rows.xls")
+GEXF = {"g": "http://gexf.net/1.3"}
+AT = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(5)]
+ALL = Selection(graph="g")
+
+
+def window(hour: int, pairs: list[tuple[str, str]], weights: list[float]) -> Snapshot:
+    start = START + timedelta(hours=hour)
+    src, dst = zip(*pairs, strict=True)
+    span = Window(start, start + timedelta(hours=1))
+    return snapshot_from_pairs(src, dst, graph="g", id=f"g/{hour}", window=span, weights=weights)
+
+
+def found(snapshot: Snapshot, ids: list[int], make: Any) -> Communities:
+    known, labels = np.unique(ids, return_inverse=True)
+    return replace(
+        make(snapshot),
+        labels=labels.astype(np.int32),
+        community_ids=known.astype(np.int64),
+        replaced=np.empty((0, 2), np.int64),
+        probabilities=np.full(len(ids), 0.75, np.float32),
+    )
+
+
+@pytest.fixture
+def archive(disk: Store) -> Store:
+    """Three hours: b leaves community 4, the edge a-b pauses for an hour, and d comes last."""
+    hours = [
+        window(0, [("a", "b"), ("b", "c")], [1, 2]),
+        window(1, [("b", "c"), ("a", "c")], [2, 1]),
+        window(2, [("a", "b"), ("b", "c"), ("c", "<d>")], [1, 3, 1]),
+    ]
+    of_hours = [[4, 4, 4], [4, 4, 4], [7, 4, 7, 7]]
+    for hour, ids in zip(hours, of_hours, strict=True):
+        Archive(disk).add("snapshots", encode_snapshot(hour))
+        Archive(disk).add("communities", encode_communities(found(hour, ids, make_communities)))
+    return disk
+
+
+def spells(element: Any) -> list[tuple[str, str]]:
+    return [(s.get("start"), s.get("end")) for s in element.findall(".//g:spell", GEXF)]
+
+
+def values(element: Any, name: str) -> list[tuple[str, str, str]]:
+    return [
+        (v.get("value"), v.get("start"), v.get("end"))
+        for v in element.findall(".//g:attvalue", GEXF)
+        if v.get("for") == name
+    ]
+
+
+def test_gexf_has_a_time_line(archive: Store, tmp_path: Path) -> None:
+    out = tmp_path / "g.gexf"
+    assert export_graph(archive, ALL, out) == 4
+    root = ElementTree.parse(out).getroot()
+    nodes = {node.get("id"): node for node in root.iter(f"{{{GEXF['g']}}}node")}
+    edges = {(e.get("source"), e.get("target")): e for e in root.iter(f"{{{GEXF['g']}}}edge")}
+    assert set(nodes) == {"a", "b", "c", "<d>"}
+    # In the last hour, nodes are "<d>", "a", "b", "c": ids ascend.
+    assert values(nodes["a"], "community_id") == [("4", AT[0], AT[3])]
+    assert values(nodes["b"], "community_id") == [("4", AT[0], AT[2]), ("7", AT[2], AT[3])]
+    assert values(nodes["<d>"], "community_id") == [("7", AT[2], AT[3])]
+    assert values(nodes["b"], "probability") == [("0.75", AT[0], AT[3])]
+    assert spells(nodes["b"]) == [(AT[0], AT[3])]
+    assert spells(edges["a", "b"]) == [(AT[0], AT[1]), (AT[2], AT[3])]
+    assert values(edges["b", "c"], "weight") == [("2", AT[0], AT[2]), ("3", AT[2], AT[3])]
+    assert len(edges) == 4
+
+
+def test_graphml_has_the_newest_window(archive: Store, tmp_path: Path) -> None:
+    out = tmp_path / "g.graphml"
+    assert export_graph(archive, ALL, out) == 4
+    graph = networkx.read_graphml(out)
+    assert dict(graph.nodes["b"]) == {"community_id": 7, "probability": 0.75}
+    assert graph.edges["b", "c"] == {"weight": 3.0}
+    assert set(map(frozenset, graph.edges)) == set(
+        map(frozenset, [("a", "b"), ("b", "c"), ("c", "<d>")])
+    )
+    before = replace(ALL, end=START + timedelta(hours=1))
+    assert export_graph(archive, before, tmp_path / "before.graphml") == 3
+
+
+def test_a_graph_without_results_has_no_communities(disk: Store, tmp_path: Path) -> None:
+    Archive(disk).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
+    out = tmp_path / "g.graphml"
+    export_graph(disk, ALL, out)
+    assert dict(networkx.read_graphml(out).nodes["a"]) == {}
+
+
+def test_what_is_no_single_graph_is_said(archive: Store, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="holds one graph: name it with --graph"):
+        export_graph(archive, Selection(), tmp_path / "g.gexf")
+    with pytest.raises(BadSettings, match="holds no snapshots of graph other"):
+        export_graph(archive, Selection(graph="other"), tmp_path / "g.gexf")
+    hour = window(0, [("a", "b"), ("b", "c")], [1, 2])
+    other = replace(found(hour, [4, 4, 4], make_communities), model="other@2")
+    Archive(archive).add("communities", encode_communities(other))
+    with pytest.raises(BadSettings, match=r"m@1.*other@2.*--model"):
+        export_graph(archive, ALL, tmp_path / "g.gexf")
+    assert export_graph(archive, replace(ALL, model="m@1"), tmp_path / "g.gexf") == 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,11 @@ def needs_torch(method: str) -> None:
         pytest.importorskip("torch", reason="pip install 'stream-icd[train]'")
 
 
+def split(known: list[LabelledGraph]) -> tuple[list[Any], list[Any]]:
+    """The graphs, and their labels."""
+    return [graph.adjacency for graph in known], [graph.labels for graph in known]
+
+
 class FittedOnUse(dict[str, ICD]):
     """An estimator of each method; only fitting icd needs torch."""
 
@@ -57,9 +61,7 @@ class FittedOnUse(dict[str, ICD]):
 
     def __missing__(self, method: Method) -> ICD:
         needs_torch(method)
-        graphs = [graph.adjacency for graph in self._history]
-        labels = [graph.labels for graph in self._history]
-        return self.setdefault(method, ICD(method, self._recipe).fit(graphs, labels))
+        return self.setdefault(method, ICD(method, self._recipe).fit(*split(self._history)))
 
 
 @pytest.fixture(scope="module")
@@ -101,44 +103,32 @@ def test_the_same_seed_gives_the_same_answer_on_any_number_of_threads(
     history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe, method: Method
 ) -> None:
     needs_torch(method)
-    graphs = [graph.adjacency for graph in history]
-    labels = [graph.labels for graph in history]
-    answers = [
-        ICD(method, recipe, seed=3, threads=threads)
-        .fit(graphs, labels)
-        .predict(graph.adjacency, 15)
-        for threads in (1, 2)
-    ]
+    both = (ICD(method, recipe, seed=3, threads=threads) for threads in (1, 2))
+    answers = [icd.fit(*split(history)).predict(graph.adjacency, 15) for icd in both]
     assert np.array_equal(*answers)
 
 
-def test_it_is_cloned_without_what_it_learned(fitted: dict[str, ICD]) -> None:
-    copy = clone(fitted["bp"])
-    assert copy.get_params() == fitted["bp"].get_params()
-    with pytest.raises(BadSettings, match="fit"):
-        copy.embed((np.array([[0], [1]]), 2))
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        check_get_params_invariance,
-        check_no_attributes_set_in_init,
-        check_parameters_default_constructible,
-        check_set_params,
-    ],
+CONVENTIONS = (
+    check_get_params_invariance,
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+    check_set_params,
 )
-def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, ICD], None]) -> None:
-    check("ICD", ICD())
 
 
-def test_it_is_a_clusterer_that_shows_its_parameters() -> None:
+def test_it_keeps_the_conventions_of_scikit_learn(fitted: dict[str, ICD]) -> None:
+    for check in CONVENTIONS:
+        check("ICD", ICD())
     assert is_clusterer(ICD())
     assert repr(ICD()) == "ICD()"
     assert repr(ICD("icd", "GN-0.3", seed=1)) == "ICD(method='icd', recipe='GN-0.3', seed=1)"
     loaded = ICD.load("gn")
     assert "Recipe(name='gn'" in repr(loaded)
     assert clone(loaded).recipe == loaded.recipe
+    copy = clone(fitted["bp"])
+    assert copy.get_params() == fitted["bp"].get_params()
+    with pytest.raises(BadSettings, match="fit"):
+        copy.embed((np.array([[0], [1]]), 2))
 
 
 def test_before_fit_it_raises_the_error_of_scikit_learn(tmp_path: Path) -> None:
@@ -213,25 +203,26 @@ def test_another_seed_gives_another_encoder(graph: LabelledGraph, recipe: Recipe
     assert not np.allclose(one.embed(graph.adjacency), two.embed(graph.adjacency))
 
 
-def test_the_papers_losses_need_two_graphs(graph: LabelledGraph, recipe: Recipe) -> None:
-    needs_torch("icd")
-    with pytest.raises(BadSettings, match="give two that have edges, or no recipe"):
-        ICD("icd", recipe).fit([graph.adjacency])
-
-
-def test_icd_leaves_out_graphs_without_edges(
+def test_the_papers_losses_need_two_graphs_with_edges_and_all_labels(
     fitted: dict[str, ICD], history: list[LabelledGraph], recipe: Recipe
 ) -> None:
     needs_torch("icd")
     known = [*history, LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))]
-    graphs, labels = [graph.adjacency for graph in known], [graph.labels for graph in known]
-    history_ = ICD("icd", recipe).fit(graphs, labels).history_
-    assert [epoch.number for epoch in history_] == [0, 1, 2]
-    assert [epoch.validation for epoch in history_] == [
-        epoch.validation for epoch in fitted["icd"].history_
-    ]
-    with pytest.raises(BadSettings, match="have edges"):
-        ICD("icd", recipe).fit([graphs[0], graphs[-1]])
+    graphs, labels = split(known)
+    losses = ICD("icd", recipe).fit(graphs, labels).history_
+    assert [epoch.number for epoch in losses] == [0, 1, 2]
+    assert [one.validation for one in losses] == [one.validation for one in fitted["icd"].history_]
+    for few in (graphs[:1], [graphs[0], graphs[-1]]):
+        with pytest.raises(BadSettings, match="give two that have edges, or no recipe"):
+            ICD("icd", recipe).fit(few)
+    some = [np.append(-1, graph.labels[1:]) for graph in history[:2]]
+    with pytest.raises(BadInput, match="1 of 300 nodes have no label.*learn the encoder edges"):
+        ICD("icd", recipe).fit(graphs[:2], some)
+    with pytest.raises(BadSettings, match=r"'model' trains no encoder.*GN-0\.3"):
+        ICD("icd", Recipe(name="model")).fit(graphs[:-1])
+    pseudo = ICD("icd", recipe).fit(graphs[:-1])
+    assert len(pseudo.history_) == 3, "without labels, it learns from pseudo-labels"
+    assert nmi(history[0].labels, pseudo.predict(graphs[0], 15)) > 0.9
 
 
 def mixed(seed: int) -> PlantedGraph:
@@ -327,23 +318,20 @@ def test_the_encoder_edges_learns_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_bp_learns_with_labels_and_without(fitted: dict[str, ICD], recipe: Recipe) -> None:
-    assert [name for name, _ in fitted["bp"].learned_.compared] == [
-        "the model default",
-        "what the labels taught",
-    ]
+def test_bp_learns_with_labels_and_without_and_from_one_graph(
+    fitted: dict[str, ICD], graph: LabelledGraph, recipe: Recipe
+) -> None:
+    compared = [name for name, _ in fitted["bp"].learned_.compared]
+    assert compared == ["the model default", "what the labels taught"]
     rng, settings = np.random.default_rng(1), LfrSettings(n_nodes=600, mixing=0.3)
     *seen, new = (generate_lfr(rng, settings) for _ in range(3))
     unlabelled = ICD(recipe=recipe).fit([one.adjacency() for one in seen])
     assert unlabelled.learned_.learned_from == "hidden edges"
     assert unlabelled.model_.bp == unlabelled.learned_.parameters != BpParameters()
     assert nmi(new.communities, unlabelled.predict(new.adjacency())) > 0.95
-
-
-def test_one_graph_is_learned_from_and_answered(graph: LabelledGraph) -> None:
-    found = ICD().fit_predict(graph.adjacency, 15)
-    assert found.max() == 14
-    assert nmi(graph.labels, found) > 0.95
+    of_one = ICD().fit_predict(graph.adjacency, 15)
+    assert of_one.max() == 14
+    assert nmi(graph.labels, of_one) > 0.95
 
 
 def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
@@ -359,20 +347,16 @@ def test_labels_that_name_the_nodes_in_another_order_are_refused() -> None:
         ICD().fit([[(5, 7), (7, 9)]], [joined])
 
 
-def test_a_few_labels_teach_in_whatever_form_they_come(
-    history: list[LabelledGraph],
-) -> None:
+def test_a_few_labels_teach_in_whatever_form_they_come(history: list[LabelledGraph]) -> None:
     """A third of the nodes has a label; what the others would have is not looked at."""
-    graphs, labels = [graph.adjacency for graph in history[:2]], [g.labels for g in history[:2]]
+    graphs, labels = split(history[:2])
+    assert ICD().fit(graphs, [labels[0], None]).learned_.n_graphs == 1
     known = [np.arange(len(of)) % 3 == 0 for of in labels]
     pairs = list(zip(labels, known, strict=True))
     given: list[list[Any]] = [
         [np.where(here, of, -1) for of, here in pairs],
         [np.where(here, of.astype(float), np.nan) for of, here in pairs],
-        [
-            [f"team {one:02}" if at else None for one, at in zip(*pair, strict=True)]
-            for pair in pairs
-        ],
+        [[f"{one:02}" if at else None for one, at in zip(*pair, strict=True)] for pair in pairs],
         [np.ma.masked_array(of, ~here) for of, here in pairs],
         [pandas.Series(of, dtype="Int64").where(here) for of, here in pairs],
         [{node: int(of[node]) for node in np.flatnonzero(here)} for of, here in pairs],
@@ -392,38 +376,17 @@ def _learned(icd: ICD) -> str:
     return digest(icd.model_.trained) if icd.method == "icd" else repr(icd.learned_)
 
 
-def test_labels_of_some_graphs_are_enough(history: list[LabelledGraph]) -> None:
-    graphs = [graph.adjacency for graph in history[:2]]
-    assert ICD().fit(graphs, [history[0].labels, None]).learned_.n_graphs == 1
-
-
-def test_the_losses_of_the_paper_need_all_labels(
-    recipe: Recipe, history: list[LabelledGraph]
-) -> None:
-    labels = [np.append(-1, graph.labels[1:]) for graph in history[:2]]
-    with pytest.raises(BadInput, match="1 of 300 nodes have no label.*learn the encoder edges"):
-        ICD("icd", recipe).fit([graph.adjacency for graph in history[:2]], labels)
-
-
-@pytest.mark.parametrize("name", ["as", "default", "gn", "lfr", "taxi"])
-def test_a_shipped_model_is_loaded_by_its_name(name: str, graph: LabelledGraph) -> None:
-    icd = ICD.load(name)
-    assert icd.model_.recipe.name == name
-    assert icd.predict(graph.adjacency, 15).shape == (300,)
-
-
-def test_a_loaded_model_that_learns_anew_does_not_claim_its_old_graphs(
-    graph: LabelledGraph,
-) -> None:
-    icd = ICD.load("default")
-    assert icd.model_.recipe.data
-    recipe = icd.fit([graph.adjacency]).model_.recipe
-    assert (recipe.data, recipe.every_kind) == ("", False)
-
-
-def test_a_name_that_is_no_model_lists_those_that_are() -> None:
+def test_a_shipped_model_is_loaded_by_its_name(graph: LabelledGraph) -> None:
+    for name in ("as", "default", "gn", "lfr", "taxi"):
+        icd = ICD.load(name)
+        assert icd.model_.recipe.name == name
+        assert icd.predict(graph.adjacency, 15).shape == (300,)
     with pytest.raises(ModelNotFound, match="as, default, gn, lfr, taxi"):
         ICD.load("internet")
+    icd = ICD.load("default")
+    assert icd.model_.recipe.data
+    anew = icd.fit([graph.adjacency]).model_.recipe
+    assert (anew.data, anew.every_kind) == ("", False), "it does not claim its old graphs"
 
 
 def test_a_graph_may_be_given_in_any_form(graph: LabelledGraph) -> None:
@@ -471,57 +434,27 @@ def test_embed_leaves_the_names_of_the_nodes() -> None:
     assert len(embedding) == len(other) == 3
 
 
-def test_a_table_of_pairs_is_the_next_window_by_its_ids(drifting: list[PlantedGraph]) -> None:
-    icd = ICD.load("lfr")
-    one, other = (planted.adjacency() for planted in drifting[:2])
-    names = np.array([f"n{i:03}" for i in range(1000)])
-    first = icd.predict_next(one, nodes=names)
-    expected = icd.predict_next(other, first.memory, nodes=names)
-    ends = other.nonzero()
-    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
-    assert len(set(ends[0])) == 1000
-    found = icd.predict_next(table, first.memory)
-    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
-    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
-    assert found.communities.tolist() == expected.communities.tolist()
-    assert icd.nodes_.tolist() == names.tolist()
-
-
-def test_without_labels_it_learns_from_pseudo_labels(
-    history: list[LabelledGraph], graph: LabelledGraph, recipe: Recipe
-) -> None:
-    needs_torch("icd")
-    icd = ICD("icd", recipe).fit([graph.adjacency for graph in history])
-    assert len(icd.history_) == 3
-    assert nmi(graph.labels, icd.predict(graph.adjacency, 15)) > 0.9
-
-
 def test_what_it_cannot_learn_from_is_refused(history: list[LabelledGraph]) -> None:
-    with pytest.raises(BadSettings, match="at least one"):
-        ICD().fit([])
-    with pytest.raises(BadInput, match="one labelling each"):
-        ICD().fit([history[0].adjacency], [])
-    with pytest.raises(BadInput, match="one each"):
-        ICD().fit([history[0].adjacency], [[0, 1]])
-    with pytest.raises(BadInput, match="a list that cannot be sorted"):
-        ICD().fit([history[0].adjacency], [[1, "a"] * 150])
-    with pytest.raises(BadInput, match="none of the 300 nodes has a label: give no labels"):
-        ICD().fit([history[0].adjacency], [[None] * 300])
-    with pytest.raises(BadInput, match="the graph has no node 300"):
-        ICD().fit([history[0].adjacency], [{0: "a", 300: "b"}])
-    with pytest.raises(BadInput, match="a list that cannot be sorted"):
-        ICD().fit([history[0].adjacency], [[[1], [2, 3]]])
-    with pytest.raises(BadSettings, match="not a csr_array; for one graph: fit"):
-        ICD().fit(history[0].adjacency)
-    for pairs in (((0, 1), (1, 2)), [("a", "b"), ("b", "c")]):
-        with pytest.raises(BadSettings, match="not a list of pairs; for one graph: fit"):
-            ICD().fit(pairs)
-    with pytest.raises(BadSettings, match="icd"):
-        ICD("exact").fit([history[0].adjacency])
-    with pytest.raises(BadSettings, match="GN-0"):
-        ICD(recipe="no such data set").fit([history[0].adjacency])
-    with pytest.raises(BadSettings, match="recipe is 3; give a Recipe"):
-        ICD(recipe=3).fit([history[0].adjacency])  # type: ignore[arg-type]
+    one = [history[0].adjacency]
+    of_graph, pairs = "not a csr_array; for one graph: fit", "not a list of pairs; for one graph"
+    refused: list[tuple[Any, list[Any], type, str]] = [
+        ({}, [[]], BadSettings, "at least one"),
+        ({}, [one, []], BadInput, "one labelling each"),
+        ({}, [one, [[0, 1]]], BadInput, "one each"),
+        ({}, [one, [[1, "a"] * 150]], BadInput, "a list that cannot be sorted"),
+        ({}, [one, [[[1], [2, 3]]]], BadInput, "a list that cannot be sorted"),
+        ({}, [one, [[None] * 300]], BadInput, "none of the 300 nodes has a label: give no labels"),
+        ({}, [one, [{0: "a", 300: "b"}]], BadInput, "the graph has no node 300"),
+        ({}, one, BadSettings, of_graph),
+        ({}, [((0, 1), (1, 2))], BadSettings, pairs),
+        ({}, [[("a", "b"), ("b", "c")]], BadSettings, pairs),
+        ({"method": "exact"}, [one], BadSettings, "icd"),
+        ({"recipe": "no such data set"}, [one], BadSettings, "GN-0"),
+        ({"recipe": 3}, [one], BadSettings, "recipe is 3; give a Recipe"),
+    ]
+    for parameters, given, error, says in refused:
+        with pytest.raises(error, match=says):
+            ICD(**parameters).fit(*given)
 
 
 def test_a_fit_that_fails_changes_nothing(graph: LabelledGraph) -> None:
@@ -543,12 +476,6 @@ def test_a_wrong_parameter_is_named_by_fit_and_predict(
     for use in (loaded.predict, loaded.predict_next, loaded.embed):
         with pytest.raises(BadSettings, match=f"{name} is .* at least"):
             use(graph.adjacency)
-
-
-def test_icd_names_the_recipes_that_train_an_encoder(history: list[LabelledGraph]) -> None:
-    needs_torch("icd")
-    with pytest.raises(BadSettings, match=r"'model' trains no encoder.*GN-0\.3"):
-        ICD("icd", Recipe(name="model")).fit([graph.adjacency for graph in history])
 
 
 @pytest.fixture(scope="module")
@@ -573,22 +500,30 @@ def test_memory_improves_the_next_windows_and_gives_ids_that_last(
     assert first <= set(found.community_ids)
 
 
-def test_nodes_are_known_by_their_ids_in_whatever_order_they_come(
+def test_nodes_are_known_by_their_ids_in_whatever_order_and_form_they_come(
     drifting: list[PlantedGraph],
 ) -> None:
     icd = ICD.load("lfr")
     one, other = (planted.adjacency() for planted in drifting[:2])
-    names = np.array([f"n{i}" for i in range(1000)])
+    names = np.array([f"n{i:03}" for i in range(1000)])
     order = np.random.default_rng(0).permutation(1000)
     first = icd.predict_next(one, nodes=names)
-    found = icd.predict_next(other, first.memory, nodes=names)
+    expected = icd.predict_next(other, first.memory, nodes=names).communities.tolist()
     shuffled = icd.predict_next(other[order][:, order], first.memory, nodes=names[order])
-    assert shuffled.communities.tolist() == found.communities[order].tolist()
+    assert shuffled.communities[np.argsort(order)].tolist() == expected
     assert icd.nodes_.tolist() == names[order].tolist()
     categories = icd.predict_next(other, first.memory, nodes=pandas.Categorical(names))
-    assert categories.communities.tolist() == found.communities.tolist()
+    assert categories.communities.tolist() == expected
     named = networkx.relabel_nodes(networkx.from_scipy_sparse_array(other), dict(enumerate(names)))
-    assert icd.predict_next(named, first.memory).communities.tolist() == found.communities.tolist()
+    assert icd.predict_next(named, first.memory).communities.tolist() == expected
+    ends = other.nonzero()
+    table = pandas.DataFrame({"a": names[ends[0]], "b": names[ends[1]], "weight": 0.5})
+    assert len(set(ends[0])) == 1000
+    found = icd.predict_next(table, first.memory)
+    assert found.communities.tolist() == expected
+    assert icd.nodes_.tolist() == names.tolist()
+    assert str(found).startswith("<Remembered: 1,000 nodes in ")  # no arrays, in a notebook
+    assert str(found).endswith("after 2 windows up to 1970-01-03 00:00:00+00:00>>")
     high = icd.predict_next(one, nodes=[2**63 + place for place in range(1000)])
     assert high.communities.tolist() == icd.predict_next(one).communities.tolist()
 
@@ -636,28 +571,30 @@ def test_snapshots_teach_how_long_nodes_stay(drifting: list[PlantedGraph]) -> No
     assert 0.8 < ICD().fit(days, [graph.communities for graph in drifting]).model_.bp.stay < 1
 
 
+ONES = np.ones((3, 3))
+
+
 @pytest.mark.parametrize(
-    ("nodes", "reason"),
+    ("graph", "given", "error", "reason"),
     [
-        ([1, 2], "3 nodes need as many different ids; got 2"),
-        ([1, 1, 2], "got 3, 2 different"),
-        ([0.5, 1, 2], "are double"),
-        ([1, "a", 2], "not all integers of 64 bits or all strings"),
-        ([1, None, 2], "int64, 1 of them missing: give nodes, integers or strings"),
-        ({"c", "a", "b"}, "a set, which has no order"),
+        (ONES, {"nodes": [1, 2]}, BadInput, "3 nodes need as many different ids; got 2"),
+        (ONES, {"nodes": [1, 1, 2]}, BadInput, "got 3, 2 different"),
+        (ONES, {"nodes": [0.5, 1, 2]}, BadInput, "are double"),
+        (ONES, {"nodes": [1, "a", 2]}, BadInput, "not all integers of 64 bits or all strings"),
+        (ONES, {"nodes": [1, None, 2]}, BadInput, "int64, 1 of them missing: give nodes, integers"),
+        (ONES, {"nodes": {"c", "a", "b"}}, BadInput, "a set, which has no order"),
+        (1e-300 * ONES, {}, BadInput, "multiply all weights"),  # to add them up over windows
+        (1e308 * ONES, {}, BadInput, "divide all weights"),
+        (ONES, {"memory": "a result"}, BadSettings, "memory is a str; give the `memory`"),
+        (ONES, {"horizon": 0}, BadSettings, "horizon 0: give auto, off, or a number"),
+        (ONES, {"horizon": None}, BadSettings, "horizon None: give auto, off, or a number"),
     ],
 )
-def test_ids_of_nodes_must_be_different_and_of_one_type(nodes: object, reason: str) -> None:
-    with pytest.raises(BadInput, match=reason):
-        ICD.load("lfr").predict_next(np.ones((3, 3)), nodes=nodes)
-
-
-@pytest.mark.parametrize(("weight", "what_to_do"), [(1e-300, "multiply"), (1e308, "divide")])
-def test_weights_that_cannot_be_added_up_over_windows_are_refused(
-    weight: float, what_to_do: str
+def test_a_window_that_cannot_be_used_is_refused(
+    graph: np.ndarray, given: dict[str, Any], error: type, reason: str
 ) -> None:
-    with pytest.raises(BadInput, match=f"{what_to_do} all weights"):
-        ICD.load("lfr").predict_next(np.full((3, 3), weight))
+    with pytest.raises(error, match=reason):
+        ICD.load("lfr").predict_next(graph, **given)
 
 
 def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[PlantedGraph]) -> None:
@@ -671,13 +608,6 @@ def test_the_papers_method_sees_the_edges_of_earlier_windows(drifting: list[Plan
     assert found.n_continued > k / 2
     alone = icd.predict(planted, k)
     assert nmi(planted.communities, found.communities) > nmi(planted.communities, alone) + 0.1
-
-
-def test_a_result_is_not_taken_for_its_memory() -> None:
-    icd = ICD.load("lfr")
-    found = icd.predict_next(np.ones((3, 3)))
-    with pytest.raises(BadSettings, match="memory is a Remembered; give the `memory`"):
-        icd.predict_next(np.ones((3, 3)), found)  # type: ignore[arg-type]
 
 
 def test_no_window_follows_the_end_of_time() -> None:
@@ -694,6 +624,3 @@ def test_a_horizon_can_be_given(drifting: list[PlantedGraph]) -> None:
         found = icd.predict_next(planted, memory, horizon=1)
         assert found.horizon == 1
         memory = found.memory
-    for none in (0, None):
-        with pytest.raises(BadSettings, match=f"horizon {none}: give auto, off, or a number"):
-            icd.predict_next(drifting[0], horizon=none)

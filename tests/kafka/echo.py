@@ -24,6 +24,10 @@ from tests.testbed.faults.crash_points import die_while_publishing
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
 
+Pipe = tuple[str, str, str]
+"""A source, a target and a group."""
+MakeTopic = Callable[..., str]
+
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
     """`count` records, numbered from `start`, their keys taken in turn."""
@@ -144,7 +148,7 @@ class Echo:
         return echoed(records, self._target)
 
 
-def killed_before_committing(settings: KafkaSettings, pipe: tuple[str, str, str]) -> int:
+def killed_before_committing(settings: KafkaSettings, pipe: Pipe) -> int:
     """Run such a worker, at least once, as a process that kills itself there; its exit status."""
     arguments = [settings.bootstrap_servers, *pipe, str(settings.session_timeout_s)]
     with tempfile.NamedTemporaryFile() as log:

@@ -13,7 +13,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery, Sink, open_sink
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.waiting import Clock
-from tests.kafka.echo import echoed, publish, values
+from tests.kafka.echo import MakeTopic, echoed, publish, values
 from tests.testbed.brokers import Broker
 from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
@@ -43,7 +43,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 
 @pytest.fixture
-def copy(broker: Broker, make_topic: Callable[..., str]) -> Callable[[Delivery], list[float]]:
+def copy(broker: Broker, make_topic: MakeTopic) -> Callable[[Delivery], list[float]]:
     """Copy three records; how long the consumer slept, each time."""
     source, target = make_topic(), make_topic()
     publish(broker.settings(), source, 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from stream_icd.kafka.client.workarounds import ConsumerParts
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.topics import create_topics
-from tests.kafka.echo import Ours, publish
+from tests.kafka.echo import MakeTopic, Ours, publish
 from tests.testbed.brokers import Broker, KafkaNode, wait_until
 
 
@@ -152,7 +152,7 @@ def test_a_join_that_is_refused_is_prepared_again_and_claims_nothing(broker: Bro
 
 
 def test_a_member_that_is_stopped_while_it_joins_keeps_nobody_out(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     """The embedded broker kept its place for as long as a rebalance may last, five minutes."""
     topic, mine = make_topic(partitions=3), Ours()

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +17,16 @@ from stream_icd.kafka.group import membership
 from stream_icd.kafka.port import Partitions, Polled, TopicPartition, TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics, skip_what_is_gone
-from tests.kafka.echo import Echo, killed_before_committing, publish, publish_until, values
+from tests.kafka.echo import (
+    Echo,
+    MakeTopic,
+    Pipe,
+    killed_before_committing,
+    publish,
+    publish_until,
+    values,
+)
+from tests.kafka.test_reader import remove_before
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
@@ -34,9 +43,7 @@ def in_order_by_key(records: list[Record]) -> bool:
 
 
 @EVERYWHERE
-def test_everything_is_handled_in_order_published_and_committed(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_everything_is_handled_in_order_published_and_committed(broker: Broker, pipe: Pipe) -> None:
     settings = broker.steady()
     publish(settings, pipe[0], 100)
     with Echo(settings, *pipe) as echo:
@@ -53,7 +60,7 @@ def test_everything_is_handled_in_order_published_and_committed(
 
 @pytest.mark.brokers("embedded", "kafka")  # the in-memory one has no sessions
 def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings = broker.steady(session_timeout_s=6, max_poll_interval_s=6)
     slow = Echo(settings, *pipe, seconds=settings.session_timeout_s + 1, max_records=100)
@@ -65,7 +72,7 @@ def test_work_longer_than_session_and_poll_interval_keeps_its_partitions(
 
 @pytest.mark.brokers("embedded", "kafka")
 def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings = broker.settings()
     publish(settings, pipe[0], 20)
@@ -80,9 +87,7 @@ def test_a_worker_killed_between_publishing_and_committing_loses_nothing(
 
 
 @pytest.mark.brokers("memory", "embedded")
-def test_two_workers_share_and_a_leaver_hands_over(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_two_workers_share_and_a_leaver_hands_over(broker: Broker, pipe: Pipe) -> None:
     settings = broker.settings()
     with Echo(settings, *pipe, seconds=0.05, ahead=True) as one:
         publish(settings, pipe[0], 60)
@@ -94,7 +99,7 @@ def test_two_workers_share_and_a_leaver_hands_over(
 
 
 @EVERYWHERE
-def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: Pipe) -> None:
     with Echo(broker.settings(), *pipe) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: echo.committed == 1)
@@ -102,7 +107,7 @@ def test_a_stop_ends_an_idle_consumer_at_once(broker: Broker, pipe: tuple[str, s
 
 
 def test_the_next_batch_is_worked_on_while_one_is_published(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handled_before_published: list[int] = []
     publish(broker.settings(), pipe[0], 30)
@@ -122,7 +127,7 @@ def test_the_next_batch_is_worked_on_while_one_is_published(
 
 
 def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
-    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = make_topic(), make_topic()
     real, asked = membership._Assignments.holds, threading.Event()
@@ -140,8 +145,8 @@ def test_what_was_begun_after_a_batch_that_is_lost_waits_for_it(
     assert len(echo.handled) == 12 + 4 + 4  # the lost batch, and the one begun after it
 
 
-def test_what_waits_for_a_batch_that_fails_is_not_worked_on(
-    broker: Broker, pipe: tuple[str, str, str]
+def test_an_error_of_the_work_is_raised_and_what_waits_for_its_batch_is_not_worked_on(
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings, handled = broker.settings(), list[int]()
     publish(settings, pipe[0], 12)
@@ -156,10 +161,12 @@ def test_what_waits_for_a_batch_that_fails_is_not_worked_on(
             settings, pipe[0], pipe[2], Calls(fail, ahead=True), threading.Event(), max_records=4
         )
     assert handled == [4]
+    with Echo(settings, *pipe) as echo:  # nothing of its batch was committed
+        wait_until(lambda: echo.committed == 12)
 
 
 def test_a_consumer_that_takes_long_to_get_ready_handles_nothing_before(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     settings, events = broker.settings(), list[str]()
     stop = threading.Event()
@@ -179,23 +186,18 @@ def test_a_consumer_that_takes_long_to_get_ready_handles_nothing_before(
     assert set(events[:-1]) == {"ready"}
 
 
-def test_a_consumer_that_cannot_get_ready_ends_with_the_error(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
+def test_a_consumer_that_cannot_get_ready_ends_with_the_error(broker: Broker, pipe: Pipe) -> None:
     def fail() -> None:
         raise BadSnapshot("no such model")
 
+    handler, stop = Calls(lambda _: [], ready=fail), threading.Event()
     with pytest.raises(BadSnapshot, match="no such model"):
-        run_consumer(
-            broker.settings(),
-            pipe[0],
-            pipe[2],
-            Calls(lambda _: [], ready=fail),
-            threading.Event(),
-        )
+        run_consumer(broker.settings(), pipe[0], pipe[2], handler, stop)
+    with pytest.raises(TopicMissing, match="nowhere"):
+        run_consumer(broker.settings(), "nowhere", pipe[2], handler, stop)
 
 
-def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: Pipe) -> None:
     with Echo(broker.steady(), *pipe, seconds=1) as echo:
         publish(broker.settings(), pipe[0], 1)
         wait_until(lambda: len(echo.handled) == 1)
@@ -204,7 +206,7 @@ def test_a_stop_finishes_what_is_in_hand(broker: Broker, pipe: tuple[str, str, s
 
 
 @EVERYWHERE
-def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: Pipe) -> None:
     settings = broker.settings(shutdown_timeout_s=1)
     publish(settings, pipe[0], 1)
     with Echo(settings, *pipe, seconds=600) as stuck:
@@ -216,32 +218,10 @@ def test_a_stop_gives_back_what_takes_too_long(broker: Broker, pipe: tuple[str, 
     assert values(settings, pipe[1]) == [0]
 
 
-def test_an_error_of_the_work_is_raised_and_nothing_of_its_batch_is_committed(
-    broker: Broker, pipe: tuple[str, str, str]
-) -> None:
-    settings = broker.settings()
-    publish(settings, pipe[0], 3)
-
-    def fail(_: object) -> list[object]:
-        raise BadSnapshot("no such column")
-
-    with pytest.raises(BadSnapshot, match="no such column"):
-        run_consumer(settings, pipe[0], pipe[2], Calls(fail), threading.Event())  # type: ignore[arg-type]
-    with Echo(settings, *pipe) as echo:
-        wait_until(lambda: echo.committed == 3)
-
-
-def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
-    with pytest.raises(TopicMissing, match=topic_name):
-        run_consumer(broker.settings(), topic_name, "g", Calls(lambda _: []), threading.Event())
-
-
 @pytest.mark.kafka
 def test_a_committed_offset_that_retention_removed_is_an_error(
     kafka: Broker, topic_name: str
 ) -> None:
-    from tests.kafka.test_reader import remove_before
-
     settings, target = kafka.steady(), f"{topic_name}-target"
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
     publish(settings, topic_name, 5)
@@ -263,8 +243,6 @@ def test_retention_may_remove_the_mark_of_a_transaction_behind_the_last_record(
     kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And records that come later to the empty partition are not passed over without a word."""
-    from tests.kafka.test_reader import remove_before
-
     monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.1)
     settings, target = kafka.steady(), f"{topic_name}-target"
     create_topics(settings, [TopicSpec(topic_name, 2), TopicSpec(target)])
@@ -284,8 +262,6 @@ def test_retention_may_remove_the_mark_of_a_transaction_behind_the_last_record(
 def test_a_beginning_that_retention_removes_before_a_new_group_reads_it_is_what_is_left(
     kafka: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from tests.kafka.test_reader import remove_before
-
     settings, first = kafka.steady(), TopicPartition(topic_name, 0)
     create_topics(settings, [TopicSpec(topic_name)])
     publish(settings, topic_name, 20)
@@ -318,8 +294,6 @@ def test_a_beginning_that_retention_removes_before_a_new_group_reads_it_is_what_
 def test_a_group_is_moved_only_where_something_is_gone_and_not_while_it_works(
     kafka: Broker, topic_name: str
 ) -> None:
-    from tests.kafka.test_reader import remove_before
-
     settings, target = kafka.steady(), f"{topic_name}-target"
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(target)])
     publish(settings, topic_name, 5)
@@ -355,7 +329,7 @@ def test_a_leaver_leaves_the_group_without_waiting_for_its_session_to_end(
 
 @EVERYWHERE
 def test_a_topic_that_is_deleted_meanwhile_is_named(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.group.membership._CHECK_EVERY_S", 0.5)
     settings = broker.settings()
@@ -371,3 +345,58 @@ def test_a_topic_that_is_deleted_meanwhile_is_named(
 
     with pytest.raises(TopicMissing, match=pipe[0]):
         consume_while_the_topic_is_deleted()
+
+
+# Records are published together while that is fast: soon if they are heavy, cheaply if not.
+
+
+def test_who_says_nothing_of_the_time_of_a_record_gets_full_batches(
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.consumer._LONG_S", 0.01)
+    source, stop, batches = make_topic(), threading.Event(), list[int]()
+
+    def handle(records: Sequence[Record]) -> list[OutgoingRecord]:
+        time.sleep(0.05)  # as one file for all of them may take
+        batches.append(len(records))
+        if sum(batches) == 12:
+            stop.set()
+        return []
+
+    publish(broker.settings(), source, 12)
+    group = f"group-{source}"
+    run_consumer(broker.steady(), source, group, Calls(handle), stop, max_records=4)
+    assert batches == [4, 4, 4]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_no_batch_takes_long_where_each_record_takes_its_time(
+    broker: Broker, make_topic: MakeTopic, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_icd.kafka.consumer._LONG_S", 0.2)
+    source, seconds, stop = make_topic(), [0.05], threading.Event()
+    batches: list[int] = []
+
+    def handle(records: Sequence[Record]) -> list[OutgoingRecord]:
+        time.sleep(seconds[0] * len(records))
+        batches.append(len(records))
+        return []
+
+    handler = Calls(handle, ahead=ahead, at_once=1)
+    arguments = (broker.steady(), source, f"group-{source}", handler, stop)
+    thread = threading.Thread(target=run_consumer, args=arguments, daemon=True)
+    publish(broker.settings(), source, 30)
+    thread.start()
+    wait_until(lambda: sum(batches) == 30)
+    assert max(batches) == 2  # twice as many would take just as long as they may
+    seconds[0] = 0.15
+    publish(broker.settings(), source, 8)
+    wait_until(lambda: sum(batches) == 38)
+    assert batches[-2:] == [1, 1]  # a record that takes long is a batch of its own
+    seconds[0] = 0.0
+    publish(broker.settings(), source, 200)
+    wait_until(lambda: sum(batches) == 238)
+    assert max(batches) == 16
+    stop.set()
+    thread.join(20)
+    assert not thread.is_alive()

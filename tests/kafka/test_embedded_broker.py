@@ -90,11 +90,6 @@ def test_the_environment_cannot_move_it(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert not any(tmp_path.iterdir())
 
 
-def test_two_of_them_do_not_meet() -> None:
-    with embedded_broker() as broker, embedded_broker() as other:
-        assert broker.bootstrap_servers != other.bootstrap_servers
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port cannot be held for another")
 def test_its_port_is_nobody_elses_before_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     from stream_icd.kafka import embedded as room

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, KafkaTimeoutError
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_icd.core.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
@@ -28,7 +28,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, members_of
-from tests.kafka.echo import Echo, publish, publish_until, values
+from tests.kafka.echo import Echo, Pipe, publish, publish_until, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
@@ -38,15 +38,7 @@ HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
 
 
 @HERE_AND_IN_MEMORY
-def test_auto_is_exactly_once_here(broker: Broker, pipe: tuple[str, str, str]) -> None:
-    stopped = threading.Event()
-    stopped.set()
-    kept = run_consumer(broker.settings(), pipe[0], pipe[2], Calls(lambda _: []), stopped)
-    assert kept == "exactly-once"
-
-
-@HERE_AND_IN_MEMORY
-def test_workers_that_come_and_go_are_not_seen(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_workers_that_come_and_go_are_not_seen(broker: Broker, pipe: Pipe) -> None:
     settings = broker.steady()
 
     def worker() -> Echo:
@@ -62,9 +54,7 @@ def test_workers_that_come_and_go_are_not_seen(broker: Broker, pipe: tuple[str, 
 
 
 @HERE_AND_IN_MEMORY
-def test_a_zombie_is_fenced(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zombie_is_fenced(broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that loses its partitions while its transaction is open cannot commit it."""
     settings = broker.steady()
     publish(settings, pipe[0], 6)
@@ -92,10 +82,8 @@ def test_a_zombie_is_fenced(
 
 
 def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
-    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka.errors import KafkaTimeoutError
-
     real, answered = KafkaProducer.commit_transaction, threading.Event()
 
     def commit_and_lose_the_answer(producer: object) -> None:
@@ -141,7 +129,7 @@ def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaPro
     producer.close(timeout=0)
 
 
-def hold(hanging: KafkaProducer, pipe: tuple[str, str, str], partitions: int) -> None:
+def hold(hanging: KafkaProducer, pipe: Pipe, partitions: int) -> None:
     """Begin to move the group's position in so many partitions of its source, and end nothing."""
     topic, _, group = pipe
     hanging.begin_transaction()
@@ -152,7 +140,7 @@ def hold(hanging: KafkaProducer, pipe: tuple[str, str, str], partitions: int) ->
 
 
 def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_shown(
-    kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
+    kafka: Broker, pipe: Pipe, hanging: KafkaProducer
 ) -> None:
     settings = kafka.steady(transaction_timeout_s=2)
     publish(settings, pipe[0], 10)
@@ -168,10 +156,7 @@ def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_sho
 
 
 def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
-    kafka: Broker,
-    pipe: tuple[str, str, str],
-    hanging: KafkaProducer,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, pipe: Pipe, hanging: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = kafka.steady()
     with Publisher(settings) as publisher:
@@ -196,7 +181,7 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
 
 
 def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
-    kafka: Broker, pipe: tuple[str, str, str], hanging: KafkaProducer
+    kafka: Broker, pipe: Pipe, hanging: KafkaProducer
 ) -> None:
     settings = kafka.steady()
     publish(settings, pipe[0], 10)
@@ -209,13 +194,8 @@ def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
 
 
 def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
-    kafka: Broker,
-    pipe: tuple[str, str, str],
-    hanging: KafkaProducer,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, pipe: Pipe, hanging: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka.errors import KafkaTimeoutError
-
     real_send, real_commit = (
         KafkaProducer.send_offsets_to_transaction,
         KafkaProducer.commit_transaction,
@@ -244,7 +224,7 @@ def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
 
 @HERE_AND_IN_MEMORY
 def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
-    broker: Broker, pipe: tuple[str, str, str]
+    broker: Broker, pipe: Pipe
 ) -> None:
     """And so is what was begun after it."""
     settings, once = broker.steady(), {"delivery": "exactly-once"}
@@ -270,7 +250,7 @@ def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
 
 
 def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
-    kafka: Broker, pipe: tuple[str, str, str]
+    kafka: Broker, pipe: Pipe
 ) -> None:
     """Else the readers, and the group's next offsets, would wait for the transaction's timeout."""
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=600)
@@ -288,10 +268,7 @@ def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
 @HERE_AND_IN_MEMORY
 @pytest.mark.parametrize("took_too_long", [False, True])
 def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
-    broker: Broker,
-    pipe: tuple[str, str, str],
-    took_too_long: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, pipe: Pipe, took_too_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it stood still so long that the broker may have ended its transaction itself."""
     if took_too_long:
@@ -317,7 +294,7 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
 
 
 def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
-    kafka: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=1.0)
     publish(settings, pipe[0], 3)
@@ -335,7 +312,7 @@ def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
     assert sorted(values(settings, pipe[1])) == [0, 1, 2]
 
 
-def producer_is_fenced(kafka: Broker, pipe: tuple[str, str, str], instance: str) -> bool:
+def producer_is_fenced(kafka: Broker, pipe: Pipe, instance: str) -> bool:
     """Whether the broker has ended a transaction of that worker which took too long."""
     name = f"{pipe[2]}-{instance}"
     with open_admin(kafka.settings()) as admin:
@@ -344,7 +321,7 @@ def producer_is_fenced(kafka: Broker, pipe: tuple[str, str, str], instance: str)
 
 @pytest.mark.parametrize("refused", [MessageTooLarge, BadSettings])
 def test_a_result_that_its_topic_does_not_take_leaves_no_open_transaction(
-    kafka: Broker, pipe: tuple[str, str, str], refused: type[Exception]
+    kafka: Broker, pipe: Pipe, refused: type[Exception]
 ) -> None:
     settings = kafka.settings(transaction_timeout_s=600, max_message_bytes=10_000)
     publish(settings, pipe[0], 1)
@@ -366,7 +343,7 @@ def test_a_result_that_its_topic_does_not_take_leaves_no_open_transaction(
 
 
 def test_who_reads_until_all_is_settled_waits_for_open_transactions(
-    kafka: Broker, pipe: tuple[str, str, str]
+    kafka: Broker, pipe: Pipe
 ) -> None:
     settings, target = kafka.steady(transaction_timeout_s=600), pipe[1]
     writer = open_producer(settings, transactional_id=f"{pipe[2]}-writer")

@@ -1,13 +1,13 @@
 """Another client library, written in C, reads what we write, and we read what it writes."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
+from tests.kafka.echo import MakeTopic
 from tests.testbed.brokers import Broker
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install 'stream-icd[dev]'")
@@ -22,7 +22,7 @@ HEADERS = (
 )
 
 
-def test_we_read_what_another_client_writes(broker: Broker, make_topic: Callable[..., str]) -> None:
+def test_we_read_what_another_client_writes(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 2 * len(VALUE)}
@@ -37,7 +37,7 @@ def test_we_read_what_another_client_writes(broker: Broker, make_topic: Callable
 
 @pytest.mark.brokers("kafka")
 def test_we_read_whatever_another_client_compresses_with(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     topic, codecs = make_topic(), ("gzip", "lz4", "snappy", "zstd")
     for codec in codecs:
@@ -51,7 +51,7 @@ def test_we_read_whatever_another_client_compresses_with(
     assert found == [(codec.encode(), VALUE[:100_000]) for codec in codecs]
 
 
-def test_another_client_reads_what_we_write(broker: Broker, make_topic: Callable[..., str]) -> None:
+def test_another_client_reads_what_we_write(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     with Publisher(broker.settings()) as publisher:
         publisher.send(OutgoingRecord(topic, VALUE, b"as733", HEADERS, timestamp_ms=NOW_MS))

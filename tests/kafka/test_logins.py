@@ -6,7 +6,6 @@ import base64
 import json
 import logging
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +25,7 @@ from stream_icd.kafka.client.login import _tokens
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
-from tests.testbed import brokers
-from tests.testbed.brokers import KafkaNode, free_ports, node_properties
+from tests.testbed.brokers import apache_kafka, free_ports, or_skip
 from tests.testbed.http_server import serving
 
 SASL = {"security_protocol": "SASL_SSL"}
@@ -225,40 +223,29 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[KafkaNode]:
-    """Apache Kafka with a listener that takes unsigned tokens."""
-    try:
-        classpath = brokers.kafka_classpath()
-    except brokers.UNAVAILABLE as error:
-        pytest.skip(str(error))
+def oauth_servers() -> Iterator[str]:
+    """Apache Kafka's address for those who come with unsigned tokens."""
     port, oauth, controller = free_ports(3)
+    servers = f"127.0.0.1:{oauth}"
     listeners = (
-        f"PLAINTEXT://127.0.0.1:{port},OAUTH://127.0.0.1:{oauth},"
-        f"CONTROLLER://127.0.0.1:{controller}"
+        f"PLAINTEXT://127.0.0.1:{port},OAUTH://{servers},CONTROLLER://127.0.0.1:{controller}"
     )
-    properties = node_properties({}) | {
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+    properties = {
+        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
         "listeners": listeners,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT,"
+        "advertised_listeners": listeners,
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT,"
         "CONTROLLER:PLAINTEXT",
-        "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
-        "listener.name.oauth.oauthbearer.sasl.jaas.config": f"{OAUTH} required;",
+        "listener_name_oauth_sasl_enabled_mechanisms": "OAUTHBEARER",
+        "listener_name_oauth_oauthbearer_sasl_jaas_config": f"{OAUTH} required;",
     }
-    with tempfile.TemporaryDirectory(prefix="stream-icd-kafka-") as folder:
-        node = KafkaNode(classpath, Path(folder), properties)
-        node.format()
-        node.start()
-        try:
-            yield node
-        finally:
-            node.stop()
+    with or_skip(apache_kafka(**properties)):
+        yield servers
 
 
-def with_tokens(node: KafkaNode, **values: object) -> KafkaSettings:
-    address = node.properties["listeners"].split(",")[1].removeprefix("OAUTH://")
+def with_tokens(servers: str, **values: object) -> KafkaSettings:
     return KafkaSettings(
-        bootstrap_servers=address,
+        bootstrap_servers=servers,
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="OAUTHBEARER",
         **{"connect_timeout_s": 30.0, **values},
@@ -267,15 +254,15 @@ def with_tokens(node: KafkaNode, **values: object) -> KafkaSettings:
 
 @pytest.mark.kafka
 def test_kafka_lets_in_who_has_a_token(
-    node: KafkaNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    oauth_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="kafka")  # whatever tests before have set
     (file := tmp_path / "token").write_text(unsigned_token("anna"))
-    create_topics(with_tokens(node, sasl_oauth_token_file=file), [TopicSpec("t")])
+    create_topics(with_tokens(oauth_servers, sasl_oauth_token_file=file), [TopicSpec("t")])
     with token_endpoint() as endpoint:
         settings = with_tokens(
-            node,
+            oauth_servers,
             sasl_oauth_token_url=endpoint.url,
             sasl_oauth_client_id="anna",
             sasl_oauth_client_secret=endpoint.secret,
@@ -285,7 +272,7 @@ def test_kafka_lets_in_who_has_a_token(
         assert not any(secret in caplog.text for secret in secrets)
         assert "OAUTHBEARER" in caplog.text
         refused = with_tokens(
-            node,
+            oauth_servers,
             sasl_oauth_token_url=endpoint.url,
             sasl_oauth_client_id="anna",
             sasl_oauth_client_secret="wrong",
@@ -296,12 +283,12 @@ def test_kafka_lets_in_who_has_a_token(
 
 
 @pytest.mark.kafka
-def test_kafka_refuses_a_token_that_has_ended(node: KafkaNode, tmp_path: Path) -> None:
+def test_kafka_refuses_a_token_that_has_ended(oauth_servers: str, tmp_path: Path) -> None:
     (file := tmp_path / "token").write_text(unsigned_token("anna", life_s=-100.0))
-    settings = with_tokens(node, sasl_oauth_token_file=file)
+    settings = with_tokens(oauth_servers, sasl_oauth_token_file=file)
     with pytest.raises(BadSettings, match="refused the login by OAUTHBEARER"):
         topic_names(settings)
-    settings = with_tokens(node, sasl_oauth_token_file=file, connect_timeout_s=2.0)
+    settings = with_tokens(oauth_servers, sasl_oauth_token_file=file, connect_timeout_s=2.0)
     file.unlink()
     with pytest.raises(BrokerUnavailable, match="cannot read sasl_oauth_token_file"):
         topic_names(settings)

@@ -7,7 +7,7 @@ What a broker cannot do (`Capabilities`), it is not asked for here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -26,7 +26,7 @@ from stream_icd.kafka.port import (
     TransactionalProducer,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
-from tests.kafka.echo import Ours
+from tests.kafka.echo import MakeTopic, Ours
 from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "tenant", "embedded", "kafka")
@@ -35,9 +35,8 @@ pytestmark = pytest.mark.brokers("memory", "tenant", "embedded", "kafka")
 class Port:
     """A broker's port, of which everything that is opened is closed at the end."""
 
-    def __init__(self, broker: Broker, stack: ExitStack) -> None:
-        self.broker = broker
-        self._stack = stack
+    def __init__(self, broker: Broker, make_topic: MakeTopic, stack: ExitStack) -> None:
+        self.broker, self.topic, self._stack = broker, make_topic, stack
         with connect(broker.settings()).admin() as admin:
             self.can = admin.known_capabilities()
 
@@ -72,9 +71,9 @@ class Port:
 
 
 @pytest.fixture
-def port(broker: Broker) -> Iterator[Port]:
+def port(broker: Broker, make_topic: MakeTopic) -> Iterator[Port]:
     with ExitStack() as stack:
-        yield Port(broker, stack)
+        yield Port(broker, make_topic, stack)
 
 
 class Outcomes:
@@ -158,8 +157,8 @@ def test_topics_come_and_go(port: Port, topic_name: str) -> None:
         wait_until(lambda: admin.describe_topic(topic_name) is None)
 
 
-def test_a_record_comes_back_as_it_was_sent(port: Port, make_topic: Callable[..., str]) -> None:
-    topic = make_topic(partitions=2, retention_ms=-1)  # the times are long ago
+def test_a_record_comes_back_as_it_was_sent(port: Port) -> None:
+    topic = port.topic(partitions=2, retention_ms=-1)  # the times are long ago
     odd = b"caf\xe9".decode(errors="surrogateescape")
     outcomes = Outcomes()
     outcomes.send(
@@ -177,10 +176,8 @@ def test_a_record_comes_back_as_it_was_sent(port: Port, make_topic: Callable[...
     ]
 
 
-def test_equal_keys_share_a_partition_and_keep_their_order(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=4)
+def test_equal_keys_share_a_partition_and_keep_their_order(port: Port) -> None:
+    topic = port.topic(partitions=4)
     places = [TopicPartition(topic, number) for number in range(4)]
     Outcomes().send(
         port.producer(),
@@ -193,8 +190,8 @@ def test_equal_keys_share_a_partition_and_keep_their_order(
         assert values(of_key) == [b"%d" % n for n in range(key, 50, 5)]
 
 
-def test_what_cannot_be_sent_is_an_error(port: Port, make_topic: Callable[..., str]) -> None:
-    topic, producer, outcomes = make_topic(max_message_bytes=1000), port.producer(), Outcomes()
+def test_what_cannot_be_sent_is_an_error(port: Port) -> None:
+    topic, producer, outcomes = port.topic(max_message_bytes=1000), port.producer(), Outcomes()
     with pytest.raises(BrokerError):
         producer.send(OutgoingRecord(topic, b"x", partition=7), outcomes.reported.append)
     assert outcomes.reported == []
@@ -203,10 +200,8 @@ def test_what_cannot_be_sent_is_an_error(port: Port, make_topic: Callable[..., s
         assert isinstance(outcomes.reported[0], MessageTooLarge)
 
 
-def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=2)
+def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(port: Port) -> None:
+    topic = port.topic(partitions=2)
     here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     producer = port.producer()
     for value in (b"0", b"1", b"2"):
@@ -229,10 +224,8 @@ def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(
     assert (reader.position(here), reader.position(empty)) == (3, None)
 
 
-def test_a_poll_gives_no_more_than_it_is_asked_for(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
+def test_a_poll_gives_no_more_than_it_is_asked_for(port: Port) -> None:
+    topic = port.topic()
     write(port.producer(), topic, *[b"%d" % n for n in range(10)])
     reader, polled = port.reader(TopicPartition(topic, 0)), list[Record]()
     while len(polled) < 10:
@@ -242,10 +235,8 @@ def test_a_poll_gives_no_more_than_it_is_asked_for(
     assert values(polled) == [b"%d" % n for n in range(10)]
 
 
-def test_the_offset_of_a_time_goes_by_timestamps(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=2, retention_ms=-1)  # the times are long ago
+def test_the_offset_of_a_time_goes_by_timestamps(port: Port) -> None:
+    topic = port.topic(partitions=2, retention_ms=-1)  # the times are long ago
     here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
     times = (1000, 3000, 2000, 4000)
     producer = port.producer()
@@ -259,9 +250,9 @@ def test_the_offset_of_a_time_goes_by_timestamps(
 
 
 def test_readers_see_what_is_committed_and_nothing_that_was_aborted(
-    port: Port, make_topic: Callable[..., str], topic_name: str
+    port: Port, topic_name: str
 ) -> None:
-    topic, producer = make_topic(), port.transactions(topic_name)
+    topic, producer = port.topic(), port.transactions(topic_name)
     producer.begin()
     write(producer, topic, b"aborted")
     producer.abort()
@@ -276,10 +267,8 @@ def test_readers_see_what_is_committed_and_nothing_that_was_aborted(
         assert reader.position(TopicPartition(topic, 0)) == 5  # two ends of transactions count
 
 
-def test_readers_wait_where_an_open_transaction_begins(
-    port: Port, make_topic: Callable[..., str], topic_name: str
-) -> None:
-    topic, producer = make_topic(), port.transactions(topic_name)
+def test_readers_wait_where_an_open_transaction_begins(port: Port, topic_name: str) -> None:
+    topic, producer = port.topic(), port.transactions(topic_name)
     place = TopicPartition(topic, 0)
     write(port.producer(), topic, b"before")
     producer.begin()
@@ -295,9 +284,9 @@ def test_readers_wait_where_an_open_transaction_begins(
 
 
 def test_who_takes_a_name_over_ends_the_transaction_of_its_former_self_and_fences_it(
-    port: Port, make_topic: Callable[..., str], topic_name: str
+    port: Port, topic_name: str
 ) -> None:
-    topic, former = make_topic(), port.transactions(topic_name)
+    topic, former = port.topic(), port.transactions(topic_name)
     former.begin()
     write(former, topic, b"former")
     latter = port.transactions(topic_name)
@@ -310,10 +299,8 @@ def test_who_takes_a_name_over_ends_the_transaction_of_its_former_self_and_fence
         assert values(read(port.reader(TopicPartition(topic, 0)), 1)) == [b"latter"]
 
 
-def test_a_member_that_is_alone_has_everything_and_begins_at_the_beginning(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=3)
+def test_a_member_that_is_alone_has_everything_and_begins_at_the_beginning(port: Port) -> None:
+    topic = port.topic(partitions=3)
     write(port.producer(), topic, b"0", b"1")
     member, ours = port.member(topic, f"group-{topic}")
     assert (member.group().member_id, member.group().is_settled) == ("", False)
@@ -324,10 +311,8 @@ def test_a_member_that_is_alone_has_everything_and_begins_at_the_beginning(
     assert member.silence_s() < 60
 
 
-def test_two_members_share_and_a_leaver_hands_over(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=4)
+def test_two_members_share_and_a_leaver_hands_over(port: Port) -> None:
+    topic = port.topic(partitions=4)
     group = f"group-{topic}"
     first = port.member(topic, group)
     share(topic, 4, first)
@@ -341,10 +326,8 @@ def test_two_members_share_and_a_leaver_hands_over(
     share(topic, 4, first)
 
 
-def test_a_group_reads_on_where_it_has_committed(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
+def test_a_group_reads_on_where_it_has_committed(port: Port) -> None:
+    topic = port.topic()
     group, place = f"group-{topic}", TopicPartition(topic, 0)
     write(port.producer(), topic, b"0", b"1", b"2")
     former, _ = port.member(topic, group)
@@ -359,8 +342,8 @@ def test_a_group_reads_on_where_it_has_committed(
         assert admin.group_offsets(group) == {place: 2}
 
 
-def test_what_is_paused_does_not_come(port: Port, make_topic: Callable[..., str]) -> None:
-    topic = make_topic(partitions=2)
+def test_what_is_paused_does_not_come(port: Port) -> None:
+    topic = port.topic(partitions=2)
     held, free = TopicPartition(topic, 0), TopicPartition(topic, 1)
     member, ours = port.member(topic, f"group-{topic}")
     share(topic, 2, (member, ours))
@@ -379,10 +362,8 @@ def test_what_is_paused_does_not_come(port: Port, make_topic: Callable[..., str]
 
 
 @pytest.mark.brokers("memory", "kafka")  # the embedded one waits for who does not poll
-def test_who_was_thrown_out_cannot_commit_and_loses_what_it_had(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
+def test_who_was_thrown_out_cannot_commit_and_loses_what_it_had(port: Port) -> None:
+    topic = port.topic()
     group, place = f"group-{topic}", TopicPartition(topic, 0)
     sleeper, its = port.member(topic, group, max_poll_interval_s=1.0)
     share(topic, 1, (sleeper, its))
@@ -400,10 +381,8 @@ def committed(port: Port, group: str) -> Offsets:
         return admin.group_offsets(group)
 
 
-def test_positions_are_committed_with_a_transaction_or_not_at_all(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
+def test_positions_are_committed_with_a_transaction_or_not_at_all(port: Port) -> None:
+    topic = port.topic()
     group, place = f"group-{topic}", TopicPartition(topic, 0)
     member, ours = port.member(topic, group)
     share(topic, 1, (member, ours))
@@ -422,10 +401,8 @@ def test_positions_are_committed_with_a_transaction_or_not_at_all(
     assert member.committed(place, 10.0) == 2
 
 
-def test_a_transaction_of_an_older_generation_is_refused(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(partitions=2)
+def test_a_transaction_of_an_older_generation_is_refused(port: Port) -> None:
+    topic = port.topic(partitions=2)
     group, place = f"group-{topic}", TopicPartition(topic, 0)
     first = port.member(topic, group)
     share(topic, 2, first)
@@ -445,10 +422,8 @@ def test_a_transaction_of_an_older_generation_is_refused(
     assert committed(port, group)[place] == 1
 
 
-def test_a_group_is_moved_only_while_nobody_works_in_it(
-    port: Port, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
+def test_a_group_is_moved_only_while_nobody_works_in_it(port: Port) -> None:
+    topic = port.topic()
     group, place = f"group-{topic}", TopicPartition(topic, 0)
     member, ours = port.member(topic, group)
     share(topic, 1, (member, ours))

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -15,7 +14,6 @@ from kafka.errors import (
 
 from stream_icd.core.errors import (
     BadSettings,
-    DeliveryFailed,
     MessageTooLarge,
     RecordTooLarge,
     TopicMissing,
@@ -27,6 +25,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from tests.kafka.echo import MakeTopic
 from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
@@ -40,7 +39,7 @@ def everything(broker: Broker, topic: str) -> list[Record]:
         return list(records)
 
 
-def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[..., str]) -> None:
+def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     big = bytes(range(256)) * 20_000  # 5 MB
     sent = [
@@ -60,7 +59,7 @@ def test_a_record_comes_back_as_it_was(broker: Broker, make_topic: Callable[...,
 
 @pytest.mark.brokers("kafka")
 def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     """The client's default is to take 100 MB as one answer; Kafka's, 104.9 MB as one request."""
     settings = broker.settings(max_message_bytes=104_000_000, max_in_flight_bytes=10**9)
@@ -73,9 +72,7 @@ def test_a_record_larger_than_what_a_fetch_asks_for_comes_whole(
         assert [record.value for record in records] == sent
 
 
-def test_flush_returns_when_all_are_acknowledged(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
+def test_flush_returns_when_all_are_acknowledged(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     with Publisher(broker.settings()) as publisher:
         for _ in range(50):
@@ -93,7 +90,7 @@ def test_flush_returns_when_all_are_acknowledged(
     ],
 )
 def test_a_record_above_our_limit_or_its_topics_is_refused_and_the_others_arrive(
-    broker: Broker, make_topic: Callable[..., str], ours: int, topics: int, largest: int, says: str
+    broker: Broker, make_topic: MakeTopic, ours: int, topics: int, largest: int, says: str
 ) -> None:
     topic, sent = make_topic(max_message_bytes=topics), [b"x" * largest, b"after"]
     with Publisher(broker.settings(max_message_bytes=ours)) as publisher:
@@ -115,19 +112,6 @@ def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
         publisher.send(OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,)))
     (record,) = everything(broker, f"{topic_name}.dlq")
     assert (record.value, record.headers) == (largest, (why,))
-
-
-@pytest.mark.kafka
-def test_records_that_only_together_are_too_large_for_their_topic_arrive_in_order(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
-    """The client sends a partition's records a batch at a time; the topic's limit is a batch's."""
-    topic = make_topic(max_message_bytes=20_000)
-    sent = [b"%d" % number + b"x" * 5000 for number in range(100)]
-    with Publisher(broker.settings()) as publisher:
-        for value in sent:
-            publisher.send(OutgoingRecord(topic, value, b"one partition"))
-    assert [record.value for record in everything(broker, topic)] == sent
 
 
 def refuses(broker: Broker, topic: str, value: bytes) -> bool:
@@ -171,7 +155,7 @@ def test_a_missing_topic_is_named_at_once(broker: Broker, topic_name: str) -> No
     assert time.monotonic() - started < 20  # left to itself, the client asks for a minute
 
 
-def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[..., str]) -> None:
+def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     most = 0
     with Publisher(broker.settings(max_in_flight_bytes=300_000)) as publisher:
@@ -182,25 +166,7 @@ def test_no_more_is_under_way_than_allowed(broker: Broker, make_topic: Callable[
     assert publisher.acknowledged == 40
 
 
-@pytest.mark.kafka
-def test_a_publisher_waits_for_a_broker_that_pauses(kafka: Broker, topic_name: str) -> None:
-    if kafka.node is None:
-        pytest.skip("needs a Kafka that the tests start: unset STREAM_ICD_TEST_KAFKA")
-    create_topics(kafka.settings(), [TopicSpec(topic_name)])
-    with Publisher(kafka.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic_name, b"before"))
-        publisher.flush()
-        with kafka.node.paused():
-            publisher.send(OutgoingRecord(topic_name, b"meanwhile"))
-            with pytest.raises(DeliveryFailed, match="1 of 2 records"):
-                publisher.flush(timeout_s=0.5)
-        publisher.flush()
-    assert [r.value for r in everything(kafka, topic_name)] == [b"before", b"meanwhile"]
-
-
-def test_several_threads_may_share_a_publisher(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
+def test_several_threads_may_share_a_publisher(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
     with Publisher(broker.settings()) as publisher:
 

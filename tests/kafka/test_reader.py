@@ -4,8 +4,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 
 import pytest
@@ -23,7 +22,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from tests.kafka.echo import publish, values
+from tests.kafka.echo import MakeTopic, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
 
@@ -35,7 +34,7 @@ BASE_S = int(time.time()) + 900
 
 
 @pytest.fixture
-def topic(broker: Broker, make_topic: Callable[..., str]) -> str:
+def topic(broker: Broker, make_topic: MakeTopic) -> str:
     """30 records in 3 partitions, sent one by one and in batches, one for each second."""
     name = make_topic(partitions=3)
     with Publisher(broker.settings()) as publisher:
@@ -55,11 +54,14 @@ def numbers(broker: Broker, topic: str, **how: object) -> list[int]:
 
 
 def test_reading_starts_where_it_is_asked_to_and_gives_each_record_once_in_order(
-    broker: Broker, topic: str
+    broker: Broker, topic: str, make_topic: MakeTopic
 ) -> None:
     assert numbers(broker, topic, until="end") == list(range(30))
     assert len(numbers(broker, topic, limit=7)) == 7
     assert numbers(broker, topic, limit=0) == []
+    assert numbers(broker, make_topic(partitions=2), until="end") == []
+    with pytest.raises(TopicMissing, match="nowhere"):
+        numbers(broker, "nowhere")
     since = datetime.fromtimestamp(BASE_S + 17, UTC)
     assert numbers(broker, topic, start=since, until="end") == list(range(17, 30))
     assert numbers(broker, topic, start=datetime.fromtimestamp(BASE_S + 99, UTC), until="end") == []
@@ -78,10 +80,6 @@ def test_a_start_that_is_not_there_or_impossible_is_refused(broker: Broker, topi
             pass
 
 
-def test_an_empty_topic_ends_at_once(broker: Broker, make_topic: Callable[..., str]) -> None:
-    assert numbers(broker, make_topic(partitions=2), until="end") == []
-
-
 def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, topic: str) -> None:
     with (
         open_reader(broker.settings(), topic, until="end") as before,
@@ -93,7 +91,7 @@ def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, top
 
 
 def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     topic, now_ms = make_topic(), time.time_ns() // 1_000_000  # BASE_S may be long ago
     with Publisher(broker.settings()) as publisher:
@@ -115,11 +113,6 @@ def test_one_connection_reads_on_to_the_end_that_is_there_by_then(
         assert sorted(int(record.value or b"") for record in further) == list(range(100, 105))
 
 
-def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
-    with pytest.raises(TopicMissing, match=topic_name), open_reader(broker.settings(), topic_name):
-        pass
-
-
 def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
@@ -131,7 +124,7 @@ def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -
 
 @pytest.mark.brokers("memory", "kafka")
 def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
-    broker: Broker, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that shows five topics polled 25 times a second, for 3 % of a core."""
     topic, polls, stop = make_topic(), 0, threading.Event()
@@ -170,12 +163,13 @@ def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: 
     assert sorted(waits)[2] < 0.3
 
 
+def running(followed: Following) -> AbstractContextManager[list[BaseException]]:
+    return beside(lambda _: followed.run(), followed.stop)
+
+
 @pytest.mark.brokers("memory")
 def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expects(
-    broker: Broker,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[int] = []
@@ -188,18 +182,13 @@ def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expec
             raise AssertionError
         seen.append(int(record.value or b""))
 
-    stop = threading.Event()
-    followed = Following(broker.settings(), topic, take, stop)
-    thread = threading.Thread(target=followed.run, daemon=True)
-    thread.start()
-    wait_until(lambda: attempts > 3)
-    assert followed.trouble == "AssertionError"
-    assert followed.caught_up.is_set()
-    mended.set()
-    wait_until(lambda: sorted(seen) == list(range(30)) and not followed.trouble)
-    stop.set()
-    thread.join(5)
-    assert not thread.is_alive()
+    followed = Following(broker.settings(), topic, take, threading.Event())
+    with running(followed):
+        wait_until(lambda: attempts > 3)
+        assert followed.trouble == "AssertionError"
+        assert followed.caught_up.is_set()
+        mended.set()
+        wait_until(lambda: sorted(seen) == list(range(30)) and not followed.trouble)
     (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
     assert said.exc_info is not None
 
@@ -210,7 +199,7 @@ def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else
 ) -> None:
     monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[int] = []
-    failed, stop = threading.Event(), threading.Event()
+    failed = threading.Event()
 
     def take(record: Record) -> None:
         if not failed.is_set():
@@ -218,8 +207,8 @@ def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else
             raise AssertionError
         seen.append(int(record.value or b""))
 
-    followed = Following(broker.settings(), topic, take, stop, "latest")
-    with beside(lambda _: followed.run(), stop):
+    followed = Following(broker.settings(), topic, take, threading.Event(), "latest")
+    with running(followed):
         assert followed.caught_up.wait(30)
         publish(broker.settings(), topic, 3, start=30)
         wait_until(lambda: len(seen) >= 3, timeout_s=10)
@@ -233,9 +222,8 @@ def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
     """It was deleted and created again while the broker was away."""
     monkeypatch.setattr(reader, "_RETRY_S", 0.01)
     seen: list[Record] = []
-    stop = threading.Event()
-    followed = Following(broker.settings(), topic, seen.append, stop, _next={7: 3})
-    with beside(lambda _: followed.run(), stop):
+    followed = Following(broker.settings(), topic, seen.append, threading.Event(), _next={7: 3})
+    with running(followed):
         wait_until(lambda: len(seen) == 30 and not followed.trouble)
 
 
@@ -248,17 +236,13 @@ def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_ther
 ) -> None:
     monkeypatch.setattr(reader, "_RETRY_S", 0.05)
     seen: list[Record] = []
-    stop = threading.Event()
-    followed = Following(broker.settings(), topic_name, seen.append, stop, "latest")
-    thread = threading.Thread(target=followed.run, daemon=True)
-    thread.start()
-    wait_until(lambda: caplog.records)
-    create_topics(broker.settings(), [TopicSpec(topic_name)])
-    publish(broker.settings(), topic_name, 1)
-    wait_until(lambda: seen)
-    stop.set()
-    thread.join(30)
-    assert not thread.is_alive()
+    with running(
+        Following(broker.settings(), topic_name, seen.append, threading.Event(), "latest")
+    ):
+        wait_until(lambda: caplog.records)
+        create_topics(broker.settings(), [TopicSpec(topic_name)])
+        publish(broker.settings(), topic_name, 1)
+        wait_until(lambda: seen)
     (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
     assert f"there is no topic {topic_name}" in said.getMessage()
 
@@ -333,8 +317,13 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
 
 
 @pytest.mark.kafka
-def test_a_start_that_retention_removed_is_an_error(kafka: Broker, kafka_topic: str) -> None:
-    remove_before(kafka, kafka_topic, 20)
+def test_a_position_that_retention_removed_at_the_start_or_meanwhile_is_an_error(
+    kafka: Broker, kafka_topic: str
+) -> None:
+    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
+        remove_before(kafka, kafka_topic, 20)  # before anything was fetched
+        with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
+            next(records)
     assert values(kafka.settings(), kafka_topic) == list(range(20, 30))
     with (
         pytest.raises(OffsetGone, match="from 20 up to, not including, 30; .* 5$"),
@@ -362,16 +351,6 @@ def test_a_topic_that_vanishes_before_it_is_read_is_not_waited_for_for_ever(
             admin.delete_topic(kafka_topic)
         with pytest.raises((BrokerUnavailable, TopicMissing)):
             wait_until(lambda: reader.records() is None)  # the broker deletes it a little later
-
-
-@pytest.mark.kafka
-def test_a_position_that_retention_removes_while_reading_is_an_error(
-    kafka: Broker, kafka_topic: str
-) -> None:
-    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
-        remove_before(kafka, kafka_topic, 20)  # before anything was fetched
-        with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
-            next(records)
 
 
 @pytest.mark.kafka

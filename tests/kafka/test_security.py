@@ -34,8 +34,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS, create_topics
 from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
 from tests.run_here import run_here
-from tests.testbed import brokers
-from tests.testbed.brokers import wait_until
+from tests.testbed.brokers import or_skip, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.secure_kafka import CERTIFIED, Right, SecureKafka, secure_kafka
 from tests.testbed.starting import Program, start_forked
@@ -51,15 +50,10 @@ N_SNAPSHOTS = 3
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[SecureKafka]:
-    try:
-        with secure_kafka() as running:
-            running.grant("creator", documented_rights("topics create"))
-            create_topics(running.settings("creator"))
-            yield running
-    except brokers.NoKafka as error:
-        if brokers.kafka_is_required():
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+    with or_skip(secure_kafka()) as running:
+        running.grant("creator", documented_rights("topics create"))
+        create_topics(running.settings("creator"))
+        yield running
 
 
 def documented_rights(program: str) -> list[Right]:
@@ -183,8 +177,14 @@ def read(settings: KafkaSettings, topic: str = SNAPSHOTS) -> list[bytes | None]:
         return [record.value for record in records]
 
 
-def consume(settings: KafkaSettings) -> None:
-    run_consumer(settings, SNAPSHOTS, "g", Calls(lambda _: []), threading.Event())
+def consume(
+    settings: KafkaSettings,
+    group: str = "g",
+    handle: Callable[[object], list[OutgoingRecord]] = lambda _: [],
+    delivery: Delivery = "auto",
+) -> None:
+    stop = threading.Event()
+    run_consumer(settings, SNAPSHOTS, group, Calls(handle), stop, delivery=delivery)
 
 
 DOORS: dict[str, Callable[[KafkaSettings], object]] = {
@@ -252,9 +252,7 @@ def test_who_is_not_logged_in_gets_nothing_and_is_told_why(
     assert secure.passwords["admin"] not in str(refused.value)
 
 
-def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(
-    secure: SecureKafka,
-) -> None:
+def test_a_broker_that_an_unknown_authority_vouches_for_is_not_trusted(secure: SecureKafka) -> None:
     for ca in (secure.other_ca, None):  # None: what the system trusts
         with pytest.raises(BadSettings, match="its certificate is not trusted: .*ssl_cafile"):
             recognise(secure.settings(ssl_cafile=ca))
@@ -279,7 +277,7 @@ def test_who_has_no_right_is_refused_by_name(
 def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKafka) -> None:
     """A worker that may read may still not publish, nor join a group, nor use transactions."""
     read_it, group = ("Topic", SNAPSHOTS, "Read"), ("Group", "g", "Read")
-    transactions = ("TransactionalId", "g-*", "Write")
+    transactions, result = ("TransactionalId", "g-*", "Write"), OutgoingRecord(LABELS, b"x")
     publish(secure.settings())
     # Of two that are missing, that of the group is named as a rule: it is asked for meanwhile.
     either = "consume .*Group|transactions as g-"
@@ -287,14 +285,7 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
     for missed, granted in missing.items():
         secure.grant("worker", [granted])
         with pytest.raises(NotAllowed, match=missed):
-            run_consumer(
-                secure.settings("worker"),
-                SNAPSHOTS,
-                "g",
-                Calls(lambda _: [OutgoingRecord(LABELS, b"x")]),
-                threading.Event(),
-                delivery="exactly-once",
-            )
+            consume(secure.settings("worker"), "g", lambda _: [result], "exactly-once")
 
 
 @pytest.mark.parametrize(
@@ -309,15 +300,8 @@ def test_a_missing_right_ends_a_worker_and_names_what_it_is_for(secure: SecureKa
 def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
     secure: SecureKafka, kind: str, name: str, delivery: Delivery
 ) -> None:
-    secure.grant(
-        "worker",
-        [
-            ("Topic", SNAPSHOTS, "Read"),
-            ("Topic", LABELS, "Write"),
-            ("Group", "taken", "Read"),
-            ("TransactionalId", "taken-*", "Write"),
-        ],
-    )
+    rights = [("Topic", SNAPSHOTS, "Read"), ("Topic", LABELS, "Write"), ("Group", "taken", "Read")]
+    secure.grant("worker", [*rights, ("TransactionalId", "taken-*", "Write")])
     publish(secure.settings())
 
     def handle(_: object) -> list[OutgoingRecord]:
@@ -326,9 +310,7 @@ def test_a_right_that_is_taken_from_a_worker_at_work_ends_it_and_is_named(
 
     settings = secure.settings("worker")
     with pytest.raises(NotAllowed, match=r"docs/security\.md"):
-        run_consumer(
-            settings, SNAPSHOTS, "taken", Calls(handle), threading.Event(), delivery=delivery
-        )
+        consume(settings, "taken", handle, delivery)
 
 
 def test_of_a_transaction_the_topic_is_named_that_may_not_be_written(secure: SecureKafka) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import os
 import re
 import socket
 import subprocess
@@ -201,23 +200,10 @@ def test_one_error_says_all_when_nobody_listens() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
+        program = (sys.executable, "-m", "stream_icd.commands.cli", "produce", "gn")
+        options = ("--bootstrap-servers", address, "--give-up-after", "0s")
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "stream_icd.commands.cli",
-                "produce",
-                "gn",
-                "--bootstrap-servers",
-                address,
-                "--give-up-after",
-                "0s",
-            ],
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+            (*program, *options), capture_output=True, text=True, timeout=60, check=False
         )
     assert done.returncode == 75
     (line,) = done.stderr.splitlines()

@@ -1,10 +1,10 @@
-"""Nobody hangs on a record that the client cannot decode, or on a client that does not return."""
+"""Nobody hangs on a record that the client cannot decode, or has no room for, or on the client."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +14,22 @@ from kafka.record.default_records import DefaultRecordBatch
 from typer.testing import CliRunner
 
 from stream_icd.commands.cli.topics import app
-from stream_icd.core.errors import Action, BadSettings, ClientStuck, RecordUndecodable
+from stream_icd.core.errors import (
+    Action,
+    BadSettings,
+    ClientStuck,
+    MessageTooLarge,
+    RecordUndecodable,
+)
+from stream_icd.kafka.client import connections
 from stream_icd.kafka.client.workarounds import encodable
 from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, skip_to
-from tests.kafka.echo import Echo, publish, values
+from tests.kafka.echo import Echo, MakeTopic, Pipe, publish, values
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 
@@ -41,7 +50,7 @@ def test_a_header_name_that_is_not_utf_8_is_sent_as_the_bytes_that_came() -> Non
 
 @pytest.mark.parametrize("before", [0, 3])
 def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
-    broker: Broker, make_topic: Callable[..., str], before: int
+    broker: Broker, make_topic: MakeTopic, before: int
 ) -> None:
     topic = make_topic()
     plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
@@ -71,7 +80,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("poison")
 @pytest.mark.parametrize(("before", "ahead"), [(0, False), (5, True)])
 def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
-    broker: Broker, make_topic: Callable[..., str], before: int, ahead: bool
+    broker: Broker, make_topic: MakeTopic, before: int, ahead: bool
 ) -> None:
     topic, target = make_topic(), make_topic()
     settings = broker.steady()
@@ -95,7 +104,7 @@ def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
 
 @pytest.mark.usefixtures("poison")
 def test_a_reader_names_what_cannot_be_decoded_and_can_start_after_it(
-    broker: Broker, make_topic: Callable[..., str]
+    broker: Broker, make_topic: MakeTopic
 ) -> None:
     topic, seen = make_topic(), list[bytes | None]()
     first = b"0", b"1", POISON, b"2"
@@ -134,7 +143,7 @@ def test_a_group_is_not_moved_beyond_the_end_of_its_topic(kafka: Broker, topic_n
 
 
 @pytest.fixture
-def pipe(embedded: Broker, topic_name: str) -> tuple[str, str, str]:
+def pipe(embedded: Broker, topic_name: str) -> Pipe:
     """A source of one partition, a target, and a group of their own."""
     target = f"{topic_name}-target"
     create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(target)])
@@ -161,9 +170,7 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_a_worker_whose_client_does_not_return_names_where_it_reads(
-    embedded: Broker,
-    pipe: tuple[str, str, str],
-    hang: threading.Event,
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     settings = embedded.settings(max_poll_interval_s=3.0)
     publish(settings, pipe[0], 3, keys=1)
@@ -182,7 +189,7 @@ def test_a_worker_whose_client_does_not_return_names_where_it_reads(
 
 
 def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
-    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     settings = embedded.settings(shutdown_timeout_s=1.0)
     publish(settings, pipe[0], 3, keys=1)
@@ -203,7 +210,7 @@ def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
 
 
 def test_who_is_asked_to_stop_ends_though_the_client_does_not_tell_where_a_topic_ends(
-    embedded: Broker, pipe: tuple[str, str, str], hang: threading.Event
+    embedded: Broker, pipe: Pipe, hang: threading.Event
 ) -> None:
     stop = threading.Event()
     stop.set()
@@ -221,3 +228,56 @@ def test_who_is_asked_to_stop_ends_though_the_client_does_not_tell_where_a_topic
     reading.start()
     reading.join(30)
     assert not reading.is_alive()
+
+
+# A record that no answer has room for is named, not asked for again for ever.
+
+TOO_LARGE = 60_000_000
+SAYS = r"next record of %s\[0\] .* at most 5\d{7} bytes .* 60000\d{3}\)\. Set STREAM_ICD_MAX_MESS"
+
+
+@pytest.fixture
+def topic(broker: Broker, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Three records, and one that is too large, for the smallest limit that the client accepts."""
+    monkeypatch.setattr(connections, "_ANSWER_BYTES", 0)
+    topic = make_topic(max_message_bytes=TOO_LARGE + 1_000_000)
+    publish(broker.settings(), topic, 3, keys=1)
+    with Publisher(taking_all(broker)) as publisher:
+        publisher.send(OutgoingRecord(topic, bytes(TOO_LARGE), b"large"))
+    return topic
+
+
+def taking_all(broker: Broker) -> KafkaSettings:
+    return broker.steady(max_message_bytes=TOO_LARGE + 1000, max_in_flight_bytes=10 * TOO_LARGE)
+
+
+def came_before(broker: Broker) -> int:
+    """The embedded broker puts what came before into the same answer, which is not taken."""
+    return 3 if broker.name == "kafka" else 0
+
+
+@pytest.mark.brokers("embedded")
+def test_a_reader_says_so(broker: Broker, topic: str) -> None:
+    seen: list[int] = []
+    with (
+        open_reader(broker.settings(), topic, until="end") as records,
+        pytest.raises(MessageTooLarge, match=SAYS % topic) as refused,
+    ):
+        seen.extend(record.offset for record in records)
+    assert len(seen) == came_before(broker)
+    assert refused.value.action is Action.STOP
+    with open_reader(taking_all(broker), topic, until="end") as records:
+        assert [record.offset for record in records] == [0, 1, 2, 3]
+
+
+@pytest.mark.brokers("kafka")
+def test_a_member_of_a_group_stops_and_goes_on_with_more_room(
+    broker: Broker, topic: str, make_topic: MakeTopic
+) -> None:
+    target, group = make_topic(max_message_bytes=TOO_LARGE + 1_000_000), f"group-{topic}"
+    echo = Echo(broker.steady(), topic, target, group)
+    with pytest.raises(MessageTooLarge, match=SAYS % topic), echo:
+        wait_until(lambda: echo.ended)
+    assert echo.committed == came_before(broker)
+    with Echo(taking_all(broker), topic, target, group) as later:
+        wait_until(lambda: later.committed == 4 - echo.committed)

@@ -14,7 +14,7 @@ from stream_icd.kafka import waiting
 from stream_icd.kafka.delivery.handler import Watcher
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from tests.kafka.echo import Echo, publish
+from tests.kafka.echo import Echo, Pipe, publish
 from tests.testbed.brokers import Broker, wait_until
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
@@ -46,7 +46,7 @@ def to_partition(broker: Broker, topic: str, partition: int, count: int) -> None
 
 
 def test_lag_is_what_is_not_committed_and_ends_at_zero(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
     seen: list[dict[int, int]] = []
@@ -69,7 +69,7 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
 
 
 def test_what_comes_while_work_is_in_hand_is_seen(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
     monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
@@ -84,7 +84,7 @@ def test_what_comes_while_work_is_in_hand_is_seen(
         wait_until(lambda: notes.polls > polls)
 
 
-def test_each_rebalance_is_a_generation(broker: Broker, pipe: tuple[str, str, str]) -> None:
+def test_each_rebalance_is_a_generation(broker: Broker, pipe: Pipe) -> None:
     first, second = Notes(), Notes()
     publish(broker.settings(), pipe[0], 9)
     with Echo(broker.settings(), *pipe, watcher=first) as one:
@@ -112,7 +112,7 @@ class Sleeper(Notes):
 
 
 def test_who_lost_its_place_in_the_group_knows_its_lag_again(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
     monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
@@ -129,7 +129,7 @@ def test_who_lost_its_place_in_the_group_knows_its_lag_again(
 
 
 def test_an_idle_member_does_little_and_works_at_once_on_what_comes(
-    broker: Broker, pipe: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "_IDLE_AFTER_S", 0.5)
     rounds, one_round = [0], KafkaConsumer._poll_once

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from stream_icd.core.settings import ENV_PREFIX
-from stream_icd.interfaces.view.web.access import HEALTH
+from stream_icd.interfaces.view.web.serve import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, check_topic_for
 from stream_icd.methods.tracking.rules import parse_rule

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from stream_icd.commands.cli.environment import variables
-from stream_icd.interfaces.view.web.access import HEALTH
+from stream_icd.interfaces.view.web.serve import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.methods.tracking.rules import parse_rule
 from stream_icd.registry.find import shipped_models

@@ -29,7 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.sources.generated import independent_gn
 from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import UNORDERED, encode_snapshot
+from stream_icd.wire.snapshots import encode_snapshot
 from tests.producers.sent import decoded, records
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker, wait_until
@@ -198,7 +198,7 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Produc
 
     assert producer.run(*arguments, *limit, "--again", "--partition-by", "snapshot")[0] == 0
     spread = [record for record in producer.records() if record not in sent]
-    assert all(record.headers[-1] == (UNORDERED, b"true") for record in spread)
+    assert all(record.headers[-1] == ("icd_unordered", b"true") for record in spread)
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
     assert sorted(bytes_of(same)) == sorted(bytes_of(sent[:4]))
     assert len({record.partition for record in sent}) == 1

@@ -23,19 +23,19 @@ def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
         pa.table({"node": [7018, 3303, 1], "country": ["US", "CH", None]}),
         tmp_path / "countries.parquet",
     )
+    index = ",node,country\n0,7018,US\n1,3303,CH\n2,1,\n"  # of pandas, which is no attribute
     for path in (
         written(tmp_path, "node,country\n7018,US\n3303,CH\n1,\n"),
         tmp_path / "countries.parquet",
+        written(tmp_path, index),
     ):
         attributes = read_attributes(path)
         assert attributes.nodes.to_pylist() == [1, 3303, 7018]
         assert attributes.nodes.type == pa.int64()
+        assert [column.name for column in attributes.columns] == ["country"]
         assert attributes.columns[0].codes.tolist() == [-1, 0, 1]
-
-
-def test_an_index_of_pandas_is_no_attribute(tmp_path: Path) -> None:
-    attributes = read_attributes(written(tmp_path, ",node,country\n0,7018,US\n1,3303,CH\n"))
-    assert [column.name for column in attributes.columns] == ["country"]
+    attributes = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
+    assert attributes.nodes.to_pylist() == ["007", "7"]
 
 
 def test_what_json_does_not_know_is_unknown(tmp_path: Path) -> None:
@@ -64,11 +64,6 @@ def test_integers_that_pandas_made_floats_are_the_same_nodes(name: str, tmp_path
     assert labels == {"7018": "x", "3303": "y"}
 
 
-def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
-    attributes = read_attributes(written(tmp_path, "node,class\n007,a\n7,b\n"))
-    assert attributes.nodes.to_pylist() == ["007", "7"]
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -83,6 +78,15 @@ def test_ids_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
 def test_a_bad_table_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(BadSettings, match=said):
         read_attributes(written(tmp_path, text))
+
+
+def test_a_file_that_is_missing_or_of_another_form_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "countries"
+    with pytest.raises(SourceNotFound, match=r"no file .*countries"):
+        read_attributes(path)
+    path.write_text("node,country\n1,CH\n")
+    with pytest.raises(BadSettings, match=r"countries is none of \.csv, "):
+        read_attributes(path)
 
 
 def test_text_that_is_not_utf_8_is_refused_where_it_is(tmp_path: Path) -> None:
@@ -102,15 +106,3 @@ def test_labels_that_are_no_texts_or_numbers_are_refused(
     pq.write_table(pa.table({"node": [1, 2], "label": labels}), tmp_path / "known.parquet")
     with pytest.raises(BadRow, match=r"known\.parquet: label is no column of texts or numbers"):
         label_groups(tmp_path / "known.parquet")
-
-
-def test_a_file_of_another_form_is_not_empty(tmp_path: Path) -> None:
-    path = tmp_path / "countries"
-    path.write_text("node,country\n1,CH\n")
-    with pytest.raises(BadSettings, match=r"countries is none of \.csv, "):
-        read_attributes(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound, match=r"no file .*nothing\.csv"):
-        read_attributes(tmp_path / "nothing.csv")

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.sources.changes import (
-    Change,
-    ChangeColumns,
-    Standing,
-    StandingGraph,
-    StandingWindows,
-)
+from stream_icd.sources.changes import Change, ChangeColumns, StandingWindows
 from stream_icd.sources.tables import rows_of_json
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
@@ -27,10 +21,12 @@ MINUTE = 60_000_000
 Edges = dict[tuple[str, str], float]
 
 
-def windows(standing: Standing, *, now: int = 1000 * MINUTE, **options: object) -> StandingWindows:
+def windows(
+    last: Snapshot | None = None, *, now: int = 1000 * MINUTE, **options: object
+) -> StandingWindows:
     every = timedelta(minutes=1)
     named = {"topic": "edges", "n_streams": 1, "now": lambda: now, **options}
-    return StandingWindows(standing, "g", every=every, **named)
+    return StandingWindows(last, "g", every=every, **named)
 
 
 def add(minute: float, src: str, dst: str | None, weight: float | None = None) -> Change:
@@ -56,7 +52,7 @@ def edges(snapshot: Snapshot) -> Edges:
 
 
 def made(*changes: Change, **options: object) -> list[Snapshot]:
-    return list(windows(Standing(), **options).snapshots([placed(*changes)]))
+    return list(windows(**options).snapshots([placed(*changes)]))
 
 
 def test_a_snapshot_of_the_whole_graph_at_the_end_of_each_interval() -> None:
@@ -112,13 +108,9 @@ def test_windows_without_a_change_and_without_an_edge() -> None:
 
 
 def test_what_comes_late_counts_in_the_next_window() -> None:
-    standing = Standing()
-    arrivals = [placed(add(0, "a", "b"), add(2, "b", "c"), add(0.5, "c", "d"))]
-    *_, last = windows(standing).snapshots(arrivals)
+    *_, last = made(add(0, "a", "b"), add(2, "b", "c"), add(0.5, "c", "d"))
     assert len(edges(last)) == 3
-    continued = windows(Standing.after(last, "edges"))
-    late = Change(0, 0, 7, "add", "d", "e")
-    (after,) = continued.snapshots([[late]])
+    (after,) = windows(last).snapshots([[Change(0, 0, 7, "add", "d", "e")]])
     assert after.window.start == last.window.end
     assert len(edges(after)) == 4
 
@@ -126,14 +118,14 @@ def test_what_comes_late_counts_in_the_next_window() -> None:
 def test_streams_are_waited_for_unless_they_are_quiet() -> None:
     one = [Change(0, 0, 0, "add", "a", "b"), Change(5 * MINUTE, 0, 1, "add", "a", "c")]
     other = [Change(MINUTE, 1, 0, "add", "b", "c")]
-    waiting = windows(Standing(), n_streams=2, now=20 * MINUTE)
+    waiting = windows(n_streams=2, now=20 * MINUTE)
     found = waiting.snapshots(iter([one, other, Quiet(frozenset((1,))), Quiet(frozenset((0, 1)))]))
     assert [len(edges(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
 
 
 def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> None:
     clock = iter([9.5 * MINUTE, 10.5 * MINUTE, 11 * MINUTE])
-    early = windows(Standing())
+    early = windows()
     early.now = lambda: round(next(clock))
     (only,) = early.snapshots([placed(add(5000, "a", "b"))])
     assert (only.window.end.hour, only.window.end.minute) == (0, 10)
@@ -182,12 +174,13 @@ def wired(snapshot: Snapshot) -> Snapshot:
     return decode_snapshot(message.key, message.value, message.headers)
 
 
-def run(changes: Sequence[Change], standing: Standing, parts: int) -> Iterator[Snapshot]:
-    """The snapshots of what a run reads from where `standing` says, in so many parts."""
-    read = [one for one in changes if one.place >= standing.places.get(0, 0)]
+def run(changes: Sequence[Change], last: Snapshot | None, parts: int) -> Iterator[Snapshot]:
+    """The snapshots of what a run reads after the last snapshot, in so many parts."""
+    begun = windows(last)
+    read = [one for one in changes if one.place >= begun.places.get(0, 0)]
     size = max(1, -(-len(read) // parts))
     batches = [read[at : at + size] for at in range(0, len(read), size)]
-    yield from windows(standing).snapshots(batches)
+    yield from begun.snapshots(batches)
 
 
 @given(CHANGES, st.integers(1, 4), st.integers(0, 8))
@@ -195,11 +188,9 @@ def test_exactly_what_was_added_is_there_also_after_restarts(
     changes: list[Change], parts: int, stopped: int
 ) -> None:
     ordered = placed(*changes)
-    unbroken = list(run(ordered, Standing(), 1))
-    first = [wired(one) for one in run(ordered, Standing(), parts)][:stopped]
-    rest = Standing() if not first else Standing.after(first[-1], "edges")
-    continued = [*first, *run(ordered, rest, parts)]
-    assert [one.id for one in continued] == [one.id for one in unbroken]
+    unbroken = list(run(ordered, None, 1))
+    first = [wired(one) for one in run(ordered, None, parts)][:stopped]
+    continued = [*first, *run(ordered, first[-1] if first else None, parts)]
     assert continued == unbroken
     expected, nodes = reference(ordered)
     if expected:
@@ -207,20 +198,14 @@ def test_exactly_what_was_added_is_there_also_after_restarts(
         assert set(unbroken[-1].nodes.to_pylist()) == nodes
 
 
-def test_a_graph_is_that_of_its_snapshot() -> None:
-    (snapshot,) = made(add(0, "a", "b", 2.0), add(0, "alone", None))
-    again = StandingGraph.of(snapshot).snapshot("g", 0, MINUTE, snapshot.source)
-    assert again == snapshot
-
-
 def test_a_snapshot_says_the_places_of_its_topic_and_no_other_topic_continues_it() -> None:
-    topic = windows(Standing(places={7: 9}), topic="a.b-c_d")
-    (snapshot,) = topic.snapshots([placed(add(0, "a", "b"))])
+    topic, other = windows(topic="a.b-c_d"), Change(1, 7, 8, "add", "alone", None)
+    (snapshot,) = topic.snapshots([placed(add(0, "a", "b", 2.0)), [other]])
     corrected = dataclasses.replace(snapshot, source=snapshot.source + "#correction=2")
-    assert Standing.after(corrected, "a.b-c_d").places == {0: 1, 7: 9}
+    assert windows(corrected, topic="a.b-c_d").places == {0: 1, 7: 9}
     for source in (snapshot.source, "urn:stream_icd:events"):
         with pytest.raises(BadSettings, match="give this graph another --graph"):
-            Standing.after(dataclasses.replace(snapshot, source=source), "edges")
+            windows(dataclasses.replace(snapshot, source=source))
 
 
 def test_rows_are_read_and_bad_ones_reported() -> None:

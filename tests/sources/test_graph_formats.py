@@ -11,9 +11,8 @@ import pytest
 import scipy.io
 from scipy.sparse import coo_array
 
-from stream_icd.core.errors import BadRow
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.sources.edge_files import watch_edge_files
+from tests.sources.reading import read, weighted
 
 BANNER = "%%MatrixMarket matrix coordinate"
 METIS = "% of its manual\n7 11\n5 3 2\n1 3 4\n5 4 2 1\n2 3 6 7\n1 3 6\n5 4 7\n6 4\n"
@@ -22,15 +21,8 @@ WEIGHTED += "5 2 4 2 7 6\n6 6 4 5\n"
 PAIRS = [[1, 2], [1, 3], [1, 5], [2, 3], [2, 4], [3, 4], [3, 5], [4, 6], [4, 7], [5, 6], [6, 7]]
 
 
-def read(folder: Path) -> tuple[list[Snapshot], list[str]]:
-    bad: list[BadRow] = []
-    found = [one for one, _ in watch_edge_files(folder, on_bad_row=bad.append).snapshots]
-    return found, [str(error) for error in bad]
-
-
 def pairs(snapshot: Snapshot) -> list[list[object]]:
-    nodes = snapshot.nodes.to_pylist()
-    return [[nodes[low], nodes[high]] for low, high in snapshot.edges.T.tolist()]
+    return [list(ends) for ends in weighted(snapshot)]
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])
@@ -98,6 +90,17 @@ def test_a_damaged_graph_is_refused(name: str, tmp_path: Path) -> None:
     assert re.search(why, bad)
 
 
+def test_a_graph_that_is_complex_or_empty_is_no_graph(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scipy.io.mmwrite(tmp_path / "g.mtx", coo_array(np.array([[0, 1j], [1j, 0]])))
+    for name in ("a.mtx", "b.graph", "c.net"):
+        (tmp_path / name).write_text("\n")
+    found, (bad,) = read(tmp_path)
+    assert (found, "complex" in bad) == ([], True)
+    assert caplog.text.count("is empty: it makes no snapshot") == 3
+
+
 def test_entries_that_are_no_weights_are_bad_rows(tmp_path: Path) -> None:
     text = f"{BANNER} real general\n% by hand\n3 3 3\n2 1 -5\n3 2 6\n1 3 0\n"
     (tmp_path / "g.mtx").write_text(text)
@@ -120,10 +123,8 @@ def test_metis_may_have_weights_and_nodes_without_edges(tmp_path: Path) -> None:
     (tmp_path / "alone.graph").write_text("4 1\n\n3\n2\n\n")
     found, bad = read(tmp_path)
     alone, edges, nodes_too = sorted(found, key=lambda one: one.id)
-    assert (pairs(edges), pairs(nodes_too), bad) == (PAIRS, PAIRS, [])
-    assert edges.weights is not None
-    assert edges.weights.tolist() == [1, 2, 1, 2, 1, 2, 3, 2, 5, 2, 6]
-    assert np.array_equal(edges.weights, nodes_too.weights)
+    expected = dict(zip(map(tuple, PAIRS), [1, 2, 1, 2, 1, 2, 3, 2, 5, 2, 6], strict=True))
+    assert (weighted(edges), weighted(nodes_too), bad) == (expected, expected, [])
     assert (alone.nodes.to_pylist(), pairs(alone)) == ([1, 2, 3, 4], [[2, 3]])
 
 
@@ -152,13 +153,11 @@ def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:
     graph.add_weighted_edges_from([("O'Neil", "Bob", 2.5), ("Bob", "Zoë", 1.0)])
     networkx.write_pajek(graph, tmp_path / "g.net")
     (tmp_path / "g.txt").write_bytes((tmp_path / "g.net").read_bytes())
-    (by_ending, by_content), bad = read(tmp_path)
-    assert bad == []
-    for one in (by_ending, by_content):
+    found, bad = read(tmp_path)
+    assert (len(found), bad) == (2, [])
+    for one in found:  # by its ending, and by its content
         assert one.nodes.to_pylist() == ["Ann Lee", "Bob", "O'Neil", "Zoë"]
-        assert pairs(one) == [["Bob", "O'Neil"], ["Bob", "Zoë"]]
-        assert one.weights is not None
-        assert one.weights.tolist() == [2.5, 1]
+        assert weighted(one) == {("Bob", "O'Neil"): 2.5, ("Bob", "Zoë"): 1}
 
 
 def test_every_part_of_pajek_with_edges_is_read(tmp_path: Path) -> None:
@@ -182,10 +181,8 @@ def test_every_part_of_pajek_with_edges_is_read(tmp_path: Path) -> None:
     """
     (tmp_path / "g.net").write_text(text)
     (snapshot,), bad = read(tmp_path)
-    assert pairs(snapshot) == [["a", "b"], ["b", "c"], ["b", "d"]]
     assert snapshot.nodes.to_pylist() == list("abcde")
-    assert snapshot.weights is not None
-    assert snapshot.weights.tolist() == [3.5, 1, 1]
+    assert weighted(snapshot) == {("a", "b"): 3.5, ("b", "c"): 1, ("b", "d"): 1}
     assert [one.partition(" ")[0] for one in bad] == ["g.net:15:", "g.net:16:", "g.net:17:"]
 
 
@@ -198,18 +195,3 @@ def test_nodes_of_pajek_without_labels_of_their_own_have_numbers(
     assert ([pairs(one) for one in found], bad) == ([[[1, 2], [2, 3]]] * 2, [])
     (said,) = (text for text in caplog.messages if "numbers" in text)
     assert said.startswith("same.net has nodes without a label of their own")
-
-
-def test_an_empty_file_of_a_graph_format_is_empty(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("a.mtx", "b.graph", "c.net"):
-        (tmp_path / name).write_text("\n")
-    assert read(tmp_path) == ([], [])
-    assert caplog.text.count("is empty: it makes no snapshot") == 3
-
-
-def test_a_matrix_of_no_graph_is_refused(tmp_path: Path) -> None:
-    scipy.io.mmwrite(tmp_path / "g.mtx", coo_array(np.array([[0, 1j], [1j, 0]])))
-    found, (bad,) = read(tmp_path)
-    assert (found, "complex" in bad) == ([], True)

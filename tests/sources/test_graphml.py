@@ -11,9 +11,9 @@ import networkx
 import numpy as np
 import pytest
 
-from stream_icd.core.errors import BadRow
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.sources.edge_files import watch_edge_files
+from tests.sources.reading import read as read_folder
+from tests.sources.reading import weighted
 
 EDGES = (("A1", "A2"), ("A2", "A3"), ("A3", "A1"), ("A3", "B1"), ("B1", "B2"))
 
@@ -112,18 +112,7 @@ def read(folder: Path, *files: str) -> tuple[list[Snapshot], list[str]]:
     """Read files of consecutive days, and the reasons why others make no snapshot."""
     for day, content in enumerate(files, start=1):
         (folder / f"2026-01-{day:02d}.graphml").write_text(content)
-    bad: list[BadRow] = []
-    source = watch_edge_files(folder, on_bad_row=bad.append)
-    return [snapshot for snapshot, _ in source.snapshots], [str(error) for error in bad]
-
-
-def weighted(snapshot: Snapshot) -> dict[tuple[object, ...], float]:
-    nodes = snapshot.nodes.to_pylist()
-    weights = np.ones(snapshot.n_edges) if snapshot.weights is None else snapshot.weights
-    pairs = zip(*snapshot.edges.tolist(), strict=True)
-    return {
-        (nodes[i], nodes[j]): weight for (i, j), weight in zip(pairs, weights.tolist(), strict=True)
-    }
+    return read_folder(folder)
 
 
 def test_nodes_of_igraph_are_the_same_on_each_day(
@@ -143,46 +132,80 @@ def test_nodes_of_igraph_are_the_same_on_each_day(
     assert said.startswith("2026-01-01.graphml: the attribute name names the nodes")
 
 
-def test_ids_of_networkx_name_the_nodes_also_after_igraph_has_written_them(tmp_path: Path) -> None:
+WEIGHED = "<key id='w' for='edge' attr.name='weight'/>"
+
+
+@pytest.mark.parametrize(
+    ("content", "edges", "logged"),
+    [
+        (GRAPH_TOOL.format(name="vertex_name"), {("alice", "bob"): 3}, "not used: pos of nodes"),
+        (GRAPH_TOOL.format(name="_graphml_vertex_id"), {("alice", "bob"): 3}, "pos of nodes"),
+        (YED_LIVE, {("alice", "bob"): 1}, ""),
+        (YED, {("alice", "bob"): 1}, "all edges weigh 1: not used are edgegraphics of edges ("),
+        (YED, {("alice", "bob"): 1}, "nested graphs: all their nodes and edges are read as one"),
+        (CYTOSCAPE, {("alice", "bob"): 3}, ""),
+        (GEPHI, {("alice", "bob"): 3}, ""),
+        (graphml("alice=Al bob=Bob", "alice-bob"), {("alice", "bob"): 1}, "name of nodes ("),
+        (
+            graphml("a b", "a-b=3", "<key id='w' for='all' attr.name='weight'/>"),
+            {("a", "b"): 3},
+            "",
+        ),
+        (graphml("a b", "a-b=3", "<key id='w' attr.name='WEIGHT'/>"), {("a", "b"): 3}, ""),
+        (
+            graphml("a b", "a-b=3", "<key id='w' for='node' attr.name='weight'/>"),
+            {("a", "b"): 3},
+            "",
+        ),
+    ],
+)
+def test_the_names_and_weights_of_other_tools(
+    content: str,
+    edges: dict[object, float],
+    logged: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (snapshot,), bad = read(tmp_path, content)
+    assert (weighted(snapshot), bad) == (edges, [])
+    assert logged in caplog.text
+
+
+def test_what_networkx_writes_keeps_its_ids_and_weights(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    networkx.write_graphml(networkx.path_graph(3), tmp_path / "2026-01-01.graphml")
+    assert read(tmp_path)[0][0].nodes.to_pylist() == [0, 1, 2]
+    assert caplog.messages == []
     graph = networkx.Graph([("alice", "bob"), ("bob", "carol")])
     networkx.write_graphml(graph, tmp_path / "2026-01-01.graphml")
     again = igraph.Graph.Read_GraphML(str(tmp_path / "2026-01-01.graphml"))
     again.write_graphml(str(tmp_path / "2026-01-02.graphml"))
+    graph.add_weighted_edges_from([("alice", "bob", 3), ("bob", "carol", 2.5)])  # two types
+    networkx.write_graphml(graph, tmp_path / "2026-01-03.graphml")
     found, bad = read(tmp_path)
     assert bad == []
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["alice", "bob", "carol"]] * 2
+    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["alice", "bob", "carol"]] * 3
+    assert weighted(found[2]) == {("alice", "bob"): 3, ("bob", "carol"): 2.5}
 
 
 @pytest.mark.parametrize(
-    ("content", "weight"),
+    ("part", "why"),
     [
-        (GRAPH_TOOL.format(name="vertex_name"), 3),
-        (GRAPH_TOOL.format(name="_graphml_vertex_id"), 3),
-        (YED_LIVE, 1),
-        (CYTOSCAPE, 3),
-        (GEPHI, 3),
+        ("<edge source='a'/>", "an id is empty"),
+        ("<edge target='a'/>", "an id is empty"),
+        ("<edge source='a' target=''/>", "an id is empty"),
+        (
+            "<edge source='b' target='c'><data key='w'>2</data><data key='w'>3</data></edge>",
+            "weight '2 and 3' is not an edge: its weight is no finite number above 0",
+        ),
     ],
 )
-def test_the_names_and_weights_of_other_tools(content: str, weight: float, tmp_path: Path) -> None:
-    (snapshot,), bad = read(tmp_path, content)
-    assert bad == []
-    assert weighted(snapshot) == {("alice", "bob"): weight}
-
-
-def test_labels_and_groups_of_yed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (snapshot,), bad = read(tmp_path, YED)
-    assert bad == []
-    assert snapshot.nodes.to_pylist() == ["a group", "alice", "bob"]
-    assert weighted(snapshot) == {("alice", "bob"): 1}
-    nested, unused = caplog.messages
-    assert "has nested graphs: all their nodes and edges are read as one graph" in nested
-    assert "all edges weigh 1: not used are edgegraphics of edges (" in unused
-
-
-def test_ids_that_are_no_numbers_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (snapshot,), _ = read(tmp_path, graphml("alice=Alice bob=Bob", "alice-bob"))
-    assert snapshot.nodes.to_pylist() == ["alice", "bob"]
-    assert "not used are name of nodes (" in caplog.text
+def test_a_broken_edge_is_a_bad_row(part: str, why: str, tmp_path: Path) -> None:
+    content = graphml("a b", "a-b=1", WEIGHED).replace("</graph>", f"{part}</graph>")
+    (snapshot,), (bad,) = read(tmp_path, content)
+    assert weighted(snapshot) == {("a", "b"): 1}
+    assert why in bad
 
 
 @pytest.mark.parametrize(
@@ -203,12 +226,6 @@ def test_without_names_of_all_nodes_their_ids_stay_and_this_is_logged_once(
     assert [snapshot.nodes.to_pylist() for snapshot in found] == [["n0", "n1", "n2"]] * 2
     (said,) = (text for text in caplog.messages if "ids" in text)
     assert said.startswith("2026-01-01.graphml has no name or label that each node has")
-
-
-def test_integers_without_names_are_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    networkx.write_graphml(networkx.path_graph(3), tmp_path / "2026-01-01.graphml")
-    (snapshot,), _ = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), caplog.messages) == ([0, 1, 2], [])
 
 
 NAMED = graphml("n0=a n1=b n2=c", "n0-n1 n1-n2")
@@ -243,28 +260,6 @@ def test_places_in_a_file_do_not_decide_what_names_the_nodes_of_the_next(tmp_pat
     assert [snapshot.nodes[0].as_py() for snapshot in found] == [60, 60]
 
 
-def test_weights_of_networkx_may_have_two_types(tmp_path: Path) -> None:
-    graph = networkx.Graph()
-    graph.add_weighted_edges_from([("a", "b", 3), ("b", "c", 2.5), ("c", "d", 10)])
-    networkx.write_graphml(graph, tmp_path / "2026-01-01.graphml")
-    assert (tmp_path / "2026-01-01.graphml").read_text().count('attr.name="weight"') == 2
-    (snapshot,), _ = read(tmp_path)
-    assert weighted(snapshot) == {("a", "b"): 3, ("b", "c"): 2.5, ("c", "d"): 10}
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "<key id='w' for='all' attr.name='weight'/>",
-        "<key id='w' attr.name='WEIGHT'/>",
-        "<key id='w' for='node' attr.name='weight'/>",
-    ],
-)
-def test_a_weight_in_any_case_and_however_it_is_declared(key: str, tmp_path: Path) -> None:
-    (snapshot,), bad = read(tmp_path, graphml("a b", "a-b=3", key))
-    assert (weighted(snapshot), bad) == ({("a", "b"): 3}, [])
-
-
 def test_an_edge_without_a_weight_has_the_default_or_weighs_1(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,14 +275,6 @@ def test_an_edge_without_a_weight_has_the_default_or_weighs_1(
     ]
     (said,) = caplog.messages
     assert said.startswith("2026-01-02.graphml has edges without a weight: they weigh 1")
-
-
-def test_two_different_weights_of_an_edge_are_a_bad_row(tmp_path: Path) -> None:
-    twice = graphml("a b c", "a-b=3 b-c=1", "<key id='w' for='edge' attr.name='weight'/>")
-    twice = twice.replace("<data key='w'>3", "<data key='w'>2</data><data key='w'>3")
-    (snapshot,), bad = read(tmp_path, twice)
-    assert weighted(snapshot) == {("b", "c"): 1}
-    assert "weight '2 and 3' is not an edge: its weight is no finite number above 0" in bad[0]
 
 
 @pytest.mark.parametrize(
@@ -333,14 +320,6 @@ def test_what_is_no_single_graph_is_refused(content: str, why: str, tmp_path: Pa
     found, (bad,) = read(tmp_path, content)
     assert found == []
     assert re.search(why, bad)
-
-
-def test_an_edge_without_an_end_is_a_bad_row(tmp_path: Path) -> None:
-    for edge in ("source='a'", "target='a'", "source='a' target=''"):
-        content = graphml("a b", "a-b").replace("</graph>", f"<edge {edge}/></graph>")
-        (snapshot,), bad = read(tmp_path, content)
-        assert (weighted(snapshot), len(bad)) == ({("a", "b"): 1}, 1)
-        assert "an id is empty" in bad[0]
 
 
 def test_deeply_nested_parts_are_read(tmp_path: Path) -> None:

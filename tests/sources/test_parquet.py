@@ -13,8 +13,7 @@ import pytest
 
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.node_ids import plain_columns
-from stream_icd.sources import bounded
-from stream_icd.sources.bounded import parquet_parts, parquet_schema, parquet_table, seekable
+from stream_icd.sources.content import Parquet
 from stream_icd.sources.tables import read_rows
 from stream_icd.wire.limits import Limits
 
@@ -41,17 +40,16 @@ HOSTILE = pa.table({"src": categories("x" * 1_000_000), "dst": categories("a", "
 def test_one_long_text_repeated_is_read_in_small_parts(says_type: bool) -> None:
     file = written(HOSTILE, store_schema=says_type)
     assert file.getbuffer().nbytes < 100_000
-    sizes = [
-        (len(part), plain_columns(part).nbytes) for part in parquet_parts(file, ["dst", "src"])
-    ]
+    parts = Parquet(file).parts(["dst", "src"])
+    sizes = [(len(part), plain_columns(part).nbytes) for part in parts]
     assert sum(n for n, _ in sizes) == N
     assert max(size for _, size in sizes) < 1.1 * (64 << 20)
 
 
 def test_a_snapshot_of_one_long_text_is_refused_before_it_is_large() -> None:
-    file = written(HOSTILE)
+    parquet = Parquet(written(HOSTILE))
     with pytest.raises(LimitExceeded, match="more than 100,000,000 bytes"):
-        parquet_table(file, parquet_schema(file), ["src", "dst"], Limits(decoded_bytes=100_000_000))
+        parquet.table(["src", "dst"], Limits(decoded_bytes=100_000_000))
 
 
 def test_rows_with_long_texts_are_read_as_they_are(tmp_path: Path) -> None:
@@ -70,7 +68,7 @@ def test_rows_with_long_texts_are_read_as_they_are(tmp_path: Path) -> None:
 
 def test_categories_of_polars_are_read() -> None:
     frame = polars.DataFrame({"src": ["a", "b" * 5000, "a"]}, schema={"src": polars.Categorical})
-    table = pa.concat_tables(map(plain_columns, parquet_parts(written(frame.to_arrow()), ["src"])))
+    table = pa.concat_tables(map(plain_columns, Parquet(written(frame.to_arrow())).parts(["src"])))
     assert table["src"].to_pylist() == ["a", "b" * 5000, "a"]
 
 
@@ -80,7 +78,7 @@ def test_a_compressed_file_around_parquet_has_a_limit(monkeypatch: pytest.Monkey
             return False
 
     content = written(HOSTILE).getvalue()
-    assert seekable(Compressed(content)).read() == content
-    monkeypatch.setattr(bounded, "_MOST_PACKED", len(content) - 1)
+    assert Parquet(Compressed(content)).schema.names == ["src", "dst"]
+    monkeypatch.setattr("stream_icd.sources.content._MOST_PACKED", len(content) - 1)
     with pytest.raises(LimitExceeded, match="bytes uncompressed: uncompress it"):
-        seekable(Compressed(content))
+        Parquet(Compressed(content))

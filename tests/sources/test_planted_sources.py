@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,16 +56,17 @@ def test_the_number_of_nodes_may_be_drawn() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **o: independent_lfr(0, 4, SMALL, **o),
-        lambda **o: independent_gn(0, 4, n_nodes=300, n_communities=15, **o),
+        lambda seed: independent_lfr(seed, 4, SMALL),
+        lambda seed: independent_gn(seed, 4, n_nodes=300, n_communities=15),
+        lambda seed: drifting_lfr(seed, 4, DRIFTING),
     ],
 )
-def test_graphs_are_independent_and_repeatable(make: object) -> None:
-    once, twice = (taken(make()) for _ in range(2))  # type: ignore[operator]
-    assert [encode_snapshot(s) for s, _ in once] == [encode_snapshot(s) for s, _ in twice]
-    assert [encode_labels(truth) for _, truth in once] == [encode_labels(t) for _, t in twice]
-    assert not np.array_equal(once[0][1].labels, once[1][1].labels)
-    assert len({snapshot.id for snapshot, _ in once}) == 4
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
+    make: Callable[[int], Source],
+) -> None:
+    once, twice, other = (messages(taken(make(seed))) for seed in (7, 7, 8))
+    assert once == twice != other
+    assert len({message.key + message.value for message, _ in once}) == 4
 
 
 def test_mixing_shifts_halfway_or_evenly() -> None:
@@ -74,24 +77,17 @@ def test_mixing_shifts_halfway_or_evenly() -> None:
     assert mixing("none") == pytest.approx([0.3] * 4, abs=0.03)
     assert mixing("sudden") == pytest.approx([0.3, 0.3, 0.6, 0.6], abs=0.03)
     assert mixing("gradual") == pytest.approx([0.3, 0.4, 0.5, 0.6], abs=0.03)
-
-
-def test_gn_shifts_too() -> None:
     source = independent_gn(0, 2, n_nodes=1000, n_communities=50, shift="sudden", p_in_after=0.1)
     before, after = (outside(*one) for one in taken(source))
     assert after > before + 0.1
 
 
 def test_other_settings_are_other_sources() -> None:
-    sources = [
-        independent_gn(0, 1, n_nodes=40, n_communities=2),
-        independent_gn(1, 1, n_nodes=40, n_communities=2),
-        independent_gn(0, 1, n_nodes=40, n_communities=4),
-        independent_gn(0, 1, n_nodes=40, n_communities=2, p_in=0.5),
-        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden"),
-        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="gradual"),
-        independent_gn(0, 1, n_nodes=40, n_communities=2, shift="sudden", p_in_after=0.1),
-    ]
+    shifts: list[dict[str, Any]] = [{"shift": "sudden"}, {"shift": "gradual"}]
+    shifts.append({"shift": "sudden", "p_in_after": 0.1})
+    options: list[dict[str, Any]] = [{}, {"seed": 1}, {"n_communities": 4}, {"p_in": 0.5}, *shifts]
+    common = {"seed": 0, "n_snapshots": 1, "n_nodes": 40, "n_communities": 2}
+    sources = [independent_gn(**(common | other)) for other in options]
     assert len({taken(source)[0][0].source for source in sources}) == len(sources)
 
 
@@ -135,11 +131,7 @@ def test_every_snapshot_comes_with_the_planted_communities_of_its_own_nodes() ->
         assert after.window.start == before.window.end
         assert after.window.end - after.window.start == timedelta(minutes=1)
     assert len({snapshot.id for snapshot, _ in pairs}) == len(pairs)
-
-
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
-    assert messages(stream(seed=7, n_snapshots=6))[:4] == messages(stream(seed=7))
-    assert messages(stream(seed=7)) != messages(stream(seed=8))
+    assert messages(stream(n_snapshots=6))[:4] == messages(pairs)
 
 
 def test_communities_stay_where_nothing_drifts() -> None:

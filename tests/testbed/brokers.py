@@ -23,10 +23,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.core.errors import BrokerUnavailable, MissingExtra
@@ -58,6 +58,7 @@ QUICK: dict[str, dict[str, float]] = {
 # On a busy machine a broker may stand still for a while, and is there all the same.
 ANSWERS_WITHIN_S = 30.0
 _HELD: list[socket.socket] = []
+_Opened = TypeVar("_Opened")
 
 
 class NoKafka(Exception):
@@ -381,6 +382,23 @@ class KafkaNode:
         if archive.exists():
             options += (f"-XX:SharedArchiveFile={archive}",)
         return ["java", *options, "-cp", self.classpath, *arguments]
+
+
+@contextmanager
+def or_skip(opening: AbstractContextManager[_Opened]) -> Iterator[_Opened]:
+    """What is opened; if it cannot be had, skip the test, or fail where Kafka is required.
+
+    For fixtures, since an error of the block counts as one of the opening.
+    """
+    import pytest
+
+    try:
+        with opening as opened:
+            yield opened
+    except UNAVAILABLE as error:
+        if isinstance(error, NoKafka) and kafka_is_required():
+            pytest.fail(str(error))
+        pytest.skip(str(error))
 
 
 def wait_until(condition: Any, timeout_s: float = 60.0, every_s: float = 0.05) -> None:

@@ -12,6 +12,7 @@ from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
+from stream_icd.kafka.messages import records
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -65,8 +66,7 @@ def stream(graph: str, count: int, seed: int = 0) -> list[Snapshot]:
 
 def outgoing(snapshot: Snapshot, topic: str) -> OutgoingRecord:
     """A snapshot as a producer sends it."""
-    message = encode_snapshot(snapshot)
-    return OutgoingRecord(topic, message.value, message.key, message.headers)
+    return records.outgoing(topic, encode_snapshot(snapshot))
 
 
 def contents_of(records: Iterable[Record]) -> Contents:
@@ -91,8 +91,8 @@ def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str
         _detect(settings, model, group, sent)
         found: list[Record] = []
         for topic in (COMMUNITIES, MEMORY):
-            with open_reader(settings, topic, until="end") as records:
-                found.extend(records)
+            with open_reader(settings, topic, until="end") as there:
+                found.extend(there)
     return contents_of(found)
 
 

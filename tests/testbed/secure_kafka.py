@@ -42,19 +42,8 @@ from tests.testbed.certificates import pem
 
 ADMIN = "admin"
 USERS = (
-    "creator",
-    "producer",
-    "detector",
-    "tracker",
-    "archivist",
-    "scribe",
-    "alerter",
-    "subscriber",
-    "retrier",
-    "worker",
-    "operator",
-    "viewer",
-    "stranger",
+    *("creator", "producer", "detector", "tracker", "archivist", "scribe", "alerter"),
+    *("subscriber", "retrier", "worker", "operator", "viewer", "stranger"),
 )
 CERTIFIED = "certified"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -87,14 +76,9 @@ class SecureKafka:
 
     def environment(self, user: str) -> dict[str, str]:
         """The environment variables with which a program of ours comes in as `user`."""
-        return {
-            "STREAM_ICD_BOOTSTRAP_SERVERS": self.node.bootstrap_servers,
-            "STREAM_ICD_SECURITY_PROTOCOL": "SASL_SSL",
-            "STREAM_ICD_SSL_CAFILE": str(self.ca),
-            "STREAM_ICD_SASL_MECHANISM": "SCRAM-SHA-512",
-            "STREAM_ICD_SASL_USERNAME": user,
-            "STREAM_ICD_SASL_PASSWORD": self.passwords[user],
-        }
+        chosen = {"bootstrap_servers": self.node.bootstrap_servers}
+        chosen |= _login(self.ca, user, self.passwords)
+        return {f"STREAM_ICD_{name.upper()}": str(value) for name, value in chosen.items()}
 
     def settings(self, user: str = ADMIN, **overrides: Any) -> KafkaSettings:
         """The same as settings."""
@@ -141,23 +125,14 @@ def secure_kafka() -> Iterator[SecureKafka]:
         (folder / "client.pem").write_bytes(pem(client))
         passwords = {user: f"secret-{uuid.uuid4().hex}" for user in (ADMIN, *USERS)}
         mtls_port, *ports = free_ports(3)
-        node = KafkaNode(
-            classpath,
-            folder,
-            node_properties({}) | _secure_properties(folder, passwords, mtls_port, *ports),
-            let_in=_login(folder / "ca.pem", ADMIN, passwords),
-        )
+        secure = _secure_properties(folder, passwords, mtls_port, *ports)
+        let_in = _login(folder / "ca.pem", ADMIN, passwords)
+        node = KafkaNode(classpath, folder, node_properties({}) | secure, let_in=let_in)
         node.format(*_scram_users(passwords))
         node.start()
         try:
-            yield SecureKafka(
-                node,
-                f"127.0.0.1:{mtls_port}",
-                passwords,
-                folder / "ca.pem",
-                folder / "other-ca.pem",
-                folder / "client.pem",
-            )
+            files = (folder / name for name in ("ca.pem", "other-ca.pem", "client.pem"))
+            yield SecureKafka(node, f"127.0.0.1:{mtls_port}", passwords, *files)
         finally:
             node.stop()
 
@@ -215,15 +190,8 @@ def _of(user: str, kind: ResourceType = ResourceType.ANY, name: str | None = Non
 
 
 def _acl(user: str, kind: str, name: str, operation: str) -> ACL:
-    pattern = ACLResourcePatternType.PREFIXED if name.endswith("*") else None
-    return ACL(
-        principal=f"User:{user}",
-        host="*",
-        operation=ACLOperation[operation.upper()],
-        permission_type=ACLPermissionType.ALLOW,
-        resource_pattern=ResourcePattern(
-            RESOURCES[kind],
-            name.rstrip("*"),
-            pattern or ACLResourcePatternType.LITERAL,
-        ),
-    )
+    types = ACLResourcePatternType
+    pattern = types.PREFIXED if name.endswith("*") else types.LITERAL
+    resource = ResourcePattern(RESOURCES[kind], name.rstrip("*"), pattern)
+    allowed = ACLOperation[operation.upper()]
+    return ACL(f"User:{user}", "*", allowed, ACLPermissionType.ALLOW, resource)

@@ -70,17 +70,15 @@ CORRECTIONS = {
 }
 
 
-def test_each_correction_has_a_content_of_its_own() -> None:
-    contents = {made(PAIRS).content, *(snapshot.content for snapshot in CORRECTIONS.values())}
-    assert len(contents) == 1 + len(CORRECTIONS)
-
-
-def test_a_new_name_is_no_new_content() -> None:
+def test_each_correction_has_a_content_of_its_own_and_a_new_name_is_none() -> None:
     snapshot = made(PAIRS)
-    assert (
-        replace(snapshot, graph="other", id="other/1", source="urn:other").content
-        == snapshot.content
-    )
+    contents = {snapshot.content, *(one.content for one in CORRECTIONS.values())}
+    assert len(contents) == 1 + len(CORRECTIONS)
+    renamed = replace(snapshot, graph="other", id="other/1", source="urn:other")
+    assert renamed.content == snapshot.content
+    unsigned = [pa.array([2**64 - at], pa.uint64()) for at in (2, 1)]
+    large = snapshot_from_pairs(*unsigned, graph="g", id="g/1", window=DAY)
+    assert large.content != made([(-2, -1)]).content
 
 
 def test_neither_the_width_of_integers_nor_the_kind_of_texts_matters() -> None:
@@ -92,14 +90,6 @@ def test_neither_the_width_of_integers_nor_the_kind_of_texts_matters() -> None:
     long = pa.array(["x", "b", "é", "a"], pa.large_utf8()).slice(1)
     snapshot = snapshot_from_pairs(long, long.take(pa.array([1, 2, 0])), **named)
     assert snapshot.content == made([("b", "é"), ("é", "a"), ("a", "b")]).content
-
-
-def test_large_unsigned_ids_are_not_mistaken_for_negative_ones() -> None:
-    ends = [2**64 - 2], [2**64 - 1]
-    unsigned = [pa.array(end, pa.uint64()) for end in ends]
-    pairs = {"graph": "g", "id": "g/1", "window": DAY}
-    snapshot = snapshot_from_pairs(*unsigned, **pairs)  # type: ignore[arg-type]
-    assert snapshot.content != made([(-2, -1)]).content
 
 
 def test_it_is_the_hash_that_the_contract_describes() -> None:
@@ -122,41 +112,36 @@ def test_it_is_the_hash_that_the_contract_describes() -> None:
 
 
 def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
-    snapshot = made(PAIRS, WEIGHTS)
-    message = encode_snapshot(snapshot)
-    assert dict(message.headers)["icd_content"].decode() == snapshot.content
-    assert decode_snapshot(message.key, message.value, message.headers).content == snapshot.content
-    without = tuple(header for header in message.headers if header[0] != "icd_content")
-    assert decode_snapshot(message.key, message.value, without) == snapshot
-
-
-def test_it_is_the_same_where_a_window_was_given_in_nanoseconds() -> None:
-    start = pandas.Timestamp("1999-04-02T00:00:00.123456789Z")
-    snapshot = made(PAIRS, window=Window(start, start + pandas.Timedelta(days=1)))
-    message = encode_snapshot(snapshot)
-    assert decode_snapshot(message.key, message.value, message.headers) == snapshot
+    start = pandas.Timestamp("1999-04-02T00:00:00.123456789Z")  # in nanoseconds
+    for window in (DAY, Window(start, start + pandas.Timedelta(days=1))):
+        snapshot = made(PAIRS, WEIGHTS, window=window)
+        message = encode_snapshot(snapshot)
+        assert dict(message.headers)["icd_content"].decode() == snapshot.content
+        without = tuple(header for header in message.headers if header[0] != "icd_content")
+        for headers in (message.headers, without):
+            assert decode_snapshot(message.key, message.value, headers) == snapshot
     assert type(snapshot.window.start) is datetime
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"graph": 733}, "name of the graph is 733: give a text"),
-        ({"id": 1}, "a text as its id, not 1"),
-        ({"source": ""}, "a text as its source, not ''"),
-        ({"n_communities": 2.0}, "asks for 2.0 communities of 4 nodes; K must be a whole number"),
-        ({"n_communities": "2"}, "asks for '2' communities"),
-        ({"n_communities": True}, "asks for True communities"),
-        ({"id": "a\ud800"}, "id .* is not UTF-8 text"),
-        ({"source": "\ud800"}, "source .* is not UTF-8 text"),
-        ({"x": [0.0], "y": [0.0], "crs": "\ud800"}, "crs .* is not UTF-8 text"),
-        ({"x": [0.0], "y": [0.0], "crs": 4326}, "a text as its crs, not 4326"),
-        ({"window": (DAY.start, DAY.end)}, "the window is .*; give Window"),
-    ],
-)
-def test_what_no_message_can_hold_is_refused(wrong: dict[str, object], said: str) -> None:
-    with pytest.raises(BadSnapshot, match=said):
-        made(PAIRS[:1] if "x" in wrong else PAIRS, **wrong)
+NOT_TO_HOLD: list[tuple[dict[str, object], str]] = [
+    ({"graph": 733}, "name of the graph is 733: give a text"),
+    ({"id": 1}, "a text as its id, not 1"),
+    ({"source": ""}, "a text as its source, not ''"),
+    ({"n_communities": 2.0}, "asks for 2.0 communities of 4 nodes; K must be a whole number"),
+    ({"n_communities": "2"}, "asks for '2' communities"),
+    ({"n_communities": True}, "asks for True communities"),
+    ({"id": "a\ud800"}, "id .* is not UTF-8 text"),
+    ({"source": "\ud800"}, "source .* is not UTF-8 text"),
+    ({"x": [0.0], "y": [0.0], "crs": "\ud800"}, "crs .* is not UTF-8 text"),
+    ({"x": [0.0], "y": [0.0], "crs": 4326}, "a text as its crs, not 4326"),
+    ({"window": (DAY.start, DAY.end)}, "the window is .*; give Window"),
+]
+
+
+def test_what_no_message_can_hold_is_refused() -> None:
+    for wrong, said in NOT_TO_HOLD:
+        with pytest.raises(BadSnapshot, match=said):
+            made(PAIRS[:1] if "x" in wrong else PAIRS, **wrong)
 
 
 def test_numbers_and_times_of_other_types_are_refused() -> None:

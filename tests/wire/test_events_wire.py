@@ -63,6 +63,13 @@ def test_a_return_is_a_birth_for_readers_that_know_no_such_event() -> None:
     table = pa.ipc.open_stream(message.value).read_all()
     assert table["event"].to_pylist() == ["born", "born"]
     assert decode_events(message.key, message.value, message.headers).events == (back, born)
+    assert table["members"].to_pylist() == [[0], [1]]
+    assert TABLE["members"].to_pylist() == [[0, 2], [1], None, None, None]  # once for each
+    message = encode_events(tracked([], late=True))  # an empty table
+    got = decode_events(message.key, message.value, message.headers)
+    assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
+    assert is_late(message.headers)
+    assert not is_late(encode_events(sent).headers)
 
 
 def test_many_events_take_the_memory_that_they_need() -> None:
@@ -75,20 +82,6 @@ def test_many_events_take_the_memory_that_they_need() -> None:
     tracemalloc.stop()
     assert got.events == many.events
     assert most < 1.5 * kept
-
-
-def test_a_late_window_is_an_empty_table() -> None:
-    message = encode_events(tracked([], late=True))
-    got = decode_events(message.key, message.value, message.headers)
-    assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
-    assert is_late(message.headers)
-    assert not is_late(encode_events(tracked([1])).headers)
-
-
-def test_members_are_listed_once_for_each_community_that_is_there() -> None:
-    table = event_table(tracked([7, 8, 7]))
-    assert table["community"].to_pylist() == [7, 8, 7, 8, 99]
-    assert table["members"].to_pylist() == [[0, 2], [1], None, None, None]
 
 
 TABLE = event_table(tracked([7, 8, 7]))
@@ -114,13 +107,7 @@ def test_a_bad_table_says_why(name: str) -> None:
     message = encode_events(tracked([7, 8, 7]))
     with pytest.raises(BadEvents, match=reason):
         decode_events(message.key, write_table(table), message.headers)
-
-
-@pytest.mark.parametrize(
-    ("header", "value"),
-    [("icd_missed", b"-1"), ("icd_late", b"maybe"), ("icd_next_community", b"1e3")],
-)
-def test_a_bad_header_is_named(header: str, value: bytes) -> None:
-    message = encode_events(tracked([7]))
-    with pytest.raises(BadEvents, match=header):
-        decode_events(message.key, message.value, with_header(message.headers, header, value))
+    headers = {"icd_missed": b"-1", "icd_late": b"maybe", "icd_next_community": b"1e3"}
+    for header, value in headers.items():
+        with pytest.raises(BadEvents, match=header):
+            decode_events(message.key, message.value, with_header(message.headers, header, value))

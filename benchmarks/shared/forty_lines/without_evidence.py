@@ -5,6 +5,8 @@
 Worker processes import this module too, so it also changes what they do.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from stream_icd.commands.cli.main import main
@@ -15,7 +17,8 @@ from stream_icd.streaming.detection import snapshot
 NOTHING = CommunityWeights(np.zeros(0), np.zeros(0))
 
 vars(snapshot).update(
-    evidence_for=lambda *_: Evidence(0.0, "none"), community_weights=lambda *_: NOTHING
+    evidence_for=lambda *_: Evidence(0.0, "none"),
+    CommunityWeights=SimpleNamespace(of=lambda *_: NOTHING),
 )
 
 if __name__ == "__main__":

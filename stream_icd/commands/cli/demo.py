@@ -11,6 +11,7 @@ from stream_icd.commands.programs.declared import command, option, path
 from stream_icd.commands.programs.naming import OneNames, graph_and_file
 from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
     from stream_icd.interfaces.demo.run import Programs, Story
@@ -69,17 +70,11 @@ class _Demo(MethodOptions):
         from stream_icd.commands.programs.process import progress_bar
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.whole_file import make_folder, writing
-        from stream_icd.interfaces.demo.results import results_of, snapshots, tell, tell_line
+        from stream_icd.interfaces.demo.results import results_of, tell
         from stream_icd.interfaces.demo.run import demo_broker, keep, run_demo
 
         with needs_extra("demo", "matplotlib"):
-            from stream_icd.interfaces.demo.picture import (
-                DPI,
-                demo_figure,
-                draw_story,
-                how_many,
-                strongest_events,
-            )
+            from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
 
         self.chosen_horizon()  # a wrong one is refused before anything starts
         attributes = self.attributes()
@@ -98,24 +93,17 @@ class _Demo(MethodOptions):
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
             results = results_of(settings, run, partial(_model, story), self.method, story)
-            windows = results.found.windows
-            last_id = windows[-1].snapshot_id
-            last = next(snapshot for snapshot in snapshots(settings) if snapshot.id == last_id)
             keep(settings, kept := folder / "demo-history")
         change_at = None if story is None else story.change_at
-        figure = demo_figure(run, last, results, change_at)
+        figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
         tell(console, run, results, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
-            events = strongest_events(windows, attributes)
-            draw_story(windows, attributes, events, folder / "story.png")
-            tell_line(console, how_many(events))
-            for _, told in events:
-                tell_line(console, told)
+            say(*draw_story(results.found.windows, attributes, folder / "story.png"))
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
         look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
-        tell_line(console, f"look at it on a page: {look}")
+        say(f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
             raise typer.Exit(1)

@@ -300,19 +300,13 @@ def _document(record: BadRecord) -> dict[str, Any]:
 
 def verdict(record: Record, reader: MessageReader) -> str:
     """Return whether it is a valid message with the current settings, or what is wrong."""
-    from stream_icd.history.archiver import whole_state
-    from stream_icd.wire import communities, events, snapshots, states
+    from stream_icd.history.archiver import CODECS
+    from stream_icd.wire.message import EVENT_TYPES
 
-    decoders: dict[str, Callable[..., Any]] = {
-        snapshots.SNAPSHOT_TYPE: snapshots.decode_snapshot,
-        communities.COMMUNITIES_TYPE: communities.decode_communities,
-        communities.LABELS_TYPE: communities.decode_labels,
-        events.EVENTS_TYPE: events.decode_events,
-        states.STATE_TYPE: whole_state,
-    }
+    decoders = {EVENT_TYPES[kind]: decode for kind, (decode, _) in CODECS.items()}
     kind = dict(record.headers).get("ce_type", b"").decode(errors="replace")
     try:
-        reader.decoded(record, decoders.get(kind, snapshots.decode_snapshot))
+        reader.decoded(record, decoders.get(kind, CODECS["snapshots"][0]))
     except (BadInput, StoreUnreachable) as error:
         taken_for = "" if kind in decoders else " as a snapshot"  # it may be another program's
         return f"it cannot be read{taken_for}: {type(error).__name__}: {error}"

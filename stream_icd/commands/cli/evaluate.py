@@ -70,13 +70,15 @@ class _Evaluate(OneGraph):
         if self.picture is not None:
             page.check_format(self.picture)
         names = [name.strip() for name in self.methods.split(",") if name.strip()]
-        names = list(chosen(names, methods_in(OWN)))
+        methods = chosen(names, methods_in(OWN))
+        names = list(methods)
         limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
-        found = evaluate.open_windows(
+        found = evaluate.Windows.open(
             open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
         )
+        learners = [name for name, method in methods.items() if method.learn is not None]
         console, results = wide_console(), list[evaluate.WindowResult]()
-        notes = [_learning(found, evaluate.learners(names), self.learn)]
+        notes = [_learning(found, learners, self.learn)]
         say(*notes)
 
         def write() -> None:
@@ -93,10 +95,10 @@ class _Evaluate(OneGraph):
             task = progress.add_task("learn", total=None)
             models = evaluate.learn(found, names, limits, self.seed)
             progress.update(task, description="compare what was learned with default")
-            if learners := evaluate.that_learned(models):
+            if learned := [name for name, one in models.items() if one.learned is not None]:
                 compared = evaluate.worth(found, models, limits, self.seed)
                 said = "not compared: over the limits" if compared is None else verdict(compared)
-                notes.append(f"What {' and '.join(learners)} learned: {said}.")
+                notes.append(f"What {' and '.join(learned)} learned: {said}.")
             progress.update(task, description="windows x methods", total=len(found) * len(names))
             due = 0.0
             try:

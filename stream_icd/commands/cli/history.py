@@ -145,7 +145,7 @@ class _Compact:
     dry_run: bool = option(False, "Print what would be merged, and change nothing.")
 
     def run(self) -> None:
-        from stream_icd.history.compact import compact as merge
+        from stream_icd.history.archive import compact as merge
 
         store = _opened(self.uri, self.graph)
         today = datetime.now(UTC).date()

@@ -64,8 +64,7 @@ class _SendKnown(SendOptions):
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.record import OutgoingRecord
         from stream_icd.kafka.topics import KNOWN
-        from stream_icd.wire.known import KnownNode, encode_known
-        from stream_icd.wire.message import node_key
+        from stream_icd.wire.nodes import KnownNode, encode_known, node_key
 
         now = datetime.now(UTC)
         for node, label in changed.items():

@@ -31,12 +31,12 @@ class _ReplayTopic(PartOptions, ReplayOptions):
 
     def run(self) -> None:
         from stream_icd.commands.cli.replay_run import PastOfTopic, run_replay
-        from stream_icd.history.replay.replay import TopicResults, check_results_topic
+        from stream_icd.history.replay.replay import TopicResults
         from stream_icd.kafka.topics import COMMUNITIES, describe_topic
 
         if self.out_topic is None:
             raise BadSettings("say where results go: --out-topic")
-        check_results_topic(self.out_topic, into_live=self.into_live)
+        TopicResults.check(self.out_topic, into_live=self.into_live)
         if self.out_topic == self.topic:
             raise BadSettings(f"{self.topic} holds the snapshots: give another --out-topic")
         self.tempo()  # a wrong one is refused before the broker is asked
@@ -76,12 +76,7 @@ class _ReplayHistory(PastOptions, ReplayOptions):
     def run(self) -> None:
         from stream_icd.commands.cli.replay_run import PastOfArchive, run_replay
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.replay.replay import (
-            HistoryResults,
-            Results,
-            TopicResults,
-            check_results_topic,
-        )
+        from stream_icd.history.replay.replay import HistoryResults, Results, TopicResults
 
         if (self.out is None) == (self.out_topic is None):
             raise BadSettings("give either --out or --out-topic for the results")
@@ -90,7 +85,7 @@ class _ReplayHistory(PastOptions, ReplayOptions):
         if self.out is not None:
             results: Results = HistoryResults(open_store(self.out))
         else:
-            check_results_topic(str(self.out_topic), into_live=self.into_live)
+            TopicResults.check(str(self.out_topic), into_live=self.into_live)
             results = TopicResults(self.kafka(), str(self.out_topic))
         run_replay(
             self,

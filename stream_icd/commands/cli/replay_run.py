@@ -24,22 +24,19 @@ from stream_icd.core.printable import printable, say
 from stream_icd.core.store.store import Store
 from stream_icd.core.times import LONGEST
 from stream_icd.history.archive import Selection, nothing_selected, windows
-from stream_icd.history.replay.archived_memory import archived_memory
 from stream_icd.history.replay.compare import ReplayComparison, compare
 from stream_icd.history.replay.redetect import (
-    GraphJobs,
     Job,
     Outcome,
     Redetection,
-    SmoothedGraphs,
-    Smoothing,
     archived_job,
+    archived_memory,
     record_job,
 )
-from stream_icd.history.replay.replay import ReplayPlan, Results, make_plan, replay
+from stream_icd.history.replay.replay import ReplayPlan, Results, replay
+from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.pacing import Tempo
-from stream_icd.kafka.messages.records import Refused
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.waiting import Stop
@@ -132,7 +129,7 @@ def run_replay(
     if smooth:
         check_smooth(options, redetection)
     jobs, first = past(redetection)
-    plan = make_plan(jobs(None), results, redetection)  # a signal ends the program here
+    plan = ReplayPlan.of(jobs(None), results, redetection)  # a signal ends the program here
     if not plan.newest:
         raise past.nothing()
     say(*_plan_lines(plan, results.name, options.tempo()), err=True)
@@ -164,11 +161,11 @@ def _engine_of(
     if options.ray_address is not None and options.engine != "ray":
         raise BadSettings("--ray-address goes with --engine ray")
     if redetection.smooth:
-        smoothing = Smoothing(redetection.model, redetection.settings)
-        of_graphs: Engine[GraphJobs, tuple[Outcome, ...] | Refused] = InProcess(smoothing)
         if options.engine == "pool":
-            of_graphs = in_processes(smoothing, model_name, options.processes)
-        return SmoothedGraphs(of_graphs)
+            return smoothing_engine(
+                redetection, lambda work: in_processes(work, model_name, options.processes)
+            )
+        return smoothing_engine(redetection, InProcess)
     if options.engine == "serial":
         return InProcess(redetection)
     if options.engine == "pool":

@@ -62,20 +62,19 @@ class _ViewPage(BrokerOptions):
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Selection, partitions
         from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
-        from stream_icd.interfaces.view.feeds.archives import Archives, archived
+        from stream_icd.interfaces.view.feeds.archives import Archives
         from stream_icd.interfaces.view.feeds.live import Live, Topics
         from stream_icd.interfaces.view.feeds.sources import Sources
         from stream_icd.interfaces.view.panels.queries import Queries
         from stream_icd.kafka.connect import connect
 
         with needs_extra("view", "starlette", "sse_starlette", "uvicorn"):
-            from stream_icd.interfaces.view.web.access import access_for
             from stream_icd.interfaces.view.web.app import View
-            from stream_icd.interfaces.view.web.serve import address, listening, server_of
+            from stream_icd.interfaces.view.web.serve import Access, PageServer
 
         configure_logging()
         since = parse_time("--from", self.first)
-        access = access_for(self.host, self.token, no_token=self.no_token)
+        access = Access.at(self.host, self.token, no_token=self.no_token)
         naming = naming_by(self.names, self.graph)
         sources: Sources
         seen = AllSeries(PageBudget(self.windows, self.memory * 2**20), naming)
@@ -86,7 +85,7 @@ class _ViewPage(BrokerOptions):
                 naming.attributes.check_graphs(
                     {one.graph for s in stores for one in partitions(s, chosen)}
                 )
-            sources = Archives(archived(stores, chosen), seen)
+            sources = Archives.of(stores, seen, chosen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)
             settings = self.kafka(check=False)
@@ -96,9 +95,9 @@ class _ViewPage(BrokerOptions):
             except BrokerUnavailable as error:
                 say(f"{error}; the page waits for one", err=True)
             sources = Live(settings, topics, seen, self.graph, since)
-        page = View(Queries(seen, sources, self.zone), access)
-        server = server_of(page)
-        with listening(self.host, self.port) as socket, sources.reading(page.publish):
+        page = View(Queries(seen, sources, self.zone))
+        server = PageServer(page, access, self.host, self.port)
+        with sources.reading(page.publish):
             shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
-            say(f"open {address(socket)}{shown}   (Ctrl-C ends it)")
-            server.run(sockets=[socket])
+            say(f"open {server.address}{shown}   (Ctrl-C ends it)")
+            server.serve_page()

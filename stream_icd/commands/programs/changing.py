@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadSettings, OffsetGone
-from stream_icd.core.snapshot import EPOCH, Snapshot
+from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, utc_now
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicPartition
@@ -18,7 +18,6 @@ from stream_icd.sources.changes import (
     MOST_STREAMS,
     Change,
     ChangeColumns,
-    Standing,
     StandingWindows,
 )
 from stream_icd.sources.source import Source
@@ -68,7 +67,17 @@ def changing_source(
     n_streams = describe_topic(run.settings, topic).partitions
     if n_streams > MOST_STREAMS:
         raise BadSettings(f"{topic} has {n_streams} partitions; the limit is {MOST_STREAMS}")
-    standing = Standing() if last is None else Standing.after(last, topic)
+    windows = StandingWindows(
+        last,
+        graph=options.graph,
+        topic=topic,
+        every=timedelta(seconds=every_s),
+        n_streams=n_streams,
+        now=lambda: microseconds(utc_now() - EPOCH),
+        only_changed=options.only_changed,
+        isolated=not options.drop_isolated,
+        count=run.count,
+    )
     if last is None and not options.anew:
         _check_that_all_is_there(run, topic, n_streams)
 
@@ -78,7 +87,7 @@ def changing_source(
             topic,
             columns.names,
             run.bad_rows,
-            since=standing.places.copy(),
+            since=windows.places.copy(),
             until=options.until,
             quiet_after_s=quiet_s if options.until == "forever" else None,
             optional=_OPTIONAL,
@@ -87,22 +96,8 @@ def changing_source(
         for batch in rows:
             yield batch if isinstance(batch, Quiet) else columns.read(batch)
 
-    def snapshots() -> Iterator[tuple[Snapshot, None]]:
-        windows = StandingWindows(
-            standing,
-            graph=options.graph,
-            topic=topic,
-            every=timedelta(seconds=every_s),
-            n_streams=n_streams,
-            now=lambda: microseconds(utc_now() - EPOCH),
-            only_changed=options.only_changed,
-            isolated=not options.drop_isolated,
-            count=run.count,
-        )
-        for snapshot in windows.snapshots(arrivals(), run.stop):
-            yield snapshot, None
-
-    return Source(None, snapshots())
+    found = windows.snapshots(arrivals(), run.stop)
+    return Source(None, ((snapshot, None) for snapshot in found))
 
 
 def _check_that_all_is_there(run: ProducerRun, topic: str, n_streams: int) -> None:

@@ -17,7 +17,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Selection, read_snapshot, windows
 from stream_icd.history.files import ArchivedWindow
-from stream_icd.sources.node_tables import LabelOfNode, WindowName, names_of
+from stream_icd.sources.node_tables import LabelOfNode, WindowName
 
 _Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
 """The windows of each graph by their names; None: all."""
@@ -74,7 +74,7 @@ def _archived(store: Store, graph: str | None) -> _Archived:
     for noted in windows(store, Selection("snapshots", graph)):
         of_graph = noted.partition.graph
         named[of_graph].setdefault(None, []).append(noted)
-        *own, stem = names_of(of_graph, noted.identity.snapshot_id, noted.window.start)
+        *own, stem = WindowName.windows(of_graph, noted.identity.snapshot_id, noted.window.start)
         named[of_graph] |= {name: [noted] for name in own}
         stems[of_graph][stem] = [noted]
     return {of_graph: stems[of_graph] | names for of_graph, names in named.items()}

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.node_ids import places
-from stream_icd.history.replay.replay import SnapshotName
 from stream_icd.methods.quality.agreement import accuracy, nmi
+
+_Name = tuple[str, str]
+"""Graph and snapshot id."""
 
 _Version = tuple[str, str, str]
 """Graph, model version, and `before` or `replayed`."""
 
 
 @dataclass(frozen=True, slots=True)
-class VersionQuality:
+class _VersionQuality:
     """Means over the windows of one graph in one version; NaN where no window says the number."""
 
     version: _Version
@@ -36,7 +38,7 @@ class VersionQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class _Agreement:
     """Agreement of two versions on their common windows."""
 
     before: _Version
@@ -50,8 +52,8 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class ReplayComparison:
-    qualities: tuple[VersionQuality, ...]
-    agreements: tuple[Agreement, ...]
+    qualities: tuple[_VersionQuality, ...]
+    agreements: tuple[_Agreement, ...]
 
 
 def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> ReplayComparison:
@@ -71,16 +73,16 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> R
 
 def _by_version(
     results: Iterable[Communities], when: str
-) -> dict[_Version, dict[SnapshotName, Communities]]:
-    versions: dict[_Version, dict[SnapshotName, Communities]] = defaultdict(dict)
+) -> dict[_Version, dict[_Name, Communities]]:
+    versions: dict[_Version, dict[_Name, Communities]] = defaultdict(dict)
     for result in results:
         versions[result.graph, result.model, when][result.graph, result.snapshot_id] = result
     return versions
 
 
-def _quality(version: _Version, results: dict[SnapshotName, Communities]) -> VersionQuality:
+def _quality(version: _Version, results: dict[_Name, Communities]) -> _VersionQuality:
     in_order = sorted(results.values(), key=lambda result: result.window.end)
-    return VersionQuality(
+    return _VersionQuality(
         version=version,
         windows=len(in_order),
         communities=_mean(result.n_communities for result in in_order),
@@ -100,13 +102,13 @@ def _mean(values: Iterable[float | None]) -> float:
 def _agreement(
     a: _Version,
     b: _Version,
-    old: dict[SnapshotName, Communities],
-    new: dict[SnapshotName, Communities],
-) -> Agreement:
+    old: dict[_Name, Communities],
+    new: dict[_Name, Communities],
+) -> _Agreement:
     common = sorted(old.keys() & new.keys())
     values = {name: _nmi(old[name], new[name]) for name in common}
     least = min(common, key=values.__getitem__)
-    return Agreement(
+    return _Agreement(
         before=a,
         replayed=b,
         windows=len(common),

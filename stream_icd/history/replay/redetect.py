@@ -1,38 +1,48 @@
-"""Detects past snapshots again: the work of one worker, on a snapshot or on all of a graph."""
+"""Detects past snapshots again: the work on a snapshot, and the memory that it starts with.
+
+An operator can make a graph start anew (`topics detect-anew`). The windows before that and those
+after it are two *eras* of the graph: memory is handed on within each, whatever the times of their
+windows. The archive holds the memory at the beginning of each era but the first, which keeps only
+the ids that are used up. What reads the archive raises `HistoryDamaged`.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from time import perf_counter
 
-from stream_icd.core.communities import Communities, MemoryKind, revision_of
+from stream_icd.core.communities import MemoryKind, revision_of
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import read_snapshot
-from stream_icd.history.files import ArchivedWindow
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.history.archive import (
+    Selection,
+    newest,
+    partitions,
+    read_message,
+    read_partition,
+    read_snapshot,
+    windows,
+)
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Refused
 from stream_icd.kafka.record import Record
-from stream_icd.methods.memory.encoding import decode_memory
-from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.memory.smoothing import detect_smoothed
-from stream_icd.streaming.detection.detect import stage_ms
+from stream_icd.methods.memory.encoding import is_of_this_version
+from stream_icd.methods.memory.memory import BEFORE_ALL
 from stream_icd.streaming.detection.record import Detection, warn_of_k
-from stream_icd.streaming.detection.snapshot import communities_with
 from stream_icd.streaming.execution.budget import Allowance, sent_bytes
-from stream_icd.streaming.execution.work import Engine, First, Relay
-from stream_icd.wire.communities import encode_communities
+from stream_icd.streaming.execution.work import Relay
+from stream_icd.streaming.workers.memories import place_in
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import EventHeaders, Message, graph_of, refusing
-from stream_icd.wire.snapshots import SNAPSHOT_TYPE, decode_snapshot, is_unordered
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, Message, graph_of, refusing
+from stream_icd.wire.snapshots import decode_snapshot, is_unordered
 
 _SENT_BYTES_A_ROW = 4
 """Estimated bytes per edge in a message of integer ids; compressed, it is 1 to 4 bytes. An archive
@@ -51,6 +61,11 @@ class Job:
     snapshot: Callable[[], Snapshot]  # fetches it where it is detected; raises `BadInput`
     for_memory: bool = False  # it is detected only because later windows need the memory of it
     era: int = 0  # how often the graph had started anew; memory is handed on within an era
+
+    @property
+    def chain(self) -> str:
+        """The name of the chain that the windows of its era are."""
+        return _chain_name(self.graph, self.era)
 
 
 def archived_job(
@@ -85,7 +100,7 @@ def record_job(record: Record, reader: MessageReader, *, for_memory: bool = Fals
     """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
     with refusing(BadSnapshot, "the headers cannot be read"):
         limits = reader.limits
-        fields = EventHeaders(record.headers, SNAPSHOT_TYPE, limits, BadSnapshot)
+        fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], limits, BadSnapshot)
         return Job(
             graph=graph_of(record.key, limits, BadSnapshot),
             snapshot_id=fields.text("ce_id"),
@@ -123,13 +138,15 @@ class Redetection(Detection):
         """Return the graph's era, whose windows need each other's memory; None without memory."""
         if not self.remembers or is_unordered(job.headers):
             return None
-        return chain_name(job.graph, job.era)
+        return job.chain
 
     def __call__(self, job: Job, relay: Relay | None = None) -> Outcome:
         outcome = self.detected(job.snapshot, relay)
         if isinstance(outcome, Refused):
             return outcome
-        _check_k(outcome.communities, self.small_graphs)
+        found = outcome.communities
+        if found.k_given is not None and found.k_given > found.n_nodes:
+            warn_of_k(found.graph, found.k_given, self.small_graphs)
         return outcome.message
 
     def name(self, job: Job) -> str:
@@ -139,112 +156,133 @@ class Redetection(Detection):
         return self.settings.budget.allowance(job.sent_bytes)
 
 
-def _check_k(communities: Communities, small_graphs: set[str]) -> None:
-    if communities.k_given is not None and communities.k_given > communities.n_nodes:
-        warn_of_k(communities.graph, communities.k_given, small_graphs)
-
-
-def chain_name(graph: str, era: int = 0) -> str:
-    """Return the name of the chain that the windows of an era of a graph are."""
+def _chain_name(graph: str, era: int) -> str:
     return f"{graph}\0{era}" if era else graph
 
 
-_PASSES = 2
-"""To smooth, each window is detected twice: forward in time, and backward."""
-
-GraphJobs = tuple[Job, ...]
-"""All windows of an era of a graph, in order."""
+_Beginnings = Sequence[ArchivedWindow]
+"""The archived memory at the beginning of each era of a graph but the first, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Smoothing(Detection):
-    """The work on a graph: it returns the outcome of each window."""
+class _ReplayStart:
+    """The memory that a replay starts with, for each era of each graph."""
 
-    def __call__(self, graph: GraphJobs, relay: Relay | None = None) -> tuple[Outcome, ...]:
-        encoded = None if relay is None else relay.memory
-        memory = None if encoded is None else decode_memory(encoded)
-        snapshots: dict[int, Snapshot] = {}
-        outcomes: dict[int, Outcome] = {}
-        for at, job in enumerate(graph):
-            try:
-                snapshots[at] = _after(job.snapshot(), snapshots)
-            except BadInput as error:
-                outcomes[at] = Refused("decode", error)
-        try:
-            smoothed = self._smoothed(list(snapshots.values()), memory)
-            outcomes |= dict(zip(snapshots, smoothed, strict=True))
-        except BadInput as error:
-            outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
-        return tuple(outcome for _, outcome in sorted(outcomes.items()))
+    store: Store
+    beginnings: Mapping[str, _Beginnings]  # of each graph that started anew
+    memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
+    earlier: Sequence[ArchivedWindow]  # must be detected first, in time order
 
-    def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
-        settings = self.settings
-        given = (window.n_communities or settings.n_communities for window in windows)
-        most = (window.n_nodes for window in windows)
-        smoothed = detect_smoothed(
-            windows,
-            self.model.model,
-            memory,
-            [None if k is None else min(k, n) for k, n in zip(given, most, strict=True)],
-            horizon=settings.horizon,
-            seed=settings.seed,
-        )
-        small_graphs: set[str] = set()
-        for snapshot, result in zip(windows, smoothed, strict=True):
-            started = perf_counter()
-            adjacency = snapshot.adjacency()
-            decode_ms = 1000 * (perf_counter() - started)
-            communities = communities_with(
-                result.communities,
-                {**stage_ms(result.milliseconds), "decode": decode_ms},
-                snapshot,
-                adjacency,
-                self.model,
-                settings,
-                remembered=(result, "smoothed"),
+    def at_start(self, chain: str) -> bytes | None:
+        """Return the encoded memory of a chain; None if it starts without any."""
+        memory = self.memory.get(chain)
+        return None if memory is None else read_message(self.store, memory).value
+
+    def era(self, noted: ArchivedWindow) -> int:
+        """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
+        return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
+
+
+def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> _ReplayStart:
+    """Return what precedes the selection, for each era of each graph.
+
+    Usually the archive holds the memory after the last window before the selection, preferably of
+    the replay's own model and settings. If it holds none, or one that this version cannot read, all
+    windows before must be detected first.
+    """
+    beginnings = _beginnings(store, selection.graph)
+    graphs = set(beginnings)
+    if selection.start is not None:
+        before = replace(selection, start=None, end=selection.start)
+        graphs |= {day.graph for day in partitions(store, before)}
+    memories: dict[str, ArchivedWindow] = {}
+    earlier: list[ArchivedWindow] = []
+    for graph in sorted(graphs):
+        of_graph = beginnings.get(graph, ())
+        for era in range(len(of_graph) + 1):
+            chosen = replace(selection, graph=graph)
+            memory, after = _before(store, chosen, redetection, of_graph, era)
+            if memory is not None:
+                memories[_chain_name(graph, era)] = memory
+            earlier += after
+    earlier.sort(key=lambda window: window.order)
+    return _ReplayStart(store, beginnings, memories, earlier)
+
+
+def _beginnings(store: Store, graph: str | None) -> dict[str, _Beginnings]:
+    beginnings: dict[str, list[ArchivedWindow]] = defaultdict(list)
+    year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
+    for day in partitions(store, year_one):
+        beginnings[day.graph] += newest(read_partition(store, day))
+    return {graph: sorted(of_graph, key=_offset) for graph, of_graph in beginnings.items()}
+
+
+def _offset(memory: ArchivedWindow) -> int:
+    """Return the place of a memory in the stream of its graph."""
+    return place_in(memory.headers).offset
+
+
+def _era(beginnings: _Beginnings, offset: int) -> int:
+    return sum(_offset(beginning) < offset for beginning in beginnings)
+
+
+def _before(
+    store: Store, selection: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
+) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
+    """Return the memory that an era of a graph starts with, and the windows from there to it."""
+    memory = beginnings[era - 1] if era else None
+    if selection.start is None:
+        return memory, []
+    before = replace(selection, start=None, end=selection.start)
+    of_stream = replace(before, kind="memory")
+    memory = _last_memory(store, of_stream, redetection, beginnings, era) or memory
+    if memory is not None:  # windows of days before it are not after it, whatever their hour
+        midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
+        before = replace(before, start=midnight)
+    earlier = windows(store, before)
+    of_era = [window for window in earlier if _era(beginnings, window.received[1]) == era]
+    if memory is None:
+        return None, of_era
+    return memory, [window for window in of_era if window.window.end > memory.window.end]
+
+
+def _last_memory(
+    store: Store, before: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
+) -> ArchivedWindow | None:
+    """Return the memory after the last window of an era, if this version can read it."""
+    for day in reversed(partitions(store, before)):
+        memories = [
+            memory
+            for memory in read_partition(store, day)
+            if before.holds(memory)
+            and memory.window != BEFORE_ALL
+            and _era(beginnings, _offset(memory)) == era
+        ]
+        if memories:
+            last = max(memory.window.end for memory in memories)
+            own = _identities(store, day, last, redetection)
+            chosen = max(
+                (memory for memory in memories if memory.window.end == last),
+                key=lambda memory: (
+                    memory.identity.model == redetection.version,
+                    memory.identity in own,
+                    memory.received,
+                ),
             )
-            _check_k(communities, small_graphs)
-            yield encode_communities(communities)
-
-    def chain(self, graph: GraphJobs) -> str:
-        """Return the era, whose first window needs the memory before it."""
-        return chain_name(graph[0].graph, graph[0].era)
-
-    def name(self, graph: GraphJobs) -> str:
-        return printable(f"graph {graph[0].graph}, {len(graph)} windows")
-
-    def allowance(self, graph: GraphJobs) -> Allowance:
-        """Return the resource limits for the graph: those of its windows together."""
-        budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
-        seconds = _PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
-        return replace(budget.allowance(sum(sent)), seconds=seconds)
+            # That of an earlier version cannot be read, nor can those before it.
+            value = read_message(store, chosen).value
+            return chosen if is_of_this_version(value) else None
+    return None
 
 
-@dataclass(frozen=True, slots=True)
-class SmoothedGraphs:
-    """An engine that detects all windows of a graph together, and yields graph by graph."""
-
-    engine: Engine[GraphJobs, tuple[Outcome, ...] | Refused]
-
-    def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
-    ) -> Iterator[tuple[Job, Outcome]]:
-        chains: dict[str, list[Job]] = defaultdict(list)
-        for job in jobs:
-            chains[chain_name(job.graph, job.era)].append(job)
-        for graph, outcomes in self.engine(map(tuple, chains.values()), first):
-            if isinstance(outcomes, Refused):
-                yield from ((job, outcomes) for job in graph)
-            else:
-                yield from zip(graph, outcomes, strict=True)
-
-
-def _after(snapshot: Snapshot, before: dict[int, Snapshot]) -> Snapshot:
-    """Return a window if it is after those before it; else raise `BadInput`."""
-    last = next(reversed(before.values()), None)
-    if last is not None and snapshot.window.end <= last.window.end:
-        raise BadInput(
-            f"its window does not end after that of {last.id}: with --smooth, windows of a graph "
-            "follow each other. Replay it without --smooth"
-        )
-    return snapshot
+def _identities(
+    store: Store, day: ArchivedDay, end: datetime, redetection: Redetection
+) -> set[Identity]:
+    """Return the identities that the memory after windows with this end has on the stream."""
+    forward = replace(redetection, smooth=False)
+    jobs = (
+        archived_job(store.uri, noted)
+        for noted in read_partition(store, replace(day, kind="snapshots"))
+        if noted.window.end == end
+    )
+    return {Identity(job.snapshot_id, forward.version, forward.revision(job)) for job in jobs}

@@ -1,21 +1,32 @@
-"""Replays the past: detects snapshots again, stores the results, resumes after an interruption."""
+"""Replays the past: detects snapshots again, stores the results, resumes after an interruption.
+
+Or gives the archived snapshots to a producer, which sends them again.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
 from typing import NamedTuple
 
 import structlog
 
-from stream_icd.core.communities import Communities
+from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.errors import BadSettings, TopicMissing
+from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import (
+    Archive,
+    Selection,
+    nothing_selected,
+    read_message,
+    read_snapshot,
+    windows,
+)
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
@@ -24,14 +35,15 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
+from stream_icd.sources.source import Source
 from stream_icd.streaming.execution.work import Engine, First
 from stream_icd.streaming.subscribers.seen_results import result_of
 from stream_icd.streaming.subscribers.subscribe import subscribe
-from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
-SnapshotName = tuple[str, str]
+_SnapshotName = tuple[str, str]
 """Graph and snapshot id."""
 
 _Kept = tuple[str, str, str]
@@ -55,7 +67,7 @@ class HistoryResults:
         chosen = Selection("communities", model=version, revisions="all")
         return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
 
-    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
+    def read(self, of: Container[_SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
@@ -84,6 +96,16 @@ class TopicResults:
     topic: str
     partitions: int = 1
 
+    @staticmethod
+    def check(topic: str, *, into_live: bool) -> None:
+        """Refuse a topic for other messages, and the live topic unless its use was allowed."""
+        check_topic_for(topic, COMMUNITIES)
+        if topic == COMMUNITIES and not into_live:
+            raise BadSettings(
+                f"{topic} is the live topic: its subscribers would take past results for new ones. "
+                "Give another --out-topic, or confirm with --into-live"
+            )
+
     @property
     def name(self) -> str:
         return f"topic {self.topic}"
@@ -101,7 +123,7 @@ class TopicResults:
             return set()
         return kept
 
-    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
+    def read(self, of: Container[_SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
         found = subscribe(
             start="beginning",
@@ -132,16 +154,6 @@ def _text(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
-def check_results_topic(topic: str, *, into_live: bool) -> None:
-    """Refuse a topic for other messages, and the live topic unless its use was allowed."""
-    check_topic_for(topic, COMMUNITIES)
-    if topic == COMMUNITIES and not into_live:
-        raise BadSettings(
-            f"{topic} is the live topic: its subscribers would take past results for new ones. "
-            "Give another --out-topic, or confirm with --into-live"
-        )
-
-
 @dataclass(slots=True)
 class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
@@ -149,13 +161,31 @@ class ReplayPlan:
     kept: set[_Kept]  # the results that already exist
     redetection: Redetection
     # The revision of each snapshot's result, and of those that are detected for their memory.
-    newest: dict[SnapshotName, str] = field(default_factory=dict)
-    earlier: dict[SnapshotName, str] = field(default_factory=dict)
+    newest: dict[_SnapshotName, str] = field(default_factory=dict)
+    earlier: dict[_SnapshotName, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
     already: int = 0  # how many results already exist, and are skipped
     first: datetime | None = None  # earliest window end of the snapshots to detect
     last: datetime | None = None  # latest window end
     gone: int = 0  # snapshots that were there when it was made, and not among the jobs to do
+
+    @classmethod
+    def of(cls, jobs: Iterable[Job], results: Results, redetection: Redetection) -> ReplayPlan:
+        """Compare jobs with the existing results; of a snapshot's jobs, the last is the newest."""
+        plan, ends = cls(results.kept(redetection.version), redetection), {}
+        for job in jobs:
+            name = job.graph, job.snapshot_id
+            if job.for_memory:
+                plan.earlier[name] = redetection.revision(job)
+                continue
+            plan.newest[name] = redetection.revision(job)
+            ends[name] = job.window_end
+        to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
+        plan.graphs.update(graph for graph, _ in to_detect)
+        plan.already = len(ends) - len(to_detect)
+        plan.first = min((ends[name] for name in to_detect), default=None)
+        plan.last = max((ends[name] for name in to_detect), default=None)
+        return plan
 
     @property
     def total(self) -> int:
@@ -167,7 +197,7 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
+        work, seen, left = self.redetection, set[_SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
@@ -190,24 +220,6 @@ class ReplayPlan:
         if self.first is None or self.last is None:
             return 0.0
         return tempo.due_s(self.total - 1, (self.last - self.first).total_seconds())
-
-
-def make_plan(jobs: Iterable[Job], results: Results, redetection: Redetection) -> ReplayPlan:
-    """Compare all jobs with the existing results; of a snapshot's jobs, the last is the newest."""
-    plan, ends = ReplayPlan(results.kept(redetection.version), redetection), {}
-    for job in jobs:
-        name = job.graph, job.snapshot_id
-        if job.for_memory:
-            plan.earlier[name] = redetection.revision(job)
-            continue
-        plan.newest[name] = redetection.revision(job)
-        ends[name] = job.window_end
-    to_detect = [name for name in ends if (*name, plan.newest[name]) not in plan.kept]
-    plan.graphs.update(graph for graph, _ in to_detect)
-    plan.already = len(ends) - len(to_detect)
-    plan.first = min((ends[name] for name in to_detect), default=None)
-    plan.last = max((ends[name] for name in to_detect), default=None)
-    return plan
 
 
 class _Replayed(NamedTuple):
@@ -259,3 +271,47 @@ def replay(
                 n_snapshots += 1
             on_outcome(job)
     return _Replayed(n_snapshots, n_refused)
+
+
+def archived_source(store: Store, selection: Selection, as_graph: str | None = None) -> Source:
+    """Return archived snapshots in the order of their windows, with their archived labels.
+
+    `as_graph` renames the graph, also in snapshot ids that begin with its name.
+
+    Raises:
+        SourceNotFound, BadSettings: there are no snapshots, or several graphs to rename.
+        HistoryDamaged: a file cannot be read.
+    """
+    chosen = list(windows(store, selection))
+    if not chosen:
+        raise nothing_selected(store, selection)
+    graphs = sorted({noted.partition.graph for noted in chosen})
+    if as_graph is not None and len(graphs) > 1:
+        raise BadSettings(
+            f"--as-graph {as_graph}: these are snapshots of {len(graphs)} graphs, "
+            f"{', '.join(graphs[:10])}; choose one with --graph"
+        )
+    limits = Limits()
+    of_labels = windows(store, replace(selection, kind="labels"))
+    labels = {noted.name: noted for noted in of_labels}
+
+    def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
+        for noted in chosen:
+            snapshot, known = read_snapshot(store, noted, limits), None
+            labelled = labels.get((snapshot.graph, snapshot.id))
+            if as_graph is not None:
+                snapshot = _renamed(snapshot, as_graph)
+            if labelled is not None:
+                message = read_message(store, labelled)
+                known = decode_labels(message.key, message.value, message.headers, limits)
+                known = replace(known, graph=snapshot.graph, snapshot_id=snapshot.id)
+            yield snapshot, known
+
+    return Source(len(chosen), snapshots())
+
+
+def _renamed(snapshot: Snapshot, graph: str) -> Snapshot:
+    prefix, new_id = f"{snapshot.graph}/", snapshot.id
+    if new_id.startswith(prefix):
+        new_id = f"{graph}/{new_id.removeprefix(prefix)}"
+    return replace(snapshot, graph=graph, id=new_id)

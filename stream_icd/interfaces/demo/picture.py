@@ -19,34 +19,24 @@ from numpy.typing import NDArray
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, colours_of, draw_bands
-from stream_icd.interfaces.demo.layout import community_layout
-from stream_icd.interfaces.demo.results import (
-    FoundSeries,
-    Results,
-    evidence_in_words,
-    model_changes,
-)
+from stream_icd.interfaces.demo.results import FoundSeries, Results
 from stream_icd.interfaces.demo.run import DemoRun
+from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_bands
+from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
-from stream_icd.methods.tracking.confirmation import (
-    CONFIRMED,
-    ids_in,
-    lasting_events,
-    still_hold,
-)
+from stream_icd.methods.tracking.confirmation import CONFIRMED, ids_in, lasting_events, still_hold
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
 _MOST_EDGES_DRAWN = 30_000
 _MOST_COLUMNS = 20
 _MOST_BOLD = 300
 """Number of snapshots up to which lines are bold."""
-INK, QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
+_INK, _QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
 _UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
 _INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
-TITLE, _TEXT = 15, 12
+_TITLE, _TEXT = 15, 12
 DPI = 120
 
 _LASTING = 5
@@ -61,15 +51,10 @@ _Told = tuple[int, str]
 """The position of the window of an event, and the event in words."""
 
 
-def demo_figure(
-    run: DemoRun, last: Snapshot, results: Results, change_at: int | None = None
-) -> Figure:
+def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) -> Figure:
     """Plot the last communities, their quality, and nine communities over time.
 
-    Args:
-        last: the last complete snapshot.
-        change_at: number of snapshots before the communities of a story become others; None: there
-            is no story.
+    change_at: number of snapshots before the communities of a story become others; None: no story.
     """
     found, others = results.found, results.others
     ours = "with memory" if change_at is None else "frozen encoder and K-means"
@@ -83,12 +68,12 @@ def demo_figure(
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
     graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
     title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
-    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=INK)
+    figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=_INK)
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if beside is None else "at the lower right"
     which = "The last snapshot" if n == seen else "The last complete snapshot"
-    _draw_communities(left, last, found.windows[-1], colours, which, where)
+    _draw_communities(left, results.last, found.windows[-1], colours, which, where)
     # The position of each snapshot in the stream.
     places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
     complete = [places[window.snapshot_id] for window in found.windows]
@@ -151,7 +136,7 @@ def _draw_quality(
 ) -> None:
     """Plot agreement with the truth; if it is unknown, how many nodes stay; else modularity."""
     incomplete = sorted(set(range(len(run.arrivals))) - set(places))
-    for (name, line), colour in zip(lines.items(), (BLUE, ORANGE, GREEN), strict=False):
+    for (name, line), colour in zip(lines.items(), (_BLUE, _ORANGE, _GREEN), strict=False):
         if line.agreement:
             title, values = "NMI with the planted communities", list(line.agreement)
         elif len(lines) > 1:
@@ -175,7 +160,7 @@ def _draw_quality(
             axes.axvspan(place - 0.5, place + 0.5, color=_UNSURE[strength], linewidth=0)
     for place in incomplete:
         axes.axvspan(place - 0.5, place + 0.5, color=_INCOMPLETE, linewidth=0)
-    more = [f"evidence for communities: {evidence_in_words(evidence)}"]
+    more = [f"evidence for communities: {run.evidence}"]
     if incomplete:
         more.append(f"incomplete at the source, and left out: {len(incomplete)} (shaded)")
     _entitle(axes, title, *more)
@@ -188,11 +173,11 @@ def _draw_quality(
 def _mark(axes: Axes, run: DemoRun, change_at: int | None) -> None:
     """Mark where the communities of a story become others, and where the detector's model does."""
     marks = [] if change_at is None else [(change_at, "other communities ", "right")]
-    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in model_changes(run)]
+    marks += [(at, f" {run.arrivals[at].result['model']}", "left") for at in run.model_changes]
     for row, (at, text, side) in enumerate(marks):
-        axes.axvline(at - 0.5, color=INK, linewidth=1, linestyle=":")
+        axes.axvline(at - 0.5, color=_INK, linewidth=1, linestyle=":")
         place = (at - 0.5, 0.3 + 0.06 * row)
-        axes.annotate(text, place, ha=side, va="center", fontsize=_TEXT, color=INK)
+        axes.annotate(text, place, ha=side, va="center", fontsize=_TEXT, color=_INK)
 
 
 def _staying(windows: Sequence[CommunityEvents]) -> list[float]:
@@ -223,21 +208,21 @@ def _draw_lives(
     together = sum(np.isin(column.communities, list(colours)).mean() for column in columns)
     draw_bands(axes, columns, colours, others=bool(together / len(columns) > 0.5))
     axes.set_xticks(range(len(columns)), [str(places[column.snapshot_id]) for column in columns])
-    axes.set_ylabel("nodes", color=QUIET, fontsize=_TEXT)
+    axes.set_ylabel("nodes", color=_QUIET, fontsize=_TEXT)
     _by_snapshot(axes)
     _entitle(axes, title, *_happened(windows))
 
 
 def _by_snapshot(axes: Axes) -> None:
-    axes.set_xlabel("snapshot", color=QUIET, fontsize=_TEXT)
+    axes.set_xlabel("snapshot", color=_QUIET, fontsize=_TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_TEXT)
 
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
-    axes.set_title(title, loc="left", color=INK, fontsize=TITLE, pad=8 + 16 * len(more))
+    axes.set_title(title, loc="left", color=_INK, fontsize=_TITLE, pad=8 + 16 * len(more))
     place = (0, 1), (0, 5), "axes fraction", "offset points"
-    axes.annotate("\n".join(more), *place, color=QUIET, fontsize=_TEXT)
+    axes.annotate("\n".join(more), *place, color=_QUIET, fontsize=_TEXT)
 
 
 def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
@@ -264,7 +249,54 @@ def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     )
 
 
-def strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
+def draw_story(windows: Sequence[CommunityEvents], attributes: Attributes, path: Path) -> list[str]:
+    """Write the picture: the largest communities over all windows, and the strongest events below.
+
+    Returns:
+        How many events there are, and each of them, in words.
+    """
+    events = _strongest_events(windows, attributes)
+    figure = Figure(figsize=(14, 9), layout="constrained")
+    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
+    places = np.unique(
+        np.linspace(0, len(windows) - 1, _STORY_COLUMNS).round().astype(int)
+    ).tolist()
+    columns = [windows[at] for at in places]
+    names = _names(columns, attributes)
+    shown = _largest(columns, names)
+    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
+    ends = [f"{column.window.start:%Y-%m}" for column in columns]
+    every = max(1, len(columns) // 10)
+    above.set_xticks(range(0, len(columns), every), ends[::every])
+    above.set_ylabel("nodes", color=_QUIET)
+    above.spines[["top", "right"]].set_visible(False)
+    at_events = [at for at, _ in events]
+    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
+    rows = 0
+    for number, at in enumerate(places_of_events, start=1):
+        above.axvline(at, color=_INK, linewidth=0.8, linestyle=":")
+        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        rows = max(rows, crowded)
+        above.annotate(
+            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
+            "offset points", ha="center", color=_INK,
+        )  # fmt: skip
+    last = windows[-1].window
+    above.set_title(
+        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
+        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {_how_many(events)}",
+        loc="left", color=_INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
+    )  # fmt: skip
+    below.axis("off")
+    for line, (_, told) in enumerate(events):
+        text = f"{line + 1:>2}  {told}"
+        below.text(0, 1 - line / _MOST_EVENTS, text, color=_INK, fontsize=11, va="top",
+                   transform=below.transAxes, parse_math=False)  # fmt: skip
+    figure.savefig(path, dpi=DPI)
+    return [_how_many(events), *(told for _, told in events)]
+
+
+def _strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
     """Return the strongest mergers and splits that lasted, one a window, in time order.
 
     Only those that the edges of their window support: undone, they would take more bits.
@@ -310,55 +342,8 @@ def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: Communi
     return len(windows) - 1
 
 
-def how_many(events: Sequence[_Told]) -> str:
-    """Return how many of `strongest_events` there are, in words."""
+def _how_many(events: Sequence[_Told]) -> str:
     return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
-
-
-def draw_story(
-    windows: Sequence[CommunityEvents],
-    attributes: Attributes,
-    events: Sequence[_Told],
-    path: Path,
-) -> None:
-    """Write the picture: the largest communities over all windows, and the events below."""
-    figure = Figure(figsize=(14, 9), layout="constrained")
-    above, below = figure.subplots(2, 1, height_ratios=(2.6, 1))
-    places = np.unique(
-        np.linspace(0, len(windows) - 1, _STORY_COLUMNS).round().astype(int)
-    ).tolist()
-    columns = [windows[at] for at in places]
-    names = _names(columns, attributes)
-    shown = _largest(columns, names)
-    draw_bands(above, columns, dict(zip(shown, COLOURS, strict=False)), names=names)
-    ends = [f"{column.window.start:%Y-%m}" for column in columns]
-    every = max(1, len(columns) // 10)
-    above.set_xticks(range(0, len(columns), every), ends[::every])
-    above.set_ylabel("nodes", color=QUIET)
-    above.spines[["top", "right"]].set_visible(False)
-    at_events = [at for at, _ in events]
-    places_of_events: list[float] = np.interp(at_events, places, range(len(places))).tolist()
-    rows = 0
-    for number, at in enumerate(places_of_events, start=1):
-        above.axvline(at, color=INK, linewidth=0.8, linestyle=":")
-        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
-        rows = max(rows, crowded)
-        above.annotate(
-            str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
-            "offset points", ha="center", color=INK,
-        )  # fmt: skip
-    last = windows[-1].window
-    above.set_title(
-        f"{windows[-1].graph}: communities by {' and '.join(c.name for c in attributes.columns)}, "
-        f"{windows[0].window.start:%Y-%m-%d} to {last.start:%Y-%m-%d}, and {how_many(events)}",
-        loc="left", color=INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
-    )  # fmt: skip
-    below.axis("off")
-    for line, (_, told) in enumerate(events):
-        text = f"{line + 1:>2}  {told}"
-        below.text(0, 1 - line / _MOST_EVENTS, text, color=INK, fontsize=11, va="top",
-                   transform=below.transAxes, parse_math=False)  # fmt: skip
-    figure.savefig(path, dpi=DPI)
 
 
 def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[int, str]:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.core.snapshot import Snapshot, Window
-from stream_icd.interfaces.demo.run import Arrival, DemoRun, Story
+from stream_icd.core.printable import say
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.interfaces.demo.run import DemoRun, Story
 from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
@@ -39,10 +37,6 @@ _PART = 2 / 3
 _NEAR = 30
 """How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
-_TIMES = ("window_start", "window_end", "detected_at")
-_AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
-"""Of a printed result: what is read as a time, and what is as it is in `Communities`."""
-
 _Known = Mapping[str, NDArray[np.int32]]
 """The known communities of each snapshot, by its id."""
 
@@ -60,6 +54,7 @@ class Results:
     """All that was found."""
 
     incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
+    last: Snapshot  # the last complete one
     found: FoundSeries
     others: Mapping[str, FoundSeries] = field(default_factory=dict)
     """What is compared, by how it was found."""
@@ -82,12 +77,12 @@ def results_of(
     memory; else, if the detector has memory, with what it finds in each snapshot alone.
     """
     known = _known_communities(settings)
-    results = [communities_of(arrival) for arrival in run.arrivals]
-    complete = complete_places([len(result.nodes) for result in results])
+    results = [arrival.communities() for arrival in run.arrivals]
+    complete = _complete_places([len(result.nodes) for result in results])
 
     def followed(detected: Sequence[Communities]) -> FoundSeries:
         return FoundSeries(
-            tracked(detected[place] for place in complete), _agreement(known, detected)
+            _tracked(detected[place] for place in complete), _agreement(known, detected)
         )
 
     others = {}
@@ -101,11 +96,13 @@ def results_of(
         others[_ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
     left_out = sorted(set(range(len(results))) - set(complete))
     incomplete = [results[place].snapshot_id for place in left_out]
-    return Results(incomplete, followed(results), others)
+    found = followed(results)
+    last_id = found.windows[-1].snapshot_id
+    last = next(snapshot for snapshot in _snapshots(settings) if snapshot.id == last_id)
+    return Results(incomplete, last, found, others)
 
 
-def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
-    """Return the communities of each result, with stable ids across windows."""
+def _tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     recent: Sequence[CommunityEvents] = ()
     windows: list[CommunityEvents] = []
     for result in results:
@@ -115,28 +112,6 @@ def tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     return windows
 
 
-def communities_of(arrival: Arrival) -> Communities:
-    """Return the result that the subscriber printed."""
-    result = arrival.result
-    start, end, detected_at = (datetime.fromisoformat(result[name]) for name in _TIMES)
-    moved_bits = None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
-    return Communities(
-        **{name: result[name] for name in _AS_THEY_ARE},
-        window=Window(start, end),
-        nodes=pa.array(result["nodes"]),
-        labels=np.asarray(result["communities"], np.int32),
-        detected_at=detected_at,
-        community_ids=_ids(result["community_ids"], (-1,)),
-        replaced=_ids(result["replaced"], (-1, 2)),
-        moved=_ids(result["moved"], (-1, 2)),
-        moved_bits=moved_bits,
-    )
-
-
-def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
-    return None if values is None else np.asarray(values, np.int64).reshape(shape)
-
-
 _Pairs = Iterable[tuple[Snapshot, Communities]]
 """Snapshots, each with its result."""
 
@@ -144,7 +119,7 @@ _Pairs = Iterable[tuple[Snapshot, Communities]]
 def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> _Pairs:
     """Yield each result behind its snapshot, in the order of the snapshots topic."""
     by_id = {result.snapshot_id: result for result in results}
-    return ((one, by_id[one.id]) for one in snapshots(settings) if one.id in by_id)
+    return ((one, by_id[one.id]) for one in _snapshots(settings) if one.id in by_id)
 
 
 def _found_alone(
@@ -158,7 +133,6 @@ def _found_alone(
 
 
 def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
-    """Yield each result with the communities that bp finds with memory."""
     memory = None
     for snapshot, before in pairs:
         found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
@@ -166,13 +140,11 @@ def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
         yield replace(before, labels=found.communities, community_ids=ids, replaced=replaced)
 
 
-def snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
-    """Yield the snapshots of the snapshots topic."""
+def _snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
 def _known_communities(settings: KafkaSettings) -> _Known:
-    """Return the known communities of all snapshots that have some."""
     return {
         labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
     }
@@ -192,7 +164,7 @@ def _agreement(known: _Known, results: Sequence[Communities]) -> list[float]:
     return [nmi(known[result.snapshot_id], result.labels) for result in results]
 
 
-def complete_places(sizes: Sequence[int]) -> list[int]:
+def _complete_places(sizes: Sequence[int]) -> list[int]:
     """Return the positions of the complete snapshots, ascending.
 
     A topology of the Internet that loses half of its nodes for some days, and has them again later,
@@ -210,17 +182,29 @@ def complete_places(sizes: Sequence[int]) -> list[int]:
     return complete
 
 
-def evidence_in_words(evidence: Sequence[str]) -> str:
-    """Return the number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
-    counts = {strength: evidence.count(strength) for strength in ("strong", "weak", "none")}
-    return ", ".join(f"{count} {strength}" for strength, count in counts.items() if count)
+def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
+    """Print tables of what was found, what the retrainer did, and what was received."""
+    console.print(_totals_table(run, results), _stages_table(run))
+    if story is not None:
+        console.print(_story_table(run, results, story.change_at))
+        models = shlex.join(("stream-icd", "models", "history", "--registry", story.registry))
+        say(*(f"retrainer: {told}" for told in story.told()), f"see its models: {models}")
+    if results.incomplete:
+        say(
+            f"incomplete at the source: {len(results.incomplete)} snapshots, the first is "
+            f"{results.incomplete[0]}; the picture leaves them out"
+        )
+    received = len(run.arrivals)
+    console.print(
+        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
+        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
+        soft_wrap=True,
+    )
 
 
 def _totals_table(run: DemoRun, results: Results) -> Table:
-    """Nodes, edges, communities, modularity; and NMI if the ground truth is known."""
     table = _table("What was seen", "", "median", "least", "most")
-    evidence = evidence_in_words([arrival.result["evidence"] for arrival in run.arrivals])
-    table.caption = f"evidence for communities: {evidence} (snapshots)"
+    table.caption = f"evidence for communities: {run.evidence} (snapshots)"
     table.caption_justify = "left"
     rows: list[tuple[str, Sequence[float], str]] = [
         (name, [arrival.result[key] for arrival in run.arrivals], form)
@@ -242,7 +226,6 @@ def _totals_table(run: DemoRun, results: Results) -> Table:
 
 
 def _stages_table(run: DemoRun) -> Table:
-    """Median and 95th percentile of each stage, milliseconds."""
     table = _table("Milliseconds per snapshot", "stage", "median", "95th percentile")
     stages = {
         stage: [arrival.result["milliseconds"][stage] for arrival in run.arrivals]
@@ -257,40 +240,7 @@ def _stages_table(run: DemoRun) -> Table:
     return table
 
 
-def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
-    """Print tables of what was found, what the retrainer did, and what was received."""
-    console.print(_totals_table(run, results), _stages_table(run))
-    if story is not None:
-        console.print(story_table(run, results, story.change_at))
-        for told in story.told():
-            tell_line(console, f"retrainer: {told}")
-        models = ("stream-icd", "models", "history", "--registry", story.registry)
-        tell_line(console, f"see its models: {shlex.join(models)}")
-    if results.incomplete:
-        tell_line(
-            console,
-            f"incomplete at the source: {len(results.incomplete)} snapshots, the first is "
-            f"{results.incomplete[0]}; the picture leaves them out",
-        )
-    tell_received(console, run)
-
-
-def tell_line(console: Console, text: str) -> None:
-    """Print a text as it is, as one line: a terminal breaks it, a file does not."""
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
-
-
-def tell_received(console: Console, run: DemoRun) -> None:
-    """Print what was sent, received and refused."""
-    received = len(run.arrivals)
-    console.print(
-        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
-        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
-        soft_wrap=True,
-    )
-
-
-def story_table(run: DemoRun, results: Results, change_at: int) -> Table:
+def _story_table(run: DemoRun, results: Results, change_at: int) -> Table:
     """Quality with each model, before the communities of the stream become others and after it.
 
     NMI with the truth, medians: of the detector, and of what is compared with it.
@@ -299,18 +249,12 @@ def story_table(run: DemoRun, results: Results, change_at: int) -> Table:
     table = _table(f"NMI with the truth; other communities from {change_at} on", "model", *names)
     lines = [results.found.agreement, *(other.agreement for other in results.others.values())]
     n = len(run.arrivals)
-    changes = {at for at in (change_at, *model_changes(run)) if 0 < at < n}
+    changes = {at for at in (change_at, *run.model_changes) if 0 < at < n}
     for first, end in pairwise((0, *sorted(changes), n)):
         medians = [f"{np.median(line[first:end]):.3f}" if line else "" for line in lines]
         model = run.arrivals[first].result["model"]
         table.add_row(model, f"{first}-{end - 1}", *medians)
     return table
-
-
-def model_changes(run: DemoRun) -> list[int]:
-    """Return the position of the first result of each later model."""
-    models = [arrival.result["model"] for arrival in run.arrivals]
-    return [at for at, (before, after) in enumerate(pairwise(models), 1) if before != after]
 
 
 def _table(title: str, first: str, *numbers: str) -> Table:

@@ -10,17 +10,24 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from rich.progress import Progress
 
 from stream_icd.core.child_process import start_child, stop_children, tail
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import StreamIcdError
+from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import TOPICS, Archiver
@@ -56,6 +63,10 @@ _NAMES = ("produce", "produce-2", "produce-3")
 
 _SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
+_TIMES = ("window_start", "window_end", "detected_at")
+_AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
+"""Of a printed result: what is read as a time, and what is as it is in `Communities`."""
+
 _Child = subprocess.Popen[bytes]
 _Arguments = tuple[str, ...]
 """What stands after `stream-icd`."""
@@ -78,6 +89,25 @@ class Arrival:
         ready = datetime.fromisoformat(self.result["detected_at"])
         return 1000 * (self.received_at - ready).total_seconds()
 
+    def communities(self) -> Communities:
+        """Return the result that the subscriber printed."""
+        result = self.result
+        start, end, detected_at = (datetime.fromisoformat(result[name]) for name in _TIMES)
+        moved_bits = (
+            None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
+        )
+        return Communities(
+            **{name: result[name] for name in _AS_THEY_ARE},
+            window=Window(start, end),
+            nodes=pa.array(result["nodes"]),
+            labels=np.asarray(result["communities"], np.int32),
+            detected_at=detected_at,
+            community_ids=_ids(result["community_ids"], (-1,)),
+            replaced=_ids(result["replaced"], (-1, 2)),
+            moved=_ids(result["moved"], (-1, 2)),
+            moved_bits=moved_bits,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
@@ -92,6 +122,19 @@ class DemoRun:
     def lost(self) -> int:
         """Snapshots that were sent and have no result."""
         return self.sent - len({a.result["snapshot_id"] for a in self.arrivals})
+
+    @property
+    def evidence(self) -> str:
+        """The number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
+        counted = Counter(arrival.result["evidence"] for arrival in self.arrivals)
+        known = ("strong", "weak", "none")
+        return ", ".join(f"{counted[one]} {one}" for one in known if counted[one])
+
+    @property
+    def model_changes(self) -> list[int]:
+        """The position of the first result of each later model."""
+        models = [arrival.result["model"] for arrival in self.arrivals]
+        return [at for at, (before, after) in enumerate(pairwise(models), 1) if before != after]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +369,10 @@ def keep(settings: KafkaSettings, folder: Path) -> None:
                 archiver.process(record)
 
 
+def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+    return None if values is None else np.asarray(values, np.int64).reshape(shape)
+
+
 def _read_log(path: Path) -> list[dict[str, Any]]:
     """Return the JSON events of a program's log; skip other lines. A missing log is empty."""
     if not path.exists():
@@ -335,5 +382,4 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _count_events(path: Path, event: str) -> int:
-    """Return how often a log has an event."""
     return sum(entry.get("event") == event for entry in _read_log(path))

@@ -48,6 +48,36 @@ class Windows:
     before: tuple[ArchivedLesson, ...]  # those to learn from
     evaluated: tuple[ArchivedLesson, ...]
 
+    @classmethod
+    def open(
+        cls, store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
+    ) -> Windows:
+        """Look up the newest windows of a graph, and up to n_past before them to learn from.
+
+        Windows far ahead of `now` are not used; nor those before that overlap the newest.
+
+        Raises:
+            SourceNotFound: there is no archive, or it is empty.
+            BadSettings: it has no such graph, or several and none was named; or all its windows are
+                far ahead.
+        """
+        found = accumulated(store, now, graph, n_windows + n_past)
+        names = sorted({window.partition.graph for window in found.windows})
+        if found.ahead and not names:
+            raise BadSettings(
+                f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
+            )
+        if not names:
+            raise nothing_selected(store, Selection(graph=graph))
+        if len(names) > 1:
+            raise BadSettings(
+                f"{store.place} holds several graphs: give --graph, of {listed(names)}"
+            )
+        newest = found.windows[-n_windows:]
+        before = found.windows[: -len(newest)]
+        past = [window for window in before if window.window.end <= newest[0].window.start]
+        return cls(store, names[0], found.lessons(past), found.lessons(newest))
+
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
         return [read_lesson(self.store, *one).graph(by_labels=True) for one in self.before]
@@ -60,42 +90,8 @@ class Windows:
         return len(self.evaluated)
 
 
-def open_windows(
-    store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
-) -> Windows:
-    """Look up the newest windows of a graph, and up to n_past before them to learn from.
-
-    Windows far ahead of `now`, the time, are not used; nor those before that overlap the newest.
-
-    Raises:
-        SourceNotFound: there is no archive, or it is empty.
-        BadSettings: it has no such graph, or several and none was named; or all its windows are far
-            ahead.
-    """
-    found = accumulated(store, now, graph, n_windows + n_past)
-    names = sorted({window.partition.graph for window in found.windows})
-    if found.ahead and not names:
-        raise BadSettings(
-            f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
-        )
-    if not names:
-        raise nothing_selected(store, Selection(graph=graph))
-    if len(names) > 1:
-        raise BadSettings(f"{store.place} holds several graphs: give --graph, of {listed(names)}")
-    newest = found.windows[-n_windows:]
-    before = found.windows[: -len(newest)]
-    past = [window for window in before if window.window.end <= newest[0].window.start]
-    return Windows(store, names[0], found.lessons(past), found.lessons(newest))
-
-
 _Learned = dict[str, MethodRun]
 """What became of each method's learning, by name."""
-
-
-def learners(names: Sequence[str], packages: Sequence[str] = (OWN,)) -> list[str]:
-    """The methods of these that can learn."""
-    methods = methods_in(*packages)
-    return [name for name in names if methods[name].learn is not None]
 
 
 def learn(
@@ -109,17 +105,12 @@ def learn(
     methods, process = methods_in(*packages), MethodProcess(packages, limits)
     past, done = windows.past(), dict[object, MethodRun]()
     try:
-        for name in learners(names, packages) if past else ():
-            if methods[name].learn not in done:
-                done[methods[name].learn] = process.learn(name, past, seed)
+        for name in names if past else ():
+            if (learning := methods[name].learn) is not None and learning not in done:
+                done[learning] = process.learn(name, past, seed)
     finally:
         process.end()
     return {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
-
-
-def that_learned(learned: _Learned) -> list[str]:
-    """The methods that learned something."""
-    return [name for name, run in learned.items() if run.learned is not None]
 
 
 def worth(
@@ -205,6 +196,13 @@ class WindowResult:
     hidden_edges: float | None = None  # how well 9/10 of the edges predict the others, bits each
     stability: float | None = None  # share of the common nodes that stay since the window before
 
+    def value(self, name: str) -> float | None:
+        """One of `_NUMBERS`; None where it has none."""
+        if self.measures is None:
+            return None
+        value: float | None = getattr(self if hasattr(self, name) else self.measures, name)
+        return value
+
 
 def evaluate(
     windows: Windows,
@@ -278,15 +276,6 @@ class _Run:
         return self.process.find(self.name, task)
 
 
-def value_of(result: WindowResult, name: str) -> float | None:
-    """One of `_NUMBERS` of a result; None where it has none."""
-    if result.measures is None:
-        return None
-    holder: WindowResult | Measures = result if hasattr(result, name) else result.measures
-    value: float | None = getattr(holder, name)
-    return value
-
-
 _TEXTS = ("method", "snapshot", "status", "detail")
 _NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
@@ -299,7 +288,7 @@ def write_rows(path: Path, results: Sequence[WindowResult]) -> None:
         for name in _TEXTS
     }
     columns |= {
-        name: pa.array([value_of(result, name) for result in results], pa.float64())
+        name: pa.array([result.value(name) for result in results], pa.float64())
         for name in _NUMBERS
     }
     with writing(path), whole_file(path) as aside:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 from io import StringIO
 from itertools import cycle
@@ -20,7 +19,7 @@ from rich.table import Table
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import printable
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.interfaces.evaluation.evaluate import WindowResult, value_of
+from stream_icd.interfaces.evaluation.evaluate import WindowResult
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -36,38 +35,6 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("seconds", ".4f", "processor time of a window"),
 )
 """Value of a result, its format, and what it means."""
-
-
-@dataclass(frozen=True, slots=True)
-class _MethodSummary:
-    """What came of one method: its windows with a result, and the means of `_COLUMNS` over them.
-
-    `detail` says why a window lacks a result, or its agreement, the first time; "" if none does.
-    """
-
-    method: str
-    windows: int
-    detail: str
-    means: dict[str, float | None]
-
-
-def summarised(results: Iterable[WindowResult]) -> list[_MethodSummary]:
-    """A summary for each method, in the order in which they appear."""
-    of_method = defaultdict[str, list[WindowResult]](list)
-    for result in results:
-        of_method[result.method].append(result)
-    return [_summary(name, found) for name, found in of_method.items()]
-
-
-def _summary(method: str, results: Sequence[WindowResult]) -> _MethodSummary:
-    means: dict[str, float | None] = {}
-    for name, _, _ in _COLUMNS:
-        values = [value for result in results if (value := value_of(result, name)) is not None]
-        means[name] = float(np.mean(values)) if values else None
-    windows = sum(result.measures is not None for result in results)
-    failed_first = sorted(results, key=lambda result: result.measures is not None)
-    detail = next((result.detail for result in failed_first if result.detail), "")
-    return _MethodSummary(method, windows, detail, means)
 
 
 _PANELS = ("hidden_edges", "modularity", "stability", "seconds")
@@ -94,7 +61,6 @@ def write_picture(path: Path, results: Sequence[WindowResult]) -> None:
 
 
 def _figure_of(results: Sequence[WindowResult]) -> Figure:
-    """Score on hidden edges, modularity, stability and time of each method over the windows."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
     methods = list(
@@ -114,7 +80,7 @@ def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequ
         values = [
             (places[result.snapshot], value)
             for result in results
-            if result.method == method and (value := value_of(result, name)) is not None
+            if result.method == method and (value := result.value(name)) is not None
         ]
         x, y = zip(*values, strict=True) if values else ((), ())
         panel.plot(x, y, marker=".", color=colour, label=method)
@@ -141,11 +107,31 @@ dt { font-weight: 600; }
 def table_of(results: Sequence[WindowResult]) -> Table:
     """Return a row for each method, for a terminal."""
     table = Table("method", *(name for name, _, _ in _COLUMNS), "windows", "", box=None)
-    for summary in summarised(results):
-        table.add_row(
-            summary.method, *_cells(summary), str(summary.windows), printable(summary.detail)
-        )
+    for row in _rows(results):
+        table.add_row(*row)
     return table
+
+
+def _rows(results: Sequence[WindowResult]) -> list[list[str]]:
+    """Return a row for each method, in the order in which they appear.
+
+    Its name, the means of `_COLUMNS` or "", the number of windows with a result, and why a window
+    lacks one, or its agreement, the first time.
+    """
+    of_method = defaultdict[str, list[WindowResult]](list)
+    for result in results:
+        of_method[result.method].append(result)
+    rows = []
+    for method, found in of_method.items():
+        cells = []
+        for name, form, _ in _COLUMNS:
+            values = [value for result in found if (value := result.value(name)) is not None]
+            cells.append(f"{np.mean(values):{form}}" if values else "")
+        windows = sum(result.measures is not None for result in found)
+        failed_first = sorted(found, key=lambda result: result.measures is not None)
+        detail = next((result.detail for result in failed_first if result.detail), "")
+        rows.append([method, *cells, str(windows), printable(detail)])
+    return rows
 
 
 def write_page(
@@ -170,16 +156,10 @@ def write_page(
         f'<p><progress value="{n_done}" max="{n_windows}"></progress> '
         f"{n_done} of {n_windows} windows</p>\n"
         f"{''.join(f'<p>{escape(printable(note))}</p>' for note in notes)}\n"
-        f"{_table(summarised(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
+        f"{_table(_rows(results))}\n{_svg(results)}\n<dl>\n{terms}</dl>\n</html>\n"
     )
     with writing(path), whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
-
-
-def _cells(summary: _MethodSummary) -> list[str]:
-    """The values of a summary as text, in the order of `_COLUMNS`; "" where there is none."""
-    values = [(summary.means[name], form) for name, form, _ in _COLUMNS]
-    return ["" if value is None else f"{value:{form}}" for value, form in values]
 
 
 def _svg(results: Sequence[WindowResult]) -> str:
@@ -189,12 +169,12 @@ def _svg(results: Sequence[WindowResult]) -> str:
     return svg[svg.index("<svg") :]
 
 
-def _table(summaries: Sequence[_MethodSummary]) -> str:
+def _table(rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("method", *(c[0] for c in _COLUMNS), ""))
-    rows = "".join(
-        f"<tr><td>{escape(summary.method)}</td>"
-        + "".join(f"<td>{cell}</td>" for cell in _cells(summary))
-        + f'<td class="why">{escape(printable(summary.detail))}</td></tr>\n'
-        for summary in summaries
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in (method, *cells))
+        + f'<td class="why">{escape(why)}</td></tr>\n'
+        for method, *cells, _, why in rows
     )
-    return f"<table>\n<tr>{head}</tr>\n{rows}</table>"
+    return f"<table>\n<tr>{head}</tr>\n{body}</table>"

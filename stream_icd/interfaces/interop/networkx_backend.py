@@ -27,13 +27,13 @@ from stream_icd.methods.graphs.adjacency import DIRECTED, as_adjacency
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 
-THRESHOLD = 0.0000001
+_THRESHOLD = 0.0000001
 """The default of `louvain_communities`."""
 
-THETA = 0.01
+_THETA = 0.01
 """The default of `leiden_communities`, since NetworkX 3.7."""
 
-MODULARITY, CPM = "modularity", "cpm"
+_MODULARITY, _CPM = "modularity", "cpm"
 
 _MOST_ITERATIONS = 100
 """Iterations end when one of them moves no node, usually after two to five."""
@@ -113,7 +113,7 @@ def louvain_communities(
     G: UndirectedGraph,
     weight: str | None = "weight",
     resolution: float = 1,
-    threshold: float = THRESHOLD,
+    threshold: float = _THRESHOLD,
     max_level: int | None = None,
     seed: Any = None,
     *,
@@ -121,7 +121,7 @@ def louvain_communities(
 ) -> list[set[Any]]:
     """Return a partition of high modularity; see `networkx.community.louvain_communities`."""
     _check(threshold=threshold, resolution=resolution, max_level=max_level, model=model)
-    *_, labels = _passes(G, weight, resolution, seed, MODULARITY, model)
+    *_, labels = _passes(G, weight, resolution, seed, _MODULARITY, model)
     return _communities(G, labels)
 
 
@@ -129,10 +129,10 @@ def _default_metric() -> str:
     """The metric of a call of Leiden without one: since NetworkX 3.7 CPM, before modularity."""
     theirs = getattr(networkx.community, "leiden_communities", louvain_communities)
     metric = signature(theirs).parameters.get("metric")
-    return MODULARITY if metric is None else str(metric.default)
+    return _MODULARITY if metric is None else str(metric.default)
 
 
-METRIC = _default_metric()
+_METRIC = _default_metric()
 
 
 def leiden_communities(
@@ -142,8 +142,8 @@ def leiden_communities(
     max_level: int | None = None,
     seed: Any = None,
     *,
-    metric: str = METRIC,
-    theta: float = THETA,
+    metric: str = _METRIC,
+    theta: float = _THETA,
     model: str | os.PathLike[str] | None = None,
 ) -> list[set[Any]]:
     """Return a partition of high quality; see `networkx.community.leiden_communities`."""
@@ -158,8 +158,8 @@ def leiden_partitions(
     resolution: float = 1,
     seed: Any = None,
     *,
-    metric: str = METRIC,
-    theta: float = THETA,
+    metric: str = _METRIC,
+    theta: float = _THETA,
     model: str | os.PathLike[str] | None = None,
 ) -> Iterator[list[set[Any]]]:
     """Return the partitions after each pass over all levels, of rising quality; one with a model.
@@ -198,12 +198,11 @@ _OF_ITS_OWN_STEPS = {
 
 
 def _why_not(given: Mapping[str, Any]) -> str:
-    """Return why these arguments are not supported; empty if they are."""
-    if given.get("threshold", THRESHOLD) != THRESHOLD or given.get("max_level") is not None:
+    if given.get("threshold", _THRESHOLD) != _THRESHOLD or given.get("max_level") is not None:
         return "stream_icd ends when no move gains: leave out threshold and max_level"
-    if given.get("metric", METRIC) not in (MODULARITY, CPM):
-        return f"the metric must be {MODULARITY} or {CPM}"
-    if given.get("theta", THETA) != THETA:
+    if given.get("metric", _METRIC) not in (_MODULARITY, _CPM):
+        return f"the metric must be {_MODULARITY} or {_CPM}"
+    if given.get("theta", _THETA) != _THETA:
         return "stream_icd joins where the gain is largest, not at random: leave out theta"
     if callable(given.get("weight")):  # of its graph, NetworkX would keep one without weights
         return "the weight must be the name of an attribute, or None"
@@ -270,7 +269,7 @@ def _of_rising_quality(
     matrix: _Matrix, resolution: float, rng: np.random.Generator, metric: str
 ) -> Iterator[Labels]:
     level = finest_level(matrix.adjacency)
-    if metric == CPM:  # is modularity with 1 in place of each strength and of their sum
+    if metric == _CPM:  # is modularity with 1 in place of each strength and of their sum
         level = level._replace(strengths=np.ones(level.n_nodes), total=1.0)
         resolution = float(np.ldexp(resolution, -matrix.exponent))
     else:

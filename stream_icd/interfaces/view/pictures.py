@@ -14,8 +14,8 @@ from matplotlib.patches import Circle
 
 from stream_icd.core.communities import STAGES
 from stream_icd.core.printable import printable, shortened
-from stream_icd.interfaces.demo.alluvial import COLOURS, GREY, HALO, draw_bands
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.alluvial import COLOURS, GREY, HALO, draw_bands
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.panels.flow import most_members
 
 _MIDNIGHT = time()
@@ -35,7 +35,26 @@ def _colour(community: int) -> str:
     return COLOURS[community % len(COLOURS)]
 
 
-def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
+def pictures_of(
+    windows: Sequence[SeenWindow],
+    drawn: dict[str, Any],
+    inside: dict[str, Any] | None = None,
+    placed: dict[str, Any] | None = None,
+    zone: tzinfo = UTC,
+) -> dict[str, Figure]:
+    """Return `flow`, `map` and `life` of a series.
+
+    The map shows nodes where they are (`placed`, see `community_map.places`); else the discs of
+    `drawn` (`quotient`), or with `inside` their members and edges (`opened`).
+    """
+    return {
+        "flow": _flow_picture(windows, zone),
+        "map": _places_picture(placed) if placed else _map_picture(drawn, inside, zone),
+        "life": _life_picture(windows, zone),
+    }
+
+
+def _flow_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     """Draw the largest communities of at most `_COLUMNS` windows, and the streams between them.
 
     A community has the last name that it had in any of the windows.
@@ -60,7 +79,6 @@ def flow_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
 
 
 def _names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
-    """Return the last name of each community, in short."""
     return {one: name.briefly() for window in windows for one, name in window.known.names.items()}
 
 
@@ -72,7 +90,6 @@ def _told(time: datetime, zone: tzinfo, between: str = " ") -> str:
 
 
 def _swaps(windows: Sequence[SeenWindow]) -> list[tuple[int, str]]:
-    """Return where another model took over: the position of its first window, and its name."""
     models = [window.result.model for window in windows]
     changes = [at for at in range(1, len(models)) if models[at] != models[at - 1]]
     return [(at, _shown(models[at])) for at in changes]
@@ -83,11 +100,8 @@ def _shown(name: str) -> str:
     return printable(shortened(name, 40))
 
 
-def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzinfo = UTC) -> Figure:
-    """Draw a map: discs and links, or with `inside` members and edges (`community_map`).
-
-    Names that its `names` give stand in the discs, if they have room.
-    """
+def _map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzinfo) -> Figure:
+    """Draw the map; names that its `names` give stand in the discs, if they have room."""
     figure, (axes,) = _figure(9, 9, 1)
     discs = {disc["id"]: disc for disc in drawn["communities"]}
     if inside is None:
@@ -113,7 +127,6 @@ def map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzin
 
 
 def _draw_discs(axes: Any, discs: dict[int, Any], links: Sequence[Sequence[Any]]) -> None:
-    """Draw a disc for each community, and links as wide as they have edges."""
     ends = [[(discs[i]["x"], discs[i]["y"]) for i in link[:2]] for link in links]
     most = max((link[2] for link in links), default=1)
     widths = [0.3 + 4 * (link[2] / most) ** 0.5 for link in links]
@@ -137,8 +150,7 @@ def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> N
     axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
 
 
-def places_picture(placed: dict[str, Any]) -> Figure:
-    """Draw nodes where they are, in the colours of their communities (`places.places`)."""
+def _places_picture(placed: dict[str, Any]) -> Figure:
     figure, (axes,) = _figure(9, 9, 1)
     paint = [_colour(community) if community >= 0 else GREY for community in placed["ids"]]
     axes.scatter(placed["x"], placed["y"], s=6, c=paint, linewidths=0)
@@ -157,8 +169,7 @@ def places_picture(placed: dict[str, Any]) -> Figure:
     return figure
 
 
-def life_picture(windows: Sequence[SeenWindow], zone: tzinfo = UTC) -> Figure:
-    """Plot the number of communities, quality, and milliseconds by stage of each window."""
+def _life_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]
     count.plot(*_broken(windows, [window.n_communities for window in windows]), color=_GREEN)

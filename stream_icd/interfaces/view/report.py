@@ -22,11 +22,10 @@ from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.interfaces.view.feeds.archives import Archives, archived
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
+from stream_icd.interfaces.view.feeds.archives import Archives
 from stream_icd.interfaces.view.panels.details import composition
-from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in, of_events, spread
+from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in
 from stream_icd.interfaces.view.panels.life import life
 from stream_icd.interfaces.view.panels.queries import (
     MOST_COLUMNS,
@@ -69,7 +68,7 @@ def read_archive(
         HistoryDamaged, StoreUnreachable: the archive cannot be read.
     """
     seen = AllSeries(PageBudget(windows=MOST_WINDOWS), naming)
-    archives = Archives(archived([store], chosen, model), seen)
+    archives = Archives.of([store], seen, chosen, model)
     (archive,) = archives.archives.values()
     archive.read(seen, lambda _: None, lambda: False)
     names = [summary.name for summary in seen.summaries()]
@@ -118,7 +117,7 @@ def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
         StoreUnwritable: such as a full disk.
     """
     title = f"{shortened(printable(name.graph))}: communities"
-    page = one_file(kept_answers(queries, name, left_out(queries, name)), title)
+    page = _one_file(_kept_answers(queries, name, left_out(queries, name)), title)
     with writing(path), whole_file(path) as aside:
         aside.write_bytes(page.encode())
     return path
@@ -134,7 +133,7 @@ def write_pictures(
         StoreUnwritable: such as a full disk.
     """
     with needs_extra("plot", "matplotlib"):
-        from stream_icd.interfaces.view import pictures
+        from stream_icd.interfaces.view.pictures import pictures_of
 
     windows = queries.seen.windows(name, MOST_WINDOWS)
     asked = name._asdict()
@@ -142,14 +141,7 @@ def write_pictures(
     placed = queries.places(asked) if drawn["placed"] else None
     # Without the graph there are no members, but the discs are still there.
     inside = _all_members(queries, asked) if drawn["whole"] else None
-    zone = ZoneInfo(queries.zone)
-    figures = {
-        "flow": pictures.flow_picture(windows, zone),
-        "map": pictures.places_picture(placed)
-        if placed
-        else pictures.map_picture(drawn, inside, zone),
-        "life": pictures.life_picture(windows, zone),
-    }
+    figures = pictures_of(windows, drawn, inside, placed, ZoneInfo(queries.zone))
     paths = {picture: folder / f"{picture}.{form}" for picture in figures}
     with writing(folder):
         for picture, figure in figures.items():
@@ -158,7 +150,7 @@ def write_pictures(
     return list(paths.values())
 
 
-def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = ()) -> _Answers:
+def _kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str]) -> _Answers:
     """Return what the page of a report asks for; raise `NothingSeen` if there is no such series.
 
     `left_out`: what the report does not show, a sentence each.
@@ -170,11 +162,10 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
     overview = queries.overview(asked)
     mine = [series for series in overview["series"] if asked.items() <= series.items()]
     drawn = queries.map(asked)
-    bands = flow(spread(windows, MOST_COLUMNS), _BANDS)
+    bands = flow(windows, MOST_COLUMNS, _BANDS)
     happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, _MOST_EVENTS)
-    named = {*bands["shown"], *of_events(happened)}
     naming = queries.seen.naming
-    names = names_in(windows, named)
+    names = names_in(windows, bands["shown"]) | happened["names"]
     by_size = np.argsort(-windows[-1].sizes, kind="stable")
     largest = windows[-1].ids[by_size[:_BANDS]].tolist() if naming else []
     return {
@@ -188,7 +179,7 @@ def kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str] = (
         "members": _all_members(queries, asked),
         "values": _values(queries, asked, drawn),
         "legend": _legends(queries, asked),
-        "nodes": node_spans(windows),
+        "nodes": _node_spans(windows),
         "compare": None,
         "explain": None,
         "explain_community": None,
@@ -201,7 +192,6 @@ def _attributes(queries: Queries) -> Sequence[str]:
 
 
 def _legends(queries: Queries, asked: Mapping[str, str]) -> _Answers:
-    """Return the legend of each attribute."""
     return {name: queries.legend({**asked, "by": name}) for name in _attributes(queries)}
 
 
@@ -216,7 +206,7 @@ def _values(queries: Queries, asked: Mapping[str, str], drawn: _Answers) -> _Ans
     return found
 
 
-def node_spans(windows: Sequence[SeenWindow]) -> _Spans | None:
+def _node_spans(windows: Sequence[SeenWindow]) -> _Spans | None:
     """Return where each node was, `[community, first number, last number]`, as `node_past`.
 
     The community of a span is None where the node is missing. None if there are too many nodes.
@@ -254,14 +244,14 @@ def _all_members(queries: Queries, asked: Mapping[str, str]) -> _Answers | None:
         return None
 
 
-def one_file(kept: dict[str, Any], title: str) -> str:
+def _one_file(kept: dict[str, Any], title: str) -> str:
     """Return the page with everything in it; it opens without a server and asks for nothing.
 
-    `kept`: answers to all questions that the page may ask (`kept_answers`).
+    `kept`: answers to all questions that the page may ask (`_kept_answers`).
     """
     files = page_files()
     style, library = (files[path].content.decode() for path in ("page.css", _LIBRARY))
-    script = bundle()
+    script = _bundle()
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; "
         f"script-src '{_digest(library)}' '{_digest(script)}'; "
@@ -286,7 +276,7 @@ def one_file(kept: dict[str, Any], title: str) -> str:
     return page.replace("</body>", f"{tail}</body>")
 
 
-def bundle() -> str:
+def _bundle() -> str:
     """Return all modules of the page as one script: functions, in the order of imports."""
     done: dict[str, str] = {}
     _add(_MAIN.removesuffix(".js"), done)
@@ -294,7 +284,6 @@ def bundle() -> str:
 
 
 def _add(module: str, done: dict[str, str]) -> None:
-    """Add a module after those that it imports."""
     if module in done:
         return
     text = page_files()[f"{module}.js"].content.decode()

@@ -61,11 +61,8 @@ class ClientReader:
     """
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
-        self._consumer = consumer
-        self._parts = ConsumerParts(consumer)
-        self._stop = stop
-        self._stuck_after_s = settings.max_poll_interval_s
-        self._shutdown_s = settings.shutdown_timeout_s
+        self._consumer, self._parts = consumer, ConsumerParts(consumer)
+        self._settings, self._stop = settings, stop
         self._answer_s = settings.connect_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = self._is_closed = False
@@ -95,10 +92,16 @@ class ClientReader:
         return _known(self._consumer.highwater, partition)
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(self._consumer.beginning_offsets, partitions, timeout_s or self._answer_s)
+        return _asked(
+            self._consumer.beginning_offsets,
+            partitions,
+            timeout_s or self._settings.connect_timeout_s,
+        )
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(self._consumer.end_offsets, partitions, timeout_s or self._answer_s)
+        return _asked(
+            self._consumer.end_offsets, partitions, timeout_s or self._settings.connect_timeout_s
+        )
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         times = dict.fromkeys(all_theirs(partitions), timestamp_ms)
@@ -114,7 +117,7 @@ class ClientReader:
         close = partial(self._consumer.close, timeout_ms=milliseconds(CLOSE_TIMEOUT_S))
         closing = self._worker.submit(close)
         self._worker.close()
-        patience_s = 0.0 if self._is_stuck else self._shutdown_s
+        patience_s = 0.0 if self._is_stuck else self._settings.shutdown_timeout_s
         if not concurrent.futures.wait([closing], patience_s).done:
             _log.warning("the Kafka client does not close; ending without closing it")
             return
@@ -141,9 +144,9 @@ class ClientReader:
         waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
         while not concurrent.futures.wait([polling], _LOOK_EVERY_S).done:
             waited_s += _LOOK_EVERY_S
-            patience_s = self._stuck_after_s
+            patience_s = self._settings.max_poll_interval_s
             if self._stop is not None and self._stop.is_set():
-                patience_s = min(patience_s, self._shutdown_s)
+                patience_s = min(patience_s, self._settings.shutdown_timeout_s)
             if waited_s >= patience_s:
                 self._is_stuck = True
                 next_offsets = self._parts.reads_next().items()
@@ -190,8 +193,8 @@ class ClientMember(ClientReader):
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop) -> None:
         super().__init__(consumer, settings, stop)
-        self._interval_s = settings.heartbeat_interval_s
-        self._idle_interval_s = max(self._interval_s, min(IDLE_S, settings.session_timeout_s / 3))
+        interval_s = settings.heartbeat_interval_s
+        self._idle_interval_s = max(interval_s, min(IDLE_S, settings.session_timeout_s / 3))
         # To be read from their beginning, since the group never committed them; nothing was yet.
         self._unread: set[TopicPartition] = set()
 
@@ -200,7 +203,8 @@ class ClientMember(ClientReader):
         self._consumer.subscribe([topic], listener=_Told(listener, self._unread))
 
     def poll(self, timeout_s: float, max_records: int | None = None) -> Polled:
-        interval_s = self._idle_interval_s if timeout_s >= IDLE_S else self._interval_s
+        is_idle = timeout_s >= IDLE_S
+        interval_s = self._idle_interval_s if is_idle else self._settings.heartbeat_interval_s
         self._parts.set_heartbeat_interval(milliseconds(interval_s))
         try:
             polled = self._polled(timeout_s, max_records)

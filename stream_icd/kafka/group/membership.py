@@ -103,15 +103,7 @@ class GiveBack(Exception):
 
 @dataclass(eq=False)
 class Membership:
-    """A consumer as a member of its group.
-
-    Attributes:
-        assignments: the partitions that are assigned to us now.
-        in_hand: the offset of the first record in hand, by partition; lag is counted from there.
-        held: notes which positions are known.
-        held_records: says if a transaction holds records back; None: the broker cannot tell.
-        give_up_after_s: how long a broker may be away before its error is raised; None: forever.
-    """
+    """A consumer as a member of its group."""
 
     settings: KafkaSettings
     topic: str
@@ -120,11 +112,13 @@ class Membership:
     stop: Stop
     watchers: Sequence[Watcher]
     clock: Clock
+    # Says if a transaction holds records back; None: the broker cannot tell.
     held_records: HeldRecords | None = None
-    give_up_after_s: float | None = None
+    give_up_after_s: float | None = None  # of a broker that is away; None: never
 
     def __post_init__(self) -> None:
         self.assignments = _Assignments(self.member)
+        # The offset of the first record in hand, by partition; lag is counted from there.
         self.in_hand: Mapping[TopicPartition, int] = {}
         self.held = HeldOffsets(self.settings, self.group, self.clock.now)
         self._errands = Worker(f"{self.group}-errands")
@@ -163,7 +157,7 @@ class Membership:
         return polled
 
     def insist(self, work: Callable[[], object]) -> None:
-        """Run `work` in the background, and retry while the broker is unavailable."""
+        """Run `work` in the background, and again while the broker is unavailable."""
         outage = self.outage()
         while True:
             try:
@@ -177,7 +171,6 @@ class Membership:
                 return
 
     def outage(self) -> Outage:
-        """An outage of what only this call waits for."""
         return Outage(self.give_up_after_s, self.clock)
 
     def back_off(self, error: Exception, outage: Outage) -> None:

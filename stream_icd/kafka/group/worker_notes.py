@@ -231,7 +231,7 @@ class Attempts:
         return True
 
     def done(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that the results of the records in hand are published and committed."""
+        """The results of the records in hand are published and committed."""
         for partition in partitions:
             note = self._notes[partition]
             if note.left:  # once the culprit is found, no other record is suspected

@@ -5,6 +5,7 @@ The topic is the only state: it holds what was acknowledged, however the produce
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
@@ -26,13 +27,11 @@ from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
+    EVENT_TYPES,
     EventHeaders,
-    correction_in,
     graph_of,
-    source_of_correction,
 )
 from stream_icd.wire.snapshots import (
-    SNAPSHOT_TYPE,
     check_snapshot_headers,
     decode_snapshot,
     encode_snapshot,
@@ -40,6 +39,10 @@ from stream_icd.wire.snapshots import (
 
 _Name = tuple[str, str]
 """Source and id of a snapshot, without the number of a correction."""
+
+_CORRECTION = re.compile(r"[#;]correction=([1-9][0-9]{0,8})$")
+"""The end of the `ce_source` of a correction: CloudEvents with one source and id are one event, and
+the `ce_id` of a snapshot is its own."""
 
 _MOST_NUMBERED = 100_000
 """Snapshots, those sent last, whose corrections are numbered after one another."""
@@ -120,7 +123,7 @@ class SentBefore:
         self._number(graph, name, number, snapshot.content)
         if known is not None:
             self.names[graph][name] = snapshot.content
-        source = source_of_correction(snapshot.source, number)
+        source = _source_of_correction(snapshot.source, number)
         return snapshot if source == snapshot.source else replace(snapshot, source=source)
 
     def _number(self, graph: str, name: _Name, number: int, content: str) -> None:
@@ -134,14 +137,14 @@ class SentBefore:
     def add(self, record: Record) -> None:
         """Add a record; records that are not snapshots are ignored."""
         try:
-            fields = EventHeaders(record.headers, SNAPSHOT_TYPE, self.limits, BadInput)
+            fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], self.limits, BadInput)
             graph = graph_of(record.key, self.limits, BadInput)
             source, id, window = fields.text("ce_source"), fields.text("ce_id"), fields.window()
             content = fields.optional("icd_content") or ""
         except BadInput:
             return
         self.names[graph][name := _name(source, id)] = content
-        number = max(correction_in(source), self._numbered.pop((graph, name), (0, ""))[0])
+        number = max(_correction_in(source), self._numbered.pop((graph, name), (0, ""))[0])
         if number:
             self._number(graph, name, number, content)
         if window.end >= self.ends.get(graph, window.end) and not too_far_ahead(window, self.now):
@@ -150,7 +153,23 @@ class SentBefore:
 
 
 def _name(source: str, id: str) -> _Name:
-    return source_of_correction(source, 0), id
+    return _source_of_correction(source, 0), id
+
+
+def _source_of_correction(source: str, number: int) -> str:
+    """Return the `ce_source` of the correction with this number, from 1; 0: of the first message.
+
+    >>> _source_of_correction("urn:me", 2)
+    'urn:me#correction=2'
+    """
+    first = _CORRECTION.sub("", source)
+    return f"{first}{';' if '#' in first else '#'}correction={number}" if number else first
+
+
+def _correction_in(source: str) -> int:
+    """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
+    found = _CORRECTION.search(source)
+    return int(found[1]) if found else 0
 
 
 def _partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
@@ -237,8 +256,8 @@ def publish_source(
             of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
             if of != wanted:
                 raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")
-            number = correction_in(snapshot.source)
-            labels = replace(labels, source=source_of_correction(labels.source, number))
+            number = _correction_in(snapshot.source)
+            labels = replace(labels, source=_source_of_correction(labels.source, number))
             sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
             sent.labels += 1
         sends.send(to.claim_check(outgoing(to.topic, message, partition)))

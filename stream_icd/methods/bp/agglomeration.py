@@ -40,17 +40,12 @@ class _Objective(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """Edge weight inside each community, and its parent, (K,)."""
-
-    within: Floats
-    parents: Labels
+    within: Floats  # (K,): edge weight inside each community
+    parents: Labels  # (K,): what it is a part of
 
 
 def agglomerate(
-    graph: LevelGraph,
-    labels: Labels,
-    parents: Labels | None = None,
-    mixing: float = 0.0,
+    graph: LevelGraph, labels: Labels, parents: Labels | None = None, mixing: float = 0.0
 ) -> Labels:
     """Unite communities while that shortens the description: labels (n,), 0..K-1.
 
@@ -75,8 +70,7 @@ def agglomerate_to(
     Without beliefs, which follow, modularity at the resolution γ of the partition judges better
     than the likelihood where few communities are left.
     """
-    objective = _Objective(0.5, float(resolution))
-    return _united(graph, labels, parents, objective, n_communities)
+    return _united(graph, labels, parents, _Objective(0.5, float(resolution)), n_communities)
 
 
 def connected(
@@ -139,11 +133,7 @@ def _united(
 
 @compiled()
 def _rounds(
-    inside: LevelGraph,
-    groups: _Groups,
-    n_parents: int,
-    objective: _Objective,
-    n_communities: int,
+    inside: LevelGraph, groups: _Groups, n_parents: int, objective: _Objective, n_communities: int
 ) -> tuple[Labels, int]:
     """Unite the best pairs in each round, until there are none, or K communities.
 
@@ -181,7 +171,6 @@ def _rounds(
 
 @compiled()
 def _present_mixing(inside: LevelGraph, groups: _Groups) -> float:
-    """μ of the communities as they are."""
     between: float = 1 - 2 * groups.within.sum() / inside.total
     return min(max(between, ROUNDING), MIXING_RANGE[1])
 
@@ -244,7 +233,6 @@ def _gain(
     between: float,
     objective: _Objective,
 ) -> float:
-    """What the union of two communities gains, with this edge weight between them."""
     volumes, total = inside.strengths, inside.total
     if objective.resolution > 0:
         by_chance: float = objective.resolution * volumes[one] * volumes[other] / max(total, 1e-300)
@@ -281,7 +269,6 @@ def _first_of(sources: Ids, targets: Ids, at_most: int, k: int) -> Labels:
 
 @compiled()
 def _summed(inside: LevelGraph, groups: _Groups, labels: Labels, n_groups: int) -> _Groups:
-    """The totals of united communities."""
     within, parents = np.zeros(n_groups), np.empty(n_groups, np.int32)
     for one, group in enumerate(labels):
         within[group] += groups.within[one]

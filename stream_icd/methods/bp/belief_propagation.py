@@ -78,7 +78,7 @@ class _Marginals(NamedTuple):
 
     @property
     def beliefs(self) -> Prior:
-        """What is believed of each node, for those that remember it."""
+        """What is believed of each node."""
         return Prior(self.communities, self.shares)
 
     def bits(self, graph: LevelGraph, n_communities: int) -> float:
@@ -257,7 +257,6 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 def _expected(
     beliefs: _Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: PlantedModel
 ) -> _CommunityField:
-    """All that sweeps need of each community, from the current beliefs."""
     known = beliefs.communities, beliefs.shares
     sizes, volumes = _expected_sizes(*known, graph.strengths, n_communities)
     volumes = np.maximum(volumes, _LEAST_SHARE * graph.total / n_communities)
@@ -504,7 +503,6 @@ def _sweep(
 
 @compiled(error_model="numpy")
 def _pull(strength: float, pull: float) -> float:
-    """The prior's factor for a node of this strength."""
     if pull == 0.0:
         return 1.0
     return exp(max(min(strength * pull, _MOST_LOG_ODDS), -_MOST_LOG_ODDS))

@@ -19,12 +19,7 @@ from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.compiled import keep_threads, threads_for, uninterrupted
 from stream_icd.methods.bp.agglomeration import connected
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
-from stream_icd.methods.bp.level_graph import (
-    LevelGraph,
-    coarsen,
-    compact,
-    finest_level,
-)
+from stream_icd.methods.bp.level_graph import LevelGraph, coarsen, compact, finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing
 from stream_icd.methods.bp.memberships import (
     Memberships,
@@ -33,13 +28,7 @@ from stream_icd.methods.bp.memberships import (
 )
 from stream_icd.methods.bp.modularity import maximise_modularity, move_nodes, refined
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.partition import (
-    COARSER,
-    Partition,
-    exactly,
-    measured,
-    split_communities,
-)
+from stream_icd.methods.bp.partition import COARSER, Partition, exactly, measured, split_communities
 from stream_icd.methods.graphs.weights import comparable
 
 _STEP = 3.0
@@ -112,27 +101,17 @@ def _found_in(
 
 
 def found_exactly(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    rng: np.random.Generator,
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
 ) -> Partition:
     """`find_communities` for a graph of at least one node, without rescaling its weights."""
-    found = _found(graph, parameters, n_communities, rng)
-    labels = connected(
-        graph,
-        found.labels,
-        keep_number=n_communities is not None,
-        may_be_alone=not parameters.search,
-    )
+    found, keep_number = _found(graph, parameters, n_communities, rng), n_communities is not None
+    may_be_alone = not parameters.search
+    labels = connected(graph, found.labels, keep_number=keep_number, may_be_alone=may_be_alone)
     return found._replace(labels=compact(labels)[0])
 
 
 def _found(
-    graph: LevelGraph,
-    parameters: BpParameters,
-    n_communities: int | None,
-    rng: np.random.Generator,
+    graph: LevelGraph, parameters: BpParameters, n_communities: int | None, rng: np.random.Generator
 ) -> Partition:
     if parameters.search:
         return _least_description(graph, parameters.sweeps, rng, n_communities)
@@ -161,15 +140,11 @@ class _Search(NamedTuple):
     rng: np.random.Generator
 
     def expanded(self, of_pieces: Partition) -> Partition:
-        """The partition of nodes that one of pieces is."""
         return of_pieces._replace(labels=of_pieces.labels[self.pieces])
 
 
 def _least_description(
-    graph: LevelGraph,
-    sweeps: int,
-    rng: np.random.Generator,
-    n_communities: int | None = None,
+    graph: LevelGraph, sweeps: int, rng: np.random.Generator, n_communities: int | None = None
 ) -> Partition:
     """The candidate of least description length, and one community only if no other saves bits.
 

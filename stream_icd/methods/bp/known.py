@@ -64,6 +64,15 @@ class Known:
     fixed: bool = False
     digest: str = ""
 
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str], *, fixed: bool) -> Known:
+        """The known nodes of a graph by the label of each; in any order, they have one digest."""
+        nodes = sorted(labels)
+        numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
+        codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
+        digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
+        return cls(widened(pa.array(nodes, pa.string())), codes, fixed, digest[:12])
+
     def of(self, nodes: pa.Array) -> KnownHere:
         """What is known of these nodes.
 
@@ -76,15 +85,6 @@ class Known:
         is_known = labels >= 0
         present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
         return KnownHere(labels, present.astype(np.int64), self.fixed)
-
-
-def known_of(labels: Mapping[str, str], *, fixed: bool) -> Known:
-    """The known nodes of a graph by the label of each; in any order, they have one digest."""
-    nodes = sorted(labels)
-    numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
-    codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
-    digest = hashlib.sha256(repr((nodes, codes.tolist(), fixed)).encode()).hexdigest()
-    return Known(widened(pa.array(nodes, pa.string())), codes, fixed, digest[:12])
 
 
 @uninterrupted()

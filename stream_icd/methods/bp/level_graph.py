@@ -117,7 +117,6 @@ def links(graph: LevelGraph, labels: Labels, inside: bool) -> Floats:
 def _add_links(
     graph: LevelGraph, labels: Labels, inside: bool, found: Floats, first: int, end: int
 ) -> None:
-    """Write the `links` of the nodes first..end-1."""
     indptr, indices, weights = unsigned(graph.indptr), unsigned(graph.indices), graph.weights
     for node in range(first, end):
         weight = 0.0

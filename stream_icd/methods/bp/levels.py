@@ -20,7 +20,6 @@ from stream_icd.methods.bp.agglomeration import agglomerate
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import (
     LevelGraph,
-    Rows,
     coarsen,
     compact,
     entries_at,
@@ -38,14 +37,21 @@ Wanted = Literal["none", "above", "all"]
 
 
 class Levels(NamedTuple):
-    """Levels above and below communities; see `_levels_above` and `_levels_below`."""
+    """Levels above communities, finest first, and below them, coarsest first.
+
+    The first above is the community there of each community, (K,) in 0..K₁-1; the next, of each of
+    these, (K₁,). Each below is (n,) in 0..: a community that is not divided is one there, too.
+    """
 
     above: tuple[Labels, ...] = ()
     below: tuple[Labels, ...] = ()
 
 
 def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) -> Levels:
-    """The levels above the communities of a graph, and below them."""
+    """The levels above and below the communities of a graph; none if they save no bits.
+
+    labels: (n,), 0..K-1, none empty.
+    """
     if wanted == "none" or not len(labels):
         return Levels()
     below = _levels_below(graph, labels, seed) if wanted == "all" else ()
@@ -53,15 +59,10 @@ def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) 
 
 
 def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
-    """Communities of communities, while that saves bits, finest first; none if it never does.
+    """Communities of communities, while that saves bits.
 
     Communities are so few, and have so many edges, that uniting the best of them one by one finds
     nearly what a search finds, in a tenth of its time (docs/levels.md).
-
-    The first is the community on the level above of each community, (K,) in 0..K₁-1; the next, of
-    each of these, (K₁,).
-
-    labels: (n,), 0..K-1, none empty.
     """
     above: list[Labels] = []
     while (between := _between(graph, labels)).n_edges:
@@ -74,12 +75,6 @@ def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
 
 
 def _levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:
-    """Communities inside communities, while that saves bits, coarsest first; none if it never does.
-
-    Each is (n,) in 0..: a community that is not divided is one on the next levels, too.
-
-    labels: (n,), 0..K-1, none empty.
-    """
     below: list[Labels] = []
     undivided = np.zeros(len(labels), np.bool_)
     while True:
@@ -94,12 +89,11 @@ def _divided(
 ) -> tuple[Labels, NDArray[np.bool_]]:
     """Communities inside these, (n,), and which nodes are in one that is not divided."""
     members, starts = members_of(labels, int(labels.max()) + 1)
-    rows = Rows(graph.indptr, graph.indices, graph.weights)
     undivided, parts, n_parts = undivided.copy(), np.empty_like(labels), 0
     for nodes in np.split(members.astype(np.int64), starts[1:-1]):
         found = None
         if not undivided[nodes[0]]:
-            found = _communities(level_of(entries_at(rows, nodes)), seed)
+            found = _communities(level_of(entries_at(graph, nodes)), seed)
         undivided[nodes] = found is None
         parts[nodes] = n_parts + (0 if found is None else found)
         n_parts += 1 if found is None else int(found.max()) + 1

@@ -21,16 +21,11 @@ from stream_icd.methods.bp.prior import N_KEPT, Prior
 
 
 class Memberships(NamedTuple):
-    """The community of each node, and its most probable other one, all `(n,)`.
-
-    probabilities: that the node is in its community.
-    seconds: the most probable other community, `NOBODY` if there is none.
-    second_probabilities: that the node is there; 0 if there is none.
-    """
+    """How probable the community of each node is, and its most probable other one, all `(n,)`."""
 
     probabilities: Shares
-    seconds: Labels
-    second_probabilities: Shares
+    seconds: Labels  # the most probable other community, `NOBODY` if there is none
+    second_probabilities: Shares  # 0 if there is none
 
 
 def believed_memberships(beliefs: Prior, labels: Labels) -> Memberships:

@@ -66,8 +66,7 @@ def maximise_modularity(
 ) -> Labels:
     """A partition of high modularity at this resolution: labels (n,) int32, 0..K-1.
 
-    Starts from single nodes, or from `start`. Each iteration starts from the last one's result; the
-    search ends early when an iteration moves nothing.
+    Starts from single nodes, or from `start`; the search ends when an iteration moves nothing.
     """
     labels = np.arange(graph.n_nodes, dtype=np.int32) if start is None else start
     for _ in range(iterations):
@@ -79,11 +78,10 @@ def maximise_modularity(
 
 @uninterrupted()
 def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
-    """Estimate K as the number of communities found by maximising modularity with local moves.
+    """K, the number of communities of high modularity.
 
-    The estimate is fast and needs no prior knowledge. It has modularity's resolution limit:
-    communities of far fewer than √2E edges are counted together, so the estimate is too low for a
-    graph of many small communities. If you know K, give it.
+    Modularity counts communities of far fewer than √2E edges together, so the estimate is too low
+    for a graph of many small communities.
 
     >>> triangle = np.ones((3, 3)) - np.eye(3)
     >>> estimate_n_communities(csr_array(np.kron(np.eye(2), triangle)))
@@ -96,7 +94,7 @@ def estimate_n_communities(adjacency: csr_array, seed: int = 0) -> int:
 def _one_iteration(
     graph: LevelGraph, resolution: float, rng: np.random.Generator, labels: Labels
 ) -> tuple[Labels, bool]:
-    """One pass up all levels: returns labels of the finest level, and whether any node moved."""
+    """One pass up all levels: labels of the finest level, and whether any node moved."""
     piece_of_node, moved = None, False
     while True:
         labels, _ = compact(labels)

@@ -27,7 +27,7 @@ from stream_icd.methods.bp.modularity import (
     refined,
 )
 from stream_icd.methods.bp.prior import Prior
-from stream_icd.methods.quality.partition import bits_per_edge
+from stream_icd.methods.quality.partition import CommunityWeights
 
 COARSER = 2.0
 """Factor between two resolutions, downwards, and the least one where pieces are too few."""
@@ -55,9 +55,9 @@ def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Part
     between = summed(links(graph, labels, False), labels, k)
     volumes = summed(graph.strengths, labels, k)
     sizes = summed(graph.n_linked, labels, k)
-    bits = bits_per_edge(volumes, volumes - between, sizes, graph.n_edges)
+    weights = CommunityWeights(volumes, volumes - between)
     mixing = max(float(between.sum()) / graph.total, 0.0)
-    return Partition(labels, bits, mixing, resolution)
+    return Partition(labels, weights.bits_per_edge(sizes, graph.n_edges), mixing, resolution)
 
 
 def split_communities(

@@ -55,8 +55,10 @@ def as_adjacency(graph: Any) -> csr_array:
         graph: any of
             a square matrix: scipy sparse, or dense (an array, or lists of rows);
             a NetworkX or igraph graph, nodes in its own order, with its `weight` where it has one;
-            a table of pairs, nodes in ascending order of their ids (`_snapshot_of_pairs`); without
-            weights, a repeated pair is one edge of weight 1;
+            a table of pairs: two columns of ids, all integers or all strings, and maybe the column
+            `weight`, of pandas, Polars, Arrow, or any other with the Arrow PyCapsule interface; or
+            a list of tuples of two ids; nodes in ascending order of their ids; without weights, a
+            repeated pair is one edge of weight 1;
             `edge_index`, integers of shape `(2, n_pairs)`: an array, a tensor, or a tuple
             `(src, dst)`; nodes are numbered from 0 to the largest one named;
             `(edge_index, num_nodes)`, where there may be nodes without edges after that;
@@ -88,7 +90,6 @@ def as_adjacency(graph: Any) -> csr_array:
 
 
 def _check_same(given: csr_array, larger: csr_array) -> None:
-    """Check that each edge has the weight `larger` in both directions, up to rounding."""
     ends, starts = (given < (1 - _SAME) * larger).nonzero()  # of the lighter direction
     if len(starts):
         start, end = int(starts[0]), int(ends[0])
@@ -156,11 +157,7 @@ def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
 
 
 def is_table_of_pairs(graph: Any) -> bool:
-    """Whether a graph is given as `_snapshot_of_pairs` takes it.
-
-    >>> is_table_of_pairs([("a", "b"), ("b", "c")]), is_table_of_pairs([[0, 1], [1, 0]])
-    (True, False)
-    """
+    """Whether a graph is a list of tuples or a table of two columns of ids, and maybe weights."""
     if isinstance(graph, list):
         return bool(graph) and all(map(_is_pair, graph))
     names = _column_names(graph)
@@ -171,17 +168,13 @@ def is_table_of_pairs(graph: Any) -> bool:
 
 
 def _is_pair(member: Any) -> bool:
-    """Whether a member of a list is a pair, maybe with a weight, and not a graph."""
     if not isinstance(member, tuple) or len(member) not in (2, 3):
         return False
     return isinstance(member[0], int | str | tuple) or _dimensions(member[0]) == 0
 
 
 def _dimensions(value: Any) -> int:
-    """0 for a number or a name, 1 for a row of them, more for what holds a graph or several.
-
-    NumPy would look into any graph that has a length and items, as a NetworkX graph has.
-    """
+    """0 for a number or a name, 1 for a row of them, more for what holds a graph or several."""
     if isinstance(value, str | bytes | dict):
         return 0
     if issparse(value) or _column_names(value) is not None:
@@ -190,6 +183,7 @@ def _dimensions(value: Any) -> int:
         return np.ndim(value)
     if isinstance(value, Sequence):
         return 1 + (_dimensions(value[0]) if len(value) else 0)
+    # NumPy would look into any graph that has a length and items, as a NetworkX graph has.
     is_graph = any(hasattr(value, name) for name in ("__getitem__", "adjacency", "edge_index"))
     return 2 if is_graph else 0
 
@@ -203,7 +197,6 @@ def _is_named_matrix(graph: Any) -> bool:
 
 
 def _column_names(graph: Any) -> list[str] | None:
-    """Return the names of a table's columns; None if it is not a table."""
     if isinstance(graph, pa.Table | pa.RecordBatch):
         return list(graph.schema.names)
     if hasattr(graph, "__arrow_c_stream__") and hasattr(graph, "columns"):  # pandas, Polars
@@ -212,17 +205,6 @@ def _column_names(graph: Any) -> list[str] | None:
 
 
 def _snapshot_of_pairs(graph: Any) -> Snapshot:
-    """Return the graph of a table of pairs (see `snapshot_from_pairs`), or raise `BadInput`.
-
-    Args:
-        graph: a table of two columns of ids and, if it has a third, the column `weight`: a
-            DataFrame of pandas or Polars, an Arrow table, or any other with the Arrow PyCapsule
-            interface; or a list of tuples of two ids. All ids are integers or all are strings.
-
-    >>> graph = _snapshot_of_pairs([("b", "a"), ("c", "b")])
-    >>> graph.nodes.to_pylist(), graph.edges.tolist()
-    (['a', 'b', 'c'], [[0, 1], [1, 2]])
-    """
     src, dst, weights = _columns(graph)
     return snapshot_from_pairs(
         src, dst, graph="graph", id="graph", window=NO_WINDOW, weights=weights
@@ -251,21 +233,15 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
             f"a table of pairs has two columns of ids and, where edges have weights, `weight`, not "
             f"{names}; give a dense matrix as an array"
         )
-    weights = _values(table.column(names.index(_WEIGHT))) if len(names) == 3 else None
-    src, dst = (_values(table.column(end)) for end in ends)
-    return *_of_one_type(src, dst), weights
-
-
-def _values(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array; categories as their values."""
-    plain = values_of(column)
-    return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
+    plain = [values_of(column) for column in table.columns]  # categories as their values
+    plain = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in plain]
+    weights = plain[names.index(_WEIGHT)] if len(names) == 3 else None
+    return *_of_one_type(*(plain[end] for end in ends)), weights
 
 
 def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both ends in the type that holds all their ids; widened if there is none."""
     src, dst = widened(src), widened(dst)
-    kind = common_type(src.drop_null(), dst.drop_null())
+    kind = common_type(src.drop_null(), dst.drop_null())  # None if none holds all of their ids
     return (src, dst) if kind is None else (src.cast(kind), dst.cast(kind))
 
 
@@ -363,7 +339,6 @@ def _is_whole_number(value: Any) -> bool:
 
 
 def _from_array(graph: Any) -> coo_array:
-    """A dense adjacency matrix, or pairs."""
     array = _as_array(graph)
     if array.dtype == object and _is_matrix_of_pandas(graph):
         array = graph.to_numpy(np.float64, na_value=np.nan)

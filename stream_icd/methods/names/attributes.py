@@ -109,7 +109,6 @@ class Tables:
 
 
 def _of_which_graph(graphs: Collection[str]) -> str:
-    """Say that a table of attributes does not say to which of these graphs it belongs."""
     first = min(graphs)
     return (
         f"the table of attributes does not say whether it belongs to {listed(sorted(graphs))}: "
@@ -150,13 +149,11 @@ def attributes_of(
         )
     order = pc.sort_indices(nodes)
     return Attributes(
-        nodes.take(order),
-        tuple(_attribute(name, columns[name], order) for name in names),
+        nodes.take(order), tuple(_attribute(name, columns[name], order) for name in names)
     )
 
 
 def _ids(nodes: Any) -> pa.Array:
-    """Return a column of ids, whatever holds it, as one array of the type of their kind."""
     if isinstance(nodes, set | frozenset):
         raise BadSettings("node ids are a set, which has no order: give a list")
     try:

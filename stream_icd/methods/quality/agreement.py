@@ -57,7 +57,6 @@ def nmi(truth: AnyLabels, labels: AnyLabels) -> float:
 
 
 def _entropy(counts: NDArray[np.int64]) -> float:
-    """Shannon entropy, in nats, of positive counts."""
     shares = counts / counts.sum()
     return float(-(shares * np.log(shares)).sum())
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import AnyLabels, Floats, compact
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.symmetric import symmetric
-from stream_icd.methods.quality.partition import community_weights
+from stream_icd.methods.quality.partition import CommunityWeights
 
 _SPLITS = 2
 """Number of tenths of the edges that `mean_hidden_edge_score` hides, one after the other."""
@@ -29,6 +29,33 @@ class HiddenEdges:
     visible: csr_array  # the other edges, (n, n)
     ends: NDArray[np.int32]  # (2, n_hidden)
     weights: Floats  # (n_hidden,)
+
+    def score(self, communities: AnyLabels) -> float:
+        """How well communities found on the visible edges predict the hidden ones, bits per edge.
+
+        The mean, over the hidden edges, of log₂(μ + [same community] (1 − μ) 2E / vol_c): how much
+        more likely each edge is under the planted model (see `description_length`) than without
+        communities. vol_c and 2E are those of the visible edges. The mixing μ maximises the score,
+        so the score is never below 0, and a single community has 0. Edges count by their weight;
+        edges with an end that has no visible edge are ignored. A graph without edges has 0.
+
+        The idea is cross-validation of a block model by link prediction (such as Kawamoto and
+        Kabashima, "Cross-validation estimate of the number of clusters in a network", 2017).
+
+        >>> graph = csr_array(np.kron(np.eye(4), np.ones((9, 9)) - np.eye(9)))
+        >>> [round(one.score(np.arange(36) // 9)) for one in hide_edges(graph, parts=2)]
+        [2, 2]
+        """
+        volume, _ = CommunityWeights.of(self.visible, communities)
+        labels, total = compact(communities), volume.sum()
+        seen = (np.diff(self.visible.indptr) > 0)[self.ends].all(axis=0)
+        weights = self.weights[seen]
+        if not weights.size:
+            return 0.0
+        left, right = labels[self.ends[:, seen]]
+        lift = np.where(left == right, total / np.where(volume > 0, volume, total)[left], 0.0)
+        mixing = _best_mixing(lift, weights)
+        return float(np.average(np.log2(mixing + (1 - mixing) * lift), weights=weights))
 
 
 def hide_edges(
@@ -58,35 +85,6 @@ def hide_edges(
         yield HiddenEdges(visible, ends[:, hidden], weights[hidden])
 
 
-def hidden_edge_score(hidden: HiddenEdges, communities: AnyLabels) -> float:
-    """How well communities found on the visible edges predict the hidden ones, in bits per edge.
-
-    The mean, over the hidden edges, of log₂(μ + [same community] (1 − μ) 2E / vol_c): how much
-    more likely each edge is under the planted model (see `description_length`) than without
-    communities. vol_c and 2E are those of the visible edges. The mixing μ maximises the score, so
-    the score is never below 0, and a single community has 0. Edges count by their weight; edges
-    with an end that has no visible edge are ignored. A graph without edges has 0.
-
-    The idea is cross-validation of a block model by link prediction (such as Kawamoto and
-    Kabashima, "Cross-validation estimate of the number of clusters in a network", 2017).
-
-    >>> clique = np.ones((9, 9)) - np.eye(9)
-    >>> graph = csr_array(np.kron(np.eye(4), clique))
-    >>> [round(hidden_edge_score(one, np.arange(36) // 9)) for one in hide_edges(graph, parts=2)]
-    [2, 2]
-    """
-    volume, _ = community_weights(hidden.visible, communities)
-    labels, total = compact(communities), volume.sum()
-    seen = (np.diff(hidden.visible.indptr) > 0)[hidden.ends].all(axis=0)
-    weights = hidden.weights[seen]
-    if not weights.size:
-        return 0.0
-    left, right = labels[hidden.ends[:, seen]]
-    lift = np.where(left == right, total / np.where(volume > 0, volume, total)[left], 0.0)
-    mixing = _best_mixing(lift, weights)
-    return float(np.average(np.log2(mixing + (1 - mixing) * lift), weights=weights))
-
-
 def mean_hidden_edge_score(
     adjacency: csr_array, find: Callable[[csr_array], AnyLabels | None], seed: int = 0
 ) -> float | None:
@@ -96,7 +94,7 @@ def mean_hidden_edge_score(
         communities = find(hidden.visible)
         if communities is None:
             return None
-        scores.append(hidden_edge_score(hidden, communities))
+        scores.append(hidden.score(communities))
     return float(np.mean(scores))
 
 

@@ -24,6 +24,34 @@ class CommunityWeights(NamedTuple):
     volume: Floats  # of the degrees
     within: Floats  # of the weights inside, each edge from both of its ends
 
+    @classmethod
+    def of(cls, adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
+        """Those of these communities, in time and memory O(E).
+
+        If the sum of the weights would overflow, all are first divided by one power of two: the
+        metrics computed from these sums do not depend on the weights' unit.
+
+        adjacency: (n, n) symmetric, non-negative weights.
+        """
+        if not issparse(adjacency) or adjacency.format != "csr":
+            kind = type(adjacency).__name__
+            raise BadSettings(f"adjacency must be a sparse CSR array, not {kind}")
+        labels = compact(communities)
+        if adjacency.shape != (len(labels), len(labels)):
+            raise BadSettings(
+                f"{len(labels)} communities' labels need an adjacency of as many rows and columns, "
+                f"not {adjacency.shape}"
+            )
+        sources, weights = np.repeat(labels, np.diff(adjacency.indptr)), adjacency.data  # (2E,)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(2 * weights.sum()):
+                weights = np.ldexp(weights, -100)
+        inside = sources == labels.take(adjacency.indices)
+        k = int(labels.max(initial=-1)) + 1
+        volume = np.bincount(sources, weights, k)
+        within = np.bincount(sources, weights * inside, k)  # faster than to choose entries
+        return cls(volume.astype(np.float64), within.astype(np.float64))
+
     def modularity(self, resolution: float = 1.0) -> float:
         """Q of the communities; see `modularity`."""
         total = self.volume.sum()
@@ -37,33 +65,20 @@ class CommunityWeights(NamedTuple):
         linked = self.volume > 0
         return float(0.5 * (1 - self.within[linked] / self.volume[linked]).sum())
 
+    def bits_per_edge(self, sizes: Ids | Floats, n_edges: float) -> float:
+        """The description length of the communities, (K,), some may be empty; see there.
 
-def community_weights(adjacency: csr_array, communities: AnyLabels) -> CommunityWeights:
-    """Volume and inside weight of each community, in time and memory O(E).
-
-    If the sum of the weights would overflow, all are first divided by one power of two: the metrics
-    computed from these sums do not depend on the weights' unit.
-
-    adjacency: (n, n) symmetric, non-negative weights.
-    """
-    if not issparse(adjacency) or adjacency.format != "csr":
-        raise BadSettings(f"adjacency must be a sparse CSR array, not {type(adjacency).__name__}")
-    labels = compact(communities)
-    if adjacency.shape != (len(labels), len(labels)):
-        raise BadSettings(
-            f"{len(labels)} communities' labels need an adjacency of as many rows and columns, "
-            f"not {adjacency.shape}"
-        )
-    sources = np.repeat(labels, np.diff(adjacency.indptr))  # (2E,)
-    weights = adjacency.data
-    with np.errstate(over="ignore"):
-        if not np.isfinite(2 * weights.sum()):
-            weights = np.ldexp(weights, -100)
-    inside = sources == labels.take(adjacency.indices)
-    n_communities = int(labels.max(initial=-1)) + 1
-    volume = np.bincount(sources, weights, n_communities).astype(np.float64)
-    within = np.bincount(sources, weights * inside, n_communities)  # faster than to choose entries
-    return CommunityWeights(volume, within.astype(np.float64))
+        sizes: number of nodes that have edges.
+        """
+        total = self.volume.sum()  # 2E
+        linked = sizes > 0
+        if total == 0 or linked.sum() == 1:
+            return 0.0
+        inside, share = self.within[linked] / total, self.volume[linked] / total
+        mixing = max(1 - inside.sum(), 0.0)
+        # Mean log probability of an edge, minus that without communities.
+        gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()
+        return float((partition_code(sizes[linked]) - n_edges * gain) / n_edges / np.log(2))
 
 
 def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float = 1.0) -> float:
@@ -75,7 +90,7 @@ def modularity(adjacency: csr_array, communities: AnyLabels, resolution: float =
 
     adjacency: (n, n) symmetric, zero diagonal.
     """
-    return community_weights(adjacency, communities).modularity(resolution)
+    return CommunityWeights.of(adjacency, communities).modularity(resolution)
 
 
 def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
@@ -86,7 +101,7 @@ def ncut(adjacency: csr_array, communities: AnyLabels) -> float:
 
     adjacency: (n, n) symmetric, zero diagonal.
     """
-    return community_weights(adjacency, communities).ncut()
+    return CommunityWeights.of(adjacency, communities).ncut()
 
 
 def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
@@ -121,29 +136,10 @@ def description_length(adjacency: csr_array, communities: AnyLabels) -> float:
     >>> description_length(graph, np.zeros(36, np.int32))
     0.0
     """
-    volume, within = community_weights(adjacency, communities)
+    weights = CommunityWeights.of(adjacency, communities)
     has_edges = csr_array(adjacency).sum(axis=1) > 0  # (n,), also of a csr_matrix
-    sizes = np.bincount(compact(communities)[has_edges], minlength=len(volume))
-    return bits_per_edge(volume, within, sizes, np.count_nonzero(adjacency.data) / 2)
-
-
-def bits_per_edge(volume: Floats, within: Floats, sizes: Ids | Floats, n_edges: float) -> float:
-    """`description_length` from sums over each community, all (K,); some may be empty.
-
-    volume, within: as in `CommunityWeights`; sizes: number of nodes that have edges.
-
-    >>> round(bits_per_edge(np.full(4, 72.0), np.full(4, 72.0), np.full(4, 9), 144), 2)
-    -1.43
-    """
-    total = volume.sum()  # 2E
-    linked = sizes > 0
-    if total == 0 or linked.sum() == 1:
-        return 0.0
-    inside, share = within[linked] / total, volume[linked] / total
-    mixing = max(1 - inside.sum(), 0.0)
-    # Mean log probability of an edge, minus that without communities.
-    gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()
-    return float((partition_code(sizes[linked]) - n_edges * gain) / n_edges / np.log(2))
+    sizes = np.bincount(compact(communities)[has_edges], minlength=len(weights.volume))
+    return weights.bits_per_edge(sizes, np.count_nonzero(adjacency.data) / 2)
 
 
 def partition_code(sizes: Ids | Floats) -> float:

@@ -26,8 +26,8 @@ def generate_gn(
     47,500 · p_in + 12,450,000 · (1 − p_in)/249 edges: 49,250 for 0.3 and 49,000 for 0.4. Time and
     memory grow with the edges, never with the pairs.
 
-    Raises `BadSettings` for a probability outside [0, 1], more communities than nodes, or more
-    nodes than `MOST_NODES`.
+    Raises `BadSettings` for a probability outside [0, 1], more communities than nodes, or more than
+    50,000,000 nodes.
 
     >>> generate_gn(np.random.default_rng(7), n_nodes=100, n_communities=5).n_communities
     5

@@ -39,9 +39,9 @@ from stream_icd.core.node_ids import plain_columns
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import EPOCH, Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, parse_window, windows_at
-from stream_icd.sources.compression import OPENERS, uncompressed
+from stream_icd.sources.content import DAMAGED, OPENERS, uncompressed
 from stream_icd.sources.source import OnBadRow, Source, stop_at_bad_row
-from stream_icd.sources.tables import DAMAGED, check_columns
+from stream_icd.sources.tables import check_columns
 
 _LOG = logging.getLogger(__name__)
 _SOURCE = "urn:stream_icd:as"

@@ -25,7 +25,7 @@ _OnProgress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class PublicData:
+class _PublicData:
     """A public data set, in one file or several."""
 
     name: str
@@ -49,8 +49,8 @@ _T_DRIVE_CITATION = (
 
 _T_DRIVE = "https://www.microsoft.com/en-us/research/wp-content/uploads/2016/02"
 
-CATALOGUE: tuple[PublicData, ...] = (
-    PublicData(
+CATALOGUE: tuple[_PublicData, ...] = (
+    _PublicData(
         name="as-733",
         urls=("https://snap.stanford.edu/data/as-733.tar.gz",),
         about="733 daily topologies of the Internet, 1997 to 2000",
@@ -60,7 +60,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         produce="stream-icd produce as {path} --graph as733 "
         "--source https://snap.stanford.edu/data/as-733.html",
     ),
-    PublicData(
+    _PublicData(
         name="as-caida",
         urls=("https://snap.stanford.edu/data/as-caida.tar.gz",),
         about="122 topologies of the Internet by CAIDA, 2004 to 2007",
@@ -70,7 +70,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         produce="stream-icd produce as {path} --graph as-caida "
         "--source https://snap.stanford.edu/data/as-Caida.html",
     ),
-    PublicData(
+    _PublicData(
         name="t-drive",
         urls=tuple(f"{_T_DRIVE}/{part:02d}.zip" for part in range(6, 15)),
         about="15 million fixes of 10,357 taxis in Beijing, one week of 2008",
@@ -79,7 +79,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         citation=_T_DRIVE_CITATION,
         produce="stream-icd produce taxi {path} --t-drive --tick 10m",
     ),
-    PublicData(
+    _PublicData(
         name="email-eu",
         urls=("https://snap.stanford.edu/data/email-Eu-core-temporal.txt.gz",),
         about="332,334 mails among 986 people of a research institution, 804 days",
@@ -88,7 +88,7 @@ CATALOGUE: tuple[PublicData, ...] = (
         citation="A. Paranjape, A. R. Benson, J. Leskovec: Motifs in Temporal Networks. WSDM 2017.",
         produce="stream-icd produce events {path} --columns src,dst,t --window 3d --graph email-eu",
     ),
-    PublicData(
+    _PublicData(
         name="college-msg",
         urls=("https://snap.stanford.edu/data/CollegeMsg.txt.gz",),
         about="59,835 private messages among 1,899 students, 193 days",
@@ -102,7 +102,7 @@ CATALOGUE: tuple[PublicData, ...] = (
 )
 
 
-def public_data(name: str) -> PublicData:
+def public_data(name: str) -> _PublicData:
     """Return the data set with that name; `BadSettings` lists the known names."""
     by_name = {data.name: data for data in CATALOGUE}
     if name not in by_name:
@@ -111,7 +111,7 @@ def public_data(name: str) -> PublicData:
 
 
 def fetch(
-    data: PublicData, folder: Path, on_progress: _OnProgress = lambda _name, _got, _all: None
+    data: _PublicData, folder: Path, on_progress: _OnProgress = lambda _name, _got, _all: None
 ) -> Path:
     """Download the missing files of the data into `folder/name`, and unpack `.zip`.
 
@@ -182,7 +182,7 @@ def _unpack(archive: Path, folder: Path) -> None:
     unpacking.rename(unpacked)
 
 
-def _by_hand(data: PublicData, folder: Path, error: Exception) -> str:
+def _by_hand(data: _PublicData, folder: Path, error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
     addresses = "\n".join(f"  {url}" for url in data.urls)
     return (

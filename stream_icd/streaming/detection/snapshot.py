@@ -32,7 +32,7 @@ from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
 from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.partition import (
-    community_weights,
+    CommunityWeights,
     description_length,
     modularity,
 )
@@ -177,7 +177,7 @@ def communities_with(
     k, known = settings.k_of(snapshot), settings.known.get(snapshot.graph)
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
-    weights = community_weights(adjacency, labels)
+    weights = CommunityWeights.of(adjacency, labels)
     found = {} if memory is None else _found_with(memory)
     if memory is None and memberships is not None:
         found = {"probabilities": _as_published(memberships.probabilities)}

@@ -15,10 +15,10 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import KNOWN, describe_topic
 from stream_icd.kafka.waiting import in_background
-from stream_icd.methods.bp.known import Known, known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.streaming.subscribers.subscription import log_bad
-from stream_icd.wire.known import decode_known
 from stream_icd.wire.limits import Limits
+from stream_icd.wire.nodes import decode_known
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class _LiveKnown:
             changed, self._changed = self._changed, set()
         for graph in sorted(changed):
             labels = self.labels(graph)
-            known = known_of(labels, fixed=self._fixed)
+            known = Known.from_labels(labels, fixed=self._fixed)
             before = self._known.pop(graph, None)
             if labels:
                 self._known[graph] = known

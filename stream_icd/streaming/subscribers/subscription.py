@@ -24,7 +24,7 @@ from stream_icd.kafka.messages.records import graph_in_key
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.tracing import tracing_if_on
+from stream_icd.kafka.tracing import Tracing
 from stream_icd.kafka.waiting import Stop, Worker
 from stream_icd.streaming.subscribers.group_reader import open_group_reader
 from stream_icd.streaming.subscribers.seen_results import (
@@ -286,7 +286,7 @@ def _results(
     records: Iterator[Record],
 ) -> Iterator[_Published]:
     """Yield each result once; report gaps, and graphs with alternating results of two models."""
-    seen, models, tracing = SeenResults(), MixedModels(), tracing_if_on()
+    seen, models, tracing = SeenResults(), MixedModels(), Tracing.if_on()
     last: dict[str, Window] = {}
     for record in filter(options.want, records):
         if record.value is None:  # an operator reset the graph

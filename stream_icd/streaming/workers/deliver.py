@@ -35,7 +35,6 @@ from stream_icd.wire.alerts import (
     Alert,
     decode_alert,
     source_of_alerts,
-    structured,
 )
 
 _ANSWER_TIMEOUT_S = 10.0
@@ -188,7 +187,7 @@ class Receiver:
             ReceiverUnavailable: there was no answer, or one that asks to try again.
             AlertRefused: the receiver will never take it.
         """
-        body = _for_slack(alert) if self.slack else structured(alert)
+        body = _for_slack(alert) if self.slack else alert.structured()
         try:
             post(self.url, body, self._headers(alert, body), _ANSWER_TIMEOUT_S)
         except HTTPError as error:

@@ -29,9 +29,9 @@ from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.members import decode_member, encode_member
-from stream_icd.wire.members import graph_in_key as graph_in_row_key
-from stream_icd.wire.message import node_key, result_id
+from stream_icd.wire.message import result_id
+from stream_icd.wire.nodes import decode_member, encode_member, node_key
+from stream_icd.wire.nodes import graph_in_key as graph_in_row_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""

@@ -40,7 +40,7 @@ from stream_icd.core.store.store import open_store
 from stream_icd.core.times import Gap
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
-from stream_icd.history.replay.compare import Agreement, ReplayComparison, VersionQuality
+from stream_icd.history.replay.compare import compare
 from stream_icd.interfaces.view.report import read_archive
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
@@ -236,12 +236,8 @@ def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) ->
 
 
 def test_versions_are_compared_whatever_they_are_called() -> None:
-    version = (FORGED, FORGED, "before")
-    comparison = ReplayComparison(
-        qualities=[VersionQuality(version, 1, 1.0, 0.5, 0.5, 0.0, 2.0, 0.25)],
-        agreements=[Agreement(version, version, 1, 1, 1.0, 1.0, FORGED)],
-    )
-    assert drawn(qualities_table(comparison)).count(ESCAPED) == 2
+    comparison = compare([found()], [found()])
+    assert drawn(qualities_table(comparison)).count(ESCAPED) == 4
     assert drawn(agreements_table(comparison)).count(ESCAPED) == 5
 
 

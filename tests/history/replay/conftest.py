@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -60,3 +61,15 @@ def filled(store: Store) -> Store:
     for i in range(N_SNAPSHOTS):
         Archive(store).add("snapshots", encode_snapshot(make_snapshot(i)))
     return store
+
+
+class StopsAfter(threading.Event):
+    """An event that is set once it was looked at so many times."""
+
+    def __init__(self, n_looks: int) -> None:
+        super().__init__()
+        self.left = n_looks
+
+    def is_set(self) -> bool:
+        self.left -= 1
+        return self.left < 0

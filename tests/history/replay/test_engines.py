@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,9 +18,7 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.errors import (
     BadSettings,
-    BadSnapshot,
     HistoryDamaged,
-    ModelDamaged,
     Overloaded,
     WorkersLost,
 )
@@ -30,11 +27,9 @@ from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.replay.ray_engine import RayActors, _connected
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection, archived_job
-from stream_icd.kafka.messages.records import Refused
 from stream_icd.kafka.record import Record
-from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.execution.processes import Processes, in_processes
+from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, First, InProcess
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
@@ -86,6 +81,11 @@ def jobs(archive: Store) -> list[Job]:
     return [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
 
 
+def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:
+    """Fingerprints of what was found."""
+    return [fingerprint(outcome) for _, outcome in outcomes if isinstance(outcome, Message)]
+
+
 def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
     """Fingerprints of what a detector on the stream publishes."""
     detector = Detector(lambda: redetection.model, redetection.settings)
@@ -113,54 +113,9 @@ def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
     with pytest.raises(HistoryDamaged, match="^the file cannot be read$"):
         next(outcomes)
     assert [job for job, _ in done] == todo
-    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
+    found = found_in(done)
     assert found == streamed(redetection, [make_snapshot(i) for i in range(len(todo))])
     assert len(set(found)) == len(todo)
-
-
-def test_a_fingerprint_tells_what_was_found_from_when(
-    archive: Store, redetection: Redetection
-) -> None:
-    (job, *_) = jobs(archive)
-    first, second = redetection(job), redetection(job)
-    assert isinstance(first, Message)
-    assert isinstance(second, Message)
-    assert first.headers != second.headers  # other times
-    assert fingerprint(first) == fingerprint(second)
-    changed = tuple((n, b"0.1" if n == "icd_modularity" else v) for n, v in first.headers)
-    assert fingerprint(Message(first.key, first.value, changed)) != fingerprint(first)
-
-
-def broken() -> Snapshot:
-    """A snapshot whose file breaks the contract."""
-    raise BadSnapshot("no column src")
-
-
-def test_what_breaks_the_contract_is_an_outcome(archive: Store, redetection: Redetection) -> None:
-    noted = next(windows(archive, Selection()))
-    outcome = redetection(replace(archived_job(archive.uri, noted), snapshot=broken))
-    assert isinstance(outcome, Refused)
-    assert outcome.stage == "decode"
-    assert outcome.reason == "no column src"
-
-
-def test_a_worker_that_is_killed_is_replaced_and_nothing_is_missing(
-    archive: Store, redetection: Redetection, model_folder: Path
-) -> None:
-    todo = jobs(archive) * 4  # so many that some are given out after the kill
-    with Processes(redetection, str(model_folder), 2) as engine:
-        outcomes = engine(todo)
-        done = [next(outcomes)]
-        for worker in multiprocessing.active_children():
-            worker.kill()
-        done += list(outcomes)
-        assert engine.alive == 2
-    assert [job for job, _ in done] == todo
-    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == [
-        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
-    ]
-    assert not multiprocessing.active_children()
 
 
 class Deadly(Redetection):
@@ -186,18 +141,9 @@ def test_actors_hand_on_the_memory_of_a_graph(
     archive: Store, redetection: Redetection, cluster: str
 ) -> None:
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    found, expected, alone = (
-        [
-            fingerprint(outcome)
-            for _, outcome in engine(jobs(archive))
-            if isinstance(outcome, Message)
-        ]
-        for engine in (
-            RayActors(remembering, workers=1, address=cluster),
-            InProcess(remembering),
-            InProcess(redetection),
-        )
-    )
+    actors = RayActors(remembering, workers=1, address=cluster)
+    engines = (actors, InProcess(remembering), InProcess(redetection))
+    found, expected, alone = (found_in(engine(jobs(archive))) for engine in engines)
     assert found == expected != alone
 
 
@@ -220,10 +166,7 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
     done = list(RayActors(deadly, workers=1, address=cluster)(todo))
     assert len(list(killed.iterdir())) == 2
     assert [job for job, _ in done] == todo
-    found = [fingerprint(outcome) for _, outcome in done if isinstance(outcome, Message)]
-    assert found == [
-        fingerprint(message) for message in map(redetection, todo) if isinstance(message, Message)
-    ]
+    assert found_in(done) == found_in(InProcess(redetection)(todo))
 
 
 def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., object]) -> None:
@@ -235,20 +178,17 @@ def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., obj
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "error", "said"),
     [
-        (ConnectionError("nobody"), (WorkersLost, "no Ray cluster answers at auto: nobody")),
-        (ValueError("no address"), (BadSettings, "cannot use Ray at auto: no address")),
+        (ConnectionError("nobody"), WorkersLost, "no Ray cluster answers at auto: nobody"),
+        (ValueError("no address"), BadSettings, "cannot use Ray at auto: no address"),
     ],
 )
 def test_a_cluster_that_cannot_be_used_is_said(
-    monkeypatch: pytest.MonkeyPatch, raised: Exception, said: tuple[type[Exception], str]
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, error: type[Exception], said: str
 ) -> None:
-    def fail(**_: object) -> None:
-        raise raised
-
-    _ray_that_starts_by(monkeypatch, fail)
-    with pytest.raises(said[0], match=said[1]), _connected("auto", 1):
+    _ray_that_starts_by(monkeypatch, MagicMock(side_effect=raised))
+    with pytest.raises(error, match=said), _connected("auto", 1):
         pass
 
 
@@ -302,11 +242,3 @@ def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.Mo
             assert signal.getsignal(signal.SIGTERM) == before
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def test_a_model_that_changed_meanwhile_is_said(
-    archive: Store, redetection: Redetection, model_folder: Path
-) -> None:
-    other = Redetection(VersionedModel("small@0", redetection.model.model), redetection.settings)
-    with pytest.raises(ModelDamaged, match="was small@0 and is now test@"):
-        list(in_processes(other, str(model_folder), 1)(jobs(archive), First()))

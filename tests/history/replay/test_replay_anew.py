@@ -11,12 +11,12 @@ from stream_icd.commands.cli.history import graphs_table
 from stream_icd.commands.cli.replay_run import PastOfArchive
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.archive import Archive, Selection, compact
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.compact import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import Kind
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.port import TopicPartition, TopicSpec
@@ -183,7 +183,7 @@ def test_smoothing_uses_windows_after_each_one_up_to_where_the_graph_starts_anew
     at_work.detect(*WINDOWS[4:])
     at_work.archive_memory()
     smooth = Redetection(redetection.model, redetection.settings, smooth=True)
-    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    engine = smoothing_engine(smooth, InProcess)
     found = again(at_work, smooth, tmp_path / "out", engine=engine)
     expected = detect_smoothed(WINDOWS[:4], redetection.model.model)
     assert [found[f"g/{number}"][1] for number in range(4)] == [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,16 +24,21 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.replay.redetect import Redetection
+from stream_icd.history.replay.redetect import Redetection, archived_job
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
+from stream_icd.streaming.execution.work import InProcess
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.history.replay.conftest import N_SNAPSHOTS, filled, make_snapshot
-from tests.testbed.brokers import Broker
+from tests.run_here import run_here
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.children import alive, children, worker_processes
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.object_store import new_folder
+
+ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments: str) -> Result:
@@ -53,6 +60,9 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(
     assert f"to be detected with {redetection.version}, results to {out}" in said
     assert "takes 0:03:00 at the least" in said
     assert not out.exists()
+    for tempo in (("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")):
+        said = run("replay", "history", archive.uri, "--out", str(out), *options[:3], *tempo).stderr
+        assert "takes 3652059 days" in said
 
 
 def test_earlier_snapshots_are_those_that_are_detected_first(
@@ -62,15 +72,6 @@ def test_earlier_snapshots_are_those_that_are_detected_first(
     options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--from", "2026-01-01T04"]
     assert "4 earlier snapshots" in run("replay", "history", archive.uri, *options).stderr
     assert "earlier snapshots" not in run("replay", "history", archive.uri, *options).stderr
-
-
-@pytest.mark.parametrize("tempo", [("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")])
-def test_a_tempo_may_be_as_slow_as_it_likes(
-    archive: Store, model_folder: Path, tempo: tuple[str, str], tmp_path: Path
-) -> None:
-    options = ["--model", str(model_folder), "--dry-run", *tempo]
-    said = run("replay", "history", archive.uri, "--out", str(tmp_path / "out"), *options).stderr
-    assert "takes 3652059 days" in said
 
 
 def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
@@ -213,3 +214,38 @@ def test_archived_snapshots_are_sent_again_byte_for_byte(
     assert found == sent
     with pytest.raises(BadSettings, match=f"no snapshots of graph another; it holds {graph}"):
         run(*command, "--graph", "another")
+
+
+def test_kill_9_of_a_replay(
+    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+) -> None:
+    out = open_store(str(tmp_path / "out"))
+    options = ["--model", str(model_folder), "--seed", "7", "--out", out.uri]
+    arguments = ["replay", "history", archive.uri, *options]
+    command = [sys.executable, "-m", "stream_icd.commands.cli", *arguments]
+    slowly = ["--workers", "1", "--speed", "600x"]  # a window every 6 seconds
+    with subprocess.Popen([*command, *slowly], stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+        wait_until(lambda: len(results(out)) >= 2)
+        workers = worker_processes(process.pid)
+        left = [*workers, *children(process.pid)]
+        process.kill()
+    assert workers
+    wait_until(lambda: not any(map(alive, left)))
+    before = {path: out.open(path).read() for path in results(out)}
+    assert 2 <= len(before) < N_SNAPSHOTS
+
+    again = run_here(*arguments, "--engine", "serial")
+    assert again.returncode == 0, again.stderr
+    assert f"{len(before)} results are there already" in again.stderr
+    assert all(out.open(path).read() == content for path, content in before.items())
+    assert len(results(out)) == N_SNAPSHOTS
+    found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
+    remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
+    jobs = [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
+    expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
+    assert list(map(fingerprint, found)) == list(map(fingerprint, expected))  # type: ignore[arg-type]
+
+
+def results(store: Store) -> list[str]:
+    """The files that anybody sees."""
+    return [path for path in store.files() if path.endswith(".parquet")]

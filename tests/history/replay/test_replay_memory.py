@@ -23,8 +23,9 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, SmoothedGraphs, Smoothing
-from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, make_plan, replay
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
+from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
+from stream_icd.history.replay.smooth import smoothing_engine
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Processed
@@ -34,7 +35,6 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory import encoding
 from stream_icd.methods.memory.smoothing import detect_smoothed
-from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.record import RecordDetection
@@ -42,15 +42,16 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import MemoryState, archived_state, encode_state
+from stream_icd.wire.states import MemoryState, encode_state
+from tests.history.replay.conftest import StopsAfter
 from tests.streaming.workers.remembered import Found, records, said, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
 from tests.testbed.streams import publish
 
 GRAPHS = ("a", "b", "c")
+NEVER = threading.Event()
 N_WINDOWS = 6
 
 
@@ -114,11 +115,11 @@ def replayed(
     redetection: Redetection,
     out: Store,
     engine: Engine[Job, Outcome] | None = None,
-    stop: threading.Event = threading.Event(),
+    stop: threading.Event = NEVER,
 ) -> tuple[ReplayPlan, Any]:
     jobs, first = past(redetection)
     results = HistoryResults(out)
-    plan = make_plan(jobs(None), results, redetection)
+    plan = ReplayPlan.of(jobs(None), results, redetection)
     done = replay(
         jobs(None),
         plan,
@@ -209,6 +210,9 @@ def test_a_part_starts_with_the_archived_memory_before_it(
     assert found_in(out) == {graph: found[3:] for graph, found in expected.items()}
     first = {None: 3, 1: 1, 2: 0, 4: 0}[last]  # windows that had to be detected for their memory
     assert len(plan.earlier) == len(GRAPHS) * first
+    off = Redetection(redetection.model, DetectSettings(threads=1))  # needs nothing of before
+    plan, _ = replayed(PastOfArchive(store, selection), off, open_store(str(tmp_path / "off")))
+    assert plan.earlier == {}
 
 
 def test_a_part_does_not_start_with_memory_of_another_version(
@@ -243,28 +247,27 @@ def test_a_part_starts_with_the_memory_of_its_own_settings(
         out = open_store(str(tmp_path / f"again{len(found)}"))
         engine: Engine[Job, Outcome] = InProcess(asked)
         if smooth:
-            engine = SmoothedGraphs(InProcess(Smoothing(asked.model, asked.settings)))
+            engine = smoothing_engine(asked, InProcess)
         replayed(PastOfArchive(store, selection), asked, out, engine)
         found.append(found_in(out))
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("smooth", [False, True])
 def test_a_replay_that_stopped_goes_on_with_the_same_memory(
-    store: Store, tmp_path: Path, redetection: Redetection, expected: dict[str, list[Found]]
+    smooth: bool,
+    store: Store,
+    tmp_path: Path,
+    redetection: Redetection,
+    expected: dict[str, list[Found]],
 ) -> None:
-    class AfterSeven(threading.Event):
-        looked = 0
-
-        def is_set(self) -> bool:
-            self.looked += 1
-            return self.looked > 7
-
-    out = open_store(str(tmp_path / "again"))
-    past = PastOfArchive(store, Selection())
-    _, first = replayed(past, redetection, out, stop=AfterSeven())
-    _, second = replayed(past, redetection, out)
-    _, third = replayed(past, redetection, out)
-    assert (first.snapshots, second.snapshots, third.snapshots) == (7, 11, 0)
+    asked = replace(redetection, smooth=smooth)
+    engine = smoothing_engine(asked, InProcess) if smooth else InProcess(asked)
+    out, past = open_store(str(tmp_path / "again")), PastOfArchive(store, Selection())
+    done = [replayed(past, asked, out, engine, stop)[1] for stop in (StopsAfter(7), *[NEVER] * 2)]
+    assert [one.snapshots for one in done] == [7, 11, 0]
+    if smooth:
+        expected = {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
     assert found_in(out) == expected
 
 
@@ -294,13 +297,13 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     expected: dict[str, list[Found]],
 ) -> None:
     smooth = replace(redetection, smooth=True)
-    smoothing = Smoothing(redetection.model, redetection.settings)
-    engine: Engine[Any, Any] = InProcess(smoothing)
-    if name == "pool":
-        engine = in_processes(smoothing, str(folder), 2)
+
+    def run(work: Any) -> Engine[Any, Any]:
+        return InProcess(work) if name == "serial" else in_processes(work, str(folder), 2)
+
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection())
-    _, done = replayed(past, smooth, out, SmoothedGraphs(engine))
+    _, done = replayed(past, smooth, out, smoothing_engine(smooth, run))
     assert done == (len(GRAPHS) * N_WINDOWS, 0)
     found = found_in(out)
     assert found == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
@@ -312,90 +315,72 @@ def test_smoothed_replays_use_the_windows_after_each_one(
     assert again.snapshots == len(GRAPHS) * N_WINDOWS
 
 
-def test_a_smoothed_replay_that_stopped_goes_on(
-    store: Store, tmp_path: Path, redetection: Redetection
-) -> None:
-    class AfterFour(threading.Event):
-        looked = 0
-
-        def is_set(self) -> bool:
-            self.looked += 1
-            return self.looked > 4
-
-    smooth = replace(redetection, smooth=True)
-    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
-    out = open_store(str(tmp_path / "again"))
-    past = PastOfArchive(store, Selection())
-    _, first = replayed(past, smooth, out, engine, AfterFour())
-    _, second = replayed(past, smooth, out, engine)
-    assert (first.snapshots, second.snapshots) == (4, len(GRAPHS) * N_WINDOWS - 4)
-    assert found_in(out) == {g: smoothed(stream(g, N_WINDOWS), redetection) for g in GRAPHS}
-
-
 def test_a_window_that_does_not_follow_is_refused_when_smoothing(
     store: Store, tmp_path: Path, redetection: Redetection
 ) -> None:
     twice = replace(stream("a", 3)[2], id="a/another")
     Archive(store).add("snapshots", encode_snapshot(twice))
-    engine = SmoothedGraphs(InProcess(Smoothing(redetection.model, redetection.settings)))
+    engine = smoothing_engine(redetection, InProcess)
     out = open_store(str(tmp_path / "again"))
     past = PastOfArchive(store, Selection(graph="a"))
     _, done = replayed(past, replace(redetection, smooth=True), out, engine)
     assert done == (N_WINDOWS, 1)
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"memory": "off"}, "needs memory"),
-        ({"method": "icd"}, "needs memory"),
-        ({"engine": "ray"}, "not ray"),
-        ({"rate": 1.0}, "excludes --speed"),
-    ],
-)
-def test_what_cannot_be_smoothed_is_refused(
-    redetection: Redetection, changed: dict[str, Any], reason: str
-) -> None:
+def test_what_cannot_be_smoothed_is_refused(redetection: Redetection) -> None:
     plain = ReplayOptions()
-    options = replace(plain, **changed)
-    asked = replace(redetection, settings=detect_settings(options))
     check_smooth(plain, redetection)
-    with pytest.raises(BadSettings, match=reason):
-        check_smooth(options, asked)
+    reasons: dict[str, dict[str, Any]] = {
+        "needs memory": {"memory": "off"},
+        "--method bp": {"method": "icd"},
+        "not ray": {"engine": "ray"},
+        "excludes --speed": {"rate": 1.0},
+    }
+    for reason, changed in reasons.items():
+        options = replace(plain, **changed)
+        with pytest.raises(BadSettings, match=reason):
+            check_smooth(options, replace(redetection, settings=detect_settings(options)))
 
 
-@pytest.mark.parametrize("method", ["bp", "icd"])
-def test_a_horizon_without_memory_is_refused(method: Method) -> None:
-    plain = ReplayOptions(method=method, horizon="5")
-    assert detect_settings(plain).horizon == 5
-    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
-        detect_settings(replace(plain, memory="off"))
-    with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
-        detect_settings(replace(plain, horizon="long"))
-
-
-def test_processes_share_the_cores_unless_threads_are_asked_for() -> None:
+def test_options_set_threads_and_horizon() -> None:
     assert detect_settings(ReplayOptions(workers=4096)).threads == 1
     assert detect_settings(ReplayOptions(workers=4096, threads=3)).threads == 3
     alone = detect_settings(ReplayOptions(engine="serial")).threads
     assert alone == min(os.cpu_count() or 1, 4)
+    assert detect_settings(ReplayOptions(horizon="5")).horizon == 5
+    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
+        detect_settings(ReplayOptions(method="icd", horizon="5", memory="off"))
+    with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
+        detect_settings(ReplayOptions(horizon="long"))
 
 
+@pytest.mark.parametrize(
+    ("sent", "part", "counts", "found"),
+    [
+        ([(at, g) for at in range(N_WINDOWS) for g in GRAPHS], (9, 15), (6, 6, 9), slice(3, 5)),
+        # It may repeat a window before it.
+        ([(at, "a") for at in (0, 1, 2, 1)], (3, None), (1, 1, 3), slice(1, 2)),
+    ],
+)
 def test_a_part_of_a_topic_needs_the_windows_before_it(
+    sent: list[tuple[int, str]],
+    part: tuple[int, int | None],
+    counts: tuple[int, int, int],
+    found: slice,
     memory: Broker,
     topic_name: str,
     tmp_path: Path,
     redetection: Redetection,
     expected: dict[str, list[Found]],
 ) -> None:
-    windows = [stream(graph, N_WINDOWS)[at] for at in range(N_WINDOWS) for graph in GRAPHS]
     create_topics(memory.settings(), [TopicSpec(topic_name)])
+    windows = (stream(graph, N_WINDOWS)[at] for at, graph in sent)
     publish(memory, (outgoing(window, topic_name) for window in windows))
-    part = TopicRange(topic_name, {0: 9}, {0: 15})
+    chosen = TopicRange(topic_name, {0: part[0]}, None if part[1] is None else {0: part[1]})
     out = open_store(str(tmp_path / "again"))
-    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
-    assert (done.snapshots, len(plan.earlier)) == (6, 9)
-    assert found_in(out) == {graph: found[3:5] for graph, found in expected.items()}
+    plan, done = replayed(PastOfTopic(memory.settings(), chosen, None), redetection, out)
+    assert (done.snapshots, plan.total, len(plan.earlier)) == counts
+    assert found_in(out) == {graph: expected[graph][found] for graph in {g for _, g in sent}}
 
 
 def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
@@ -406,27 +391,11 @@ def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
         create_topics(retained.settings(), [TopicSpec(topic_name)])
         publish(retained, (outgoing(window, topic_name) for window in stream(GRAPHS[0], 3)))
         broker.remove_before(topic_name, 0, 2)
-        part = TopicRange(topic_name, {0: 1})
-        jobs, _ = PastOfTopic(retained.settings(), part, None)(redetection)
+        jobs, _ = PastOfTopic(retained.settings(), TopicRange(topic_name, {0: 1}), None)(
+            redetection
+        )
         with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
             list(jobs(None))
-
-
-def test_a_part_of_a_topic_may_repeat_a_window_before_it(
-    memory: Broker,
-    topic_name: str,
-    tmp_path: Path,
-    redetection: Redetection,
-    expected: dict[str, list[Found]],
-) -> None:
-    graph, windows = GRAPHS[0], stream(GRAPHS[0], 3)
-    create_topics(memory.settings(), [TopicSpec(topic_name)])
-    publish(memory, (outgoing(windows[at], topic_name) for at in (0, 1, 2, 1)))
-    out = open_store(str(tmp_path / "again"))
-    part = TopicRange(topic_name, {0: 3}, None)
-    plan, done = replayed(PastOfTopic(memory.settings(), part, None), redetection, out)
-    assert (done.snapshots, plan.total) == (1, 1)
-    assert found_in(out) == {graph: expected[graph][1:2]}
 
 
 def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
@@ -439,21 +408,7 @@ def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
     state = MemoryState(
         "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
     )
-    assert Archive(store).add("memory", _by_graph(state))
-    assert not Archive(store).add("memory", _by_graph(state))
-
-
-def _by_graph(state: MemoryState) -> Message:
-    assert encode_state(state).key != archived_state(state).key
-    return archived_state(state)
-
-
-def test_off_needs_nothing_of_the_time_before(
-    store: Store, tmp_path: Path, redetection: Redetection
-) -> None:
-    off = Redetection(redetection.model, DetectSettings(threads=1))
-    selection = Selection(start=START + 3 * MINUTE)
-    out = open_store(str(tmp_path / "again"))
-    plan, _ = replayed(PastOfArchive(store, selection), off, out)
-    assert plan.earlier == {}
-    assert all(one[2] == [] for found in found_in(out).values() for one in found)
+    message = encode_state(state, by_graph=True)
+    assert encode_state(state).key != message.key
+    assert Archive(store).add("memory", message)
+    assert not Archive(store).add("memory", message)

@@ -24,9 +24,8 @@ from stream_icd.commands.programs.process import INTERRUPTED
 from stream_icd.core.errors import BadSettings
 from stream_icd.history.replay.redetect import Redetection
 from stream_icd.history.replay.replay import (
+    ReplayPlan,
     TopicResults,
-    check_results_topic,
-    make_plan,
     replay,
 )
 from stream_icd.kafka.consumer import run_consumer
@@ -45,7 +44,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.replay.conftest import make_snapshot
+from tests.history.replay.conftest import StopsAfter, make_snapshot
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
 from tests.testbed.handlers import Calls
@@ -82,7 +81,7 @@ def run(
     graph: str | None = None,
     stop: threading.Event = threading.Event(),
 ) -> Any:
-    plan = make_plan(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
+    plan = ReplayPlan.of(PastOfTopic(broker.settings(), part, graph).jobs(None), out, redetection)
     with closing(PastOfTopic(broker.settings(), part, graph).jobs(None)) as todo:
         engine = InProcess(redetection)
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
@@ -134,18 +133,10 @@ def test_what_is_replayed_is_what_was_streamed(
 
 
 def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
-    class AfterTwo(threading.Event):
-        looked = 0
-
-        def is_set(self) -> bool:
-            self.looked += 1
-            return self.looked > 2
-
     out = TopicResults(broker.settings(), f"{past}.again")
-    first = run(broker, redetection, TopicRange(past), out, stop=AfterTwo())
-    second = run(broker, redetection, TopicRange(past), out)
-    third = run(broker, redetection, TopicRange(past), out)
-    assert (first.snapshots, second.snapshots, third.snapshots) == (2, 3, 0)
+    first = run(broker, redetection, TopicRange(past), out, stop=StopsAfter(2))
+    again = [run(broker, redetection, TopicRange(past), out).snapshots for _ in range(2)]
+    assert [first.snapshots, *again] == [2, 3, 0]
     assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
 
 
@@ -237,12 +228,12 @@ def test_a_part_of_the_topic(
 
 def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
     with pytest.raises(BadSettings, match="--into-live"):
-        check_results_topic(COMMUNITIES, into_live=False)
-    check_results_topic(COMMUNITIES, into_live=True)
+        TopicResults.check(COMMUNITIES, into_live=False)
+    TopicResults.check(COMMUNITIES, into_live=True)
     for other in (SNAPSHOTS, f"{COMMUNITIES}.dlq"):
         with pytest.raises(BadSettings, match="holds other messages than"):
-            check_results_topic(other, into_live=True)
-    check_results_topic("again", into_live=False)
+            TopicResults.check(other, into_live=True)
+    TopicResults.check("again", into_live=False)
 
 
 def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:

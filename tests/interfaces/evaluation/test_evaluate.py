@@ -19,16 +19,15 @@ from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.interfaces.evaluation.evaluate import (
     WindowResult,
+    Windows,
     evaluate,
     learn,
-    open_windows,
-    that_learned,
     worth,
     write_rows,
 )
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.interfaces.evaluation.method import OWN
-from stream_icd.interfaces.evaluation.page import _COLUMNS, summarised, write_page
+from stream_icd.interfaces.evaluation.page import _COLUMNS, table_of, write_page
 from stream_icd.learning.training.yardstick import against_default, judge
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
@@ -60,42 +59,44 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def results(archive: str) -> list[WindowResult]:
-    windows = open_windows(open_store(archive), None, N_NEWEST, N_PAST, NOW)
+    windows = Windows.open(open_store(archive), None, N_NEWEST, N_PAST, NOW)
     assert windows.graph == GRAPH
     assert [graph.labels is not None for graph in windows.past()] == [True, True]
     methods = ["bp", "halves", "fails"]
     packages = OWN, UNRULY
     learned = learn(windows, methods, LIMITS, packages=packages)
-    assert that_learned(learned) == ["bp", "halves"]
+    assert [name for name, run in learned.items() if run.learned] == ["bp", "halves"]
     return list(evaluate(windows, learned, LIMITS, packages=packages))
 
 
-def test_every_method_has_a_result_for_each_of_the_newest_windows(
-    results: list[WindowResult],
-) -> None:
+def test_every_window_is_measured_with_every_method(results: list[WindowResult]) -> None:
     newest = [snapshot.id for snapshot, _ in WINDOWS[N_PAST:]]
     seen = [(result.snapshot, result.method) for result in results]
     assert seen == [(name, method) for name in newest for method in ("bp", "halves", "fails")]
-
-
-def test_clear_communities_are_found_and_measured(results: list[WindowResult]) -> None:
-    bp = [result for result in results if result.method == "bp"]
-    assert [result.measures and result.measures.nmi for result in bp] == pytest.approx(
-        [1.0, None, 1.0]
-    )
+    bp, halves = results[::3], results[1::3]
+    nmis = [result.measures and result.measures.nmi for result in bp]
+    assert nmis == pytest.approx([1.0, None, 1.0])
     assert all(result.hidden_edges is not None and result.hidden_edges > 1 for result in bp)
-    halves = [result for result in results if result.method == "halves"]
     assert all(half.hidden_edges is not None and half.hidden_edges < 0.5 for half in halves)
-
-
-def test_stability_counts_who_keeps_the_community(results: list[WindowResult]) -> None:
-    halves = [result.stability for result in results if result.method == "halves"]
-    assert halves == [None, 1.0, 1.0]
-    bp = [result.stability for result in results if result.method == "bp"]
-    assert bp[0] is None
+    assert [half.stability for half in halves] == [None, 1.0, 1.0]
     truth = [labels.labels for _, labels in WINDOWS]
     assert nmi(truth[2], truth[3]) < 0.9, "the communities of the windows are independent"
-    assert all(value is not None and value < 0.6 for value in bp[1:])
+    first, *others = [result.stability for result in bp]
+    assert first is None
+    assert all(value is not None and value < 0.6 for value in others)
+
+
+def test_a_method_that_fails_has_empty_numbers_and_a_reason(
+    results: list[WindowResult], tmp_path: Path
+) -> None:
+    reason = "ZeroDivisionError: no halves of 160"
+    write_rows(path := tmp_path / "rows.csv", results[2::3])
+    table = pyarrow.csv.read_csv(path)
+    assert table["status"].to_pylist() == ["error"] * N_NEWEST
+    assert table["detail"][0].as_py() == reason
+    assert table["modularity"].null_count == N_NEWEST
+    *_, fails = zip(*(list(column.cells) for column in table_of(results).columns), strict=True)
+    assert fails == ("fails", *[""] * len(_COLUMNS), "0", reason)
 
 
 def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
@@ -108,13 +109,6 @@ def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
         *("--out", str(tmp_path / "page.html")),
     )
     assert "the labels contradict the edges, so they are not used" in done.stdout
-
-
-def test_a_method_that_fails_is_named_with_the_reason(results: list[WindowResult]) -> None:
-    fails = summarised(results)[-1]
-    assert (fails.method, fails.windows) == ("fails", 0)
-    assert fails.detail == "ZeroDivisionError: no halves of 160"
-    assert set(fails.means.values()) == {None}
 
 
 def test_the_page_shows_progress_until_all_windows_are_there(
@@ -199,28 +193,15 @@ def test_it_fails_if_no_method_has_a_result(
     assert done.stderr.endswith("no method has a result\n")
 
 
-def test_a_window_without_a_result_has_empty_numbers(
-    results: list[WindowResult], tmp_path: Path
-) -> None:
-    path = tmp_path / "rows.csv"
-    write_rows(path, [result for result in results if result.method == "fails"])
-    table = pyarrow.csv.read_csv(path)
-    assert table["status"].to_pylist() == ["error"] * N_NEWEST
-    assert table["detail"][0].as_py() == "ZeroDivisionError: no halves of 160"
-    assert table["modularity"].null_count == N_NEWEST
-
-
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_memory_keeps_communities_from_window_to_window(method: str, stream: str) -> None:
     """Too few edges in a window to find its communities alone."""
-    windows = open_windows(open_store(stream), None, 6, 0, NOW)
+    windows = Windows.open(open_store(stream), None, 6, 0, NOW)
     nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
-    assert that_learned(nothing) == []
+    assert [run.learned for run in nothing.values()] == [None, None]
     assert worth(windows, nothing, LIMITS) == []
-    found = {summary.method: summary for summary in summarised(evaluate(windows, nothing, LIMITS))}
-    alone, with_memory = (found[name].means["stability"] for name in (method, f"{method}-memory"))
-    assert alone is not None
-    assert with_memory is not None
+    found = [result.stability for result in evaluate(windows, nothing, LIMITS)]
+    alone, with_memory = np.mean(found[2::2]), np.mean(found[3::2])
     assert with_memory > alone + 0.1
 
 
@@ -231,11 +212,20 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_from(
-    stream: str,
+    stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    windows = open_windows(open_store(stream), None, 2, 4, NOW)
+    learning, learn_one = [], MethodProcess.learn
+
+    def noted(self: MethodProcess, name: str, *arguments: Any) -> MethodRun:
+        learning.append(name)
+        return learn_one(self, name, *arguments)
+
+    monkeypatch.setattr(MethodProcess, "learn", noted)
+    windows = Windows.open(open_store(stream), None, 2, 4, NOW)
     learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
-    assert that_learned(learned) == ["bp", "bp-memory"]
+    assert learning == ["bp"], "methods that learn alike learn once"
+    assert learned["bp"] is learned["bp-memory"]
+    assert learned["plm"].learned is None
     assert len(windows.past()) == 4
     first, *_ = compared = worth(windows, learned, LIMITS)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
@@ -246,25 +236,6 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
     judged = list(judge([*windows.past(), *of_newest], candidates))
     assert against_default(judged[4:], memory=True) == compared
     assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) is None
-
-
-def test_methods_that_learn_alike_learn_once(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    learning, learn_one = [], MethodProcess.learn
-
-    def noted(self: MethodProcess, name: str, *arguments: Any) -> MethodRun:
-        learning.append(name)
-        return learn_one(self, name, *arguments)
-
-    monkeypatch.setattr(MethodProcess, "learn", noted)
-    windows = open_windows(open_store(stream), None, 2, 4, NOW)
-    learned = learn(windows, ["bp", "bp-memory"], LIMITS)
-    assert learning == ["bp"]
-    assert learned["bp"] is learned["bp-memory"]
-
-
-@pytest.mark.parametrize("memory", ["nan", "inf"])
-def test_a_limit_of_memory_is_a_number(memory: str) -> None:
-    assert run_here("evaluate", "--history", "x", "--memory-gb", memory).returncode == 2
 
 
 def test_the_command_says_what_was_learned_from_how_many_windows(
@@ -317,6 +288,8 @@ def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
         (("--graph", "other"), "no snapshots of graph other; it holds"),
         (("--seconds", "0"), "above 0"),
         (("--out", "rows", "--csv", "./rows"), "give --out, --csv and --picture different files"),
+        (("--memory-gb", "nan"), "--memory-gb"),
+        (("--memory-gb", "inf"), "--memory-gb"),
     ],
 )
 def test_wrong_options_are_refused(archive: str, options: tuple[str, ...], said: str) -> None:
@@ -330,8 +303,8 @@ def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
     for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
         Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
     with pytest.raises(BadSettings, match="holds several graphs: give --graph, of a, b"):
-        open_windows(store, None, 5, 0, NOW)
-    assert len(open_windows(store, "b", 5, 0, NOW)) == 1
+        Windows.open(store, None, 5, 0, NOW)
+    assert len(Windows.open(store, "b", 5, 0, NOW)) == 1
 
 
 def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -> None:
@@ -340,5 +313,5 @@ def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -
         start = snapshot.window.start
         three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
         Archive(store).add("snapshots", encode_snapshot(three))
-    windows = open_windows(store, None, 4, 9, NOW)
+    windows = Windows.open(store, None, 4, 9, NOW)
     assert (len(windows.before), len(windows)) == (3, 4)

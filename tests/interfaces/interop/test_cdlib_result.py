@@ -35,21 +35,15 @@ def test_measures_of_cdlib_agree_with_those_of_networkx(graph: nx.Graph) -> None
 
 def test_every_kind_of_graph_gives_the_same_communities(graph: nx.Graph) -> None:
     icd = ICD.load("default")
-    expected = {
-        frozenset(community) for community in to_cdlib(graph, icd.predict(graph)).communities
-    }
+    expected = set(map(frozenset, to_cdlib(graph, icd.predict(graph)).communities))
     theirs = igraph.Graph.from_networkx(graph)
     theirs.vs["name"] = theirs.vs["_nx_name"]
     for same in (theirs, list(graph.edges)):
         found = to_cdlib(same, icd.predict(same))
-        assert {frozenset(community) for community in found.communities} == expected
-        if same is not theirs:
-            assert nx.utils.graphs_equal(nx.Graph(found.graph.edges), nx.Graph(graph.edges))
-
-
-def test_cdlib_measures_an_igraph_graph_without_names() -> None:
-    found = to_cdlib(igraph.Graph(4, [(0, 1), (1, 2), (2, 3)]), [0, 0, 1, 1])
-    assert found.newman_girvan_modularity().score == pytest.approx(1 / 6)
+        assert set(map(frozenset, found.communities)) == expected
+    assert nx.utils.graphs_equal(nx.Graph(found.graph.edges), nx.Graph(graph.edges))
+    unnamed = to_cdlib(igraph.Graph(4, [(0, 1), (1, 2), (2, 3)]), [0, 0, 1, 1])
+    assert unnamed.newman_girvan_modularity().score == pytest.approx(1 / 6)
 
 
 def test_as_many_communities_as_nodes(graph: nx.Graph) -> None:
@@ -60,6 +54,8 @@ def test_as_many_communities_as_nodes(graph: nx.Graph) -> None:
             to_cdlib([("a", "b")], with_a_gap)
     with pytest.raises(BadInput, match="graph without nodes"):
         to_cdlib(nx.Graph(), [])
+    with pytest.raises(BadInput, match="no windows"):
+        to_cdlib_stream([])
 
 
 def test_without_cdlib_it_says_what_to_install(
@@ -93,11 +89,6 @@ def test_a_stream_is_a_temporal_clustering_whose_communities_are_matched_by_thei
     assert {("0", "1"), ("1", "2")} <= pairs
     stability = temporal.clustering_stability_trend(lambda one, other: evaluation.nf1(one, other))
     assert len(stability) == 2
-
-
-def test_a_stream_has_windows() -> None:
-    with pytest.raises(BadInput, match="no windows"):
-        to_cdlib_stream([])
 
 
 def test_results_of_subscribers_are_a_stream_too() -> None:

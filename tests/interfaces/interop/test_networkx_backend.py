@@ -138,11 +138,11 @@ def constant_potts_model(graph: nx.Graph, found: list[set], resolution: float) -
 
 
 def test_a_call_without_a_metric_maximises_what_networkx_says(graph: nx.Graph) -> None:
-    assert ("cpm" if SAYS_METRIC else "modularity") == networkx_backend.METRIC
+    assert ("cpm" if SAYS_METRIC else "modularity") == networkx_backend._METRIC
     found = nx.community.leiden_communities(graph, backend="stream_icd", seed=1)
     ours = converted(graph)
     assert found == networkx_backend.leiden_communities(
-        ours, seed=1, metric=networkx_backend.METRIC
+        ours, seed=1, metric=networkx_backend._METRIC
     )
     with nx.config(backend_priority=["stream_icd"]):
         assert nx.community.leiden_communities(graph, seed=1) == found
@@ -189,12 +189,6 @@ def test_partitions_rise_to_the_communities(metric: str) -> None:
     assert quality == sorted(quality)
 
 
-def test_partitions_with_a_model_are_one(graph: nx.Graph) -> None:
-    found = nx.community.leiden_partitions(graph, backend="stream_icd", model="default", seed=0)
-    assert list(found) == [communities(graph, model="default", seed=0)]
-    assert list(nx.community.leiden_partitions(nx.Graph(), backend="stream_icd")) == [[]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -227,6 +221,8 @@ def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
     for model in ("default", tmp_path / "copy"):
         found = communities(graph, model=model, seed=0)
         assert {frozenset(community) for community in found} == expected
+    once = nx.community.leiden_partitions(graph, backend="stream_icd", model="default", seed=0)
+    assert list(once) == [communities(graph, model="default", seed=0)]
 
 
 @pytest.mark.parametrize(
@@ -256,13 +252,10 @@ def test_what_is_not_supported_is_refused_with_its_reason(
     assert reason in f"{refused.value} {refused.value.__cause__} {logged}"
 
 
-def test_networkx_falls_back_to_its_own_where_we_cannot(graph: nx.Graph) -> None:
+def test_networkx_falls_back_to_its_own_and_a_graph_is_converted_once(graph: nx.Graph) -> None:
     with nx.config(backend_priority=["stream_icd"]):
         found = nx.community.louvain_communities(graph.to_directed(), seed=0)
     assert nx.community.is_partition(graph, found)
-
-
-def test_a_graph_is_converted_once(graph: nx.Graph) -> None:
     ours = converted(graph)
     assert nx.community.louvain_communities(ours, seed=1) == communities(graph, seed=1)
     assert networkx_backend.convert_to_nx(ours) is graph
@@ -280,6 +273,7 @@ def test_a_function_as_weight_is_refused_and_leaves_the_graph_usable(graph: nx.G
 def test_a_graph_without_edges_is_single_nodes() -> None:
     assert communities(nx.empty_graph(3)) == [{0}, {1}, {2}]
     assert communities(nx.Graph()) == []
+    assert list(nx.community.leiden_partitions(nx.Graph(), backend="stream_icd")) == [[]]
 
 
 def test_the_documentation_names_our_functions() -> None:

@@ -14,11 +14,10 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import SourceNotFound, StoreUnreachable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import archive
-from stream_icd.history.archive import Archive
-from stream_icd.history.compact import compact
+from stream_icd.history.archive import Archive, compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
-from stream_icd.interfaces.view.feeds.archives import Archived
+from stream_icd.interfaces.view.feeds.archives import Archives
 from stream_icd.wire.communities import encode_communities, encode_labels
 from tests.testbed.brokers import wait_until
 from tests.testbed.windows import HOUR, START, window
@@ -31,7 +30,8 @@ class Page:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen, self.news = AllSeries(), list[News]()
-        self.archive, self.to = Archived(store, "history"), Archive(store)
+        (self.archive,) = Archives.of([store], self.seen).archives.values()
+        self.to = Archive(store)
         self.opened: list[str] = []
         read_footer = archive.read_footer  # type: ignore[attr-defined]
 
@@ -68,13 +68,17 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
     assert page.look() == 2
     assert page.look() == 0
     assert len(page.opened) == 2
-    assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60"]
+    assert len(list(compact(page.archive.store, date(2026, 2, 1)))) > 0
+    page.add(61)
+    assert page.look() == 1, "files that are merged are not seen twice"
+    assert page.hours() == ["g/0", "g/1", "g/30", "g/31", "g/60", "g/61"]
     assert page.seen.summaries()[0].late == 0
 
 
 def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "later"))
-    archive, seen = Archived(store, "later"), AllSeries()
+    seen = AllSeries()
+    (archive,) = Archives.of([store], seen).archives.values()
     with pytest.raises(SourceNotFound, match="there is no archive at .*later"):
         archive.read(seen, lambda _: None, lambda: False)
     Archive(store).add("communities", encode_communities(window(0, HALVES)))
@@ -84,22 +88,19 @@ def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
 def test_days_that_are_over_are_not_listed_again(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page.add(*range(0, 240, 24))
-    page.look()
-    listed = []
-    data_files = archive.data_files
-    monkeypatch.setattr(
-        archive, "data_files", lambda *asked: listed.append(asked[1].day) or data_files(*asked)
-    )
-    page.look()
-    assert listed == [date(2026, 1, 9), date(2026, 1, 10)]
-
-
-def test_a_window_of_the_first_day_of_all_is_read_as_any_other(page: Page) -> None:
     first = (datetime(1, 1, 1, tzinfo=UTC) - START) // HOUR  # as of an unset time
-    page.add(first, first + 1, 0)
-    assert page.look() == 3
+    page.add(first, *range(0, 240, 24))
+    assert page.look() == 11
     assert page.look() == 0
+    listed, files = list[str](), Store.files
+
+    def noting(store: Store, folder: str = "") -> list[str]:
+        listed.append(folder)
+        return files(store, folder)
+
+    monkeypatch.setattr(Store, "files", noting)
+    page.look()
+    assert [folder[-10:] for folder in listed] == ["2026-01-09", "2026-01-10"]
 
 
 def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page: Page) -> None:
@@ -115,13 +116,16 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
     assert (summary.newest.result.revision, summary.newest.number) == ("newer", 1)
 
 
-def test_files_that_are_merged_are_not_seen_twice(page: Page) -> None:
-    page.add(0, 1)
-    page.look()
-    assert len(list(compact(page.archive.store, date(2026, 2, 1)))) == 1
-    page.add(2)
-    assert page.look() == 1
-    assert page.seen.summaries()[0].late == 0
+def fail_at(monkeypatch: pytest.MonkeyPatch, *reads: int) -> None:
+    """The store does not answer these reads of messages."""
+    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+
+    def failing(*asked: Any) -> object:
+        if next(n_reads) in reads:
+            raise StoreUnreachable("the store does not answer")
+        return read_message(*asked)
+
+    monkeypatch.setattr(archives, "read_message", failing)
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -133,14 +137,7 @@ def test_what_a_store_failed_to_give_is_read_at_the_next_look(
     page.add(1, 2, 3)
     if merged:
         list(compact(page.archive.store, date(2026, 2, 1)))
-    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
-
-    def failing(*asked: Any) -> object:
-        if next(n_reads) == 1:
-            raise StoreUnreachable("the store does not answer")
-        return read_message(*asked)
-
-    monkeypatch.setattr(archives, "read_message", failing)
+    fail_at(monkeypatch, 1)
     with pytest.raises(StoreUnreachable):
         page.look()
     assert page.look() == 2
@@ -151,14 +148,7 @@ def test_a_first_read_that_fails_goes_on_where_it_was(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page.add(0, 30, 60, 90, 120)
-    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
-
-    def failing(*asked: Any) -> object:
-        if next(n_reads) in (3, 4):
-            raise StoreUnreachable("the store does not answer")
-        return read_message(*asked)
-
-    monkeypatch.setattr(archives, "read_message", failing)
+    fail_at(monkeypatch, 3, 4)
     for _ in range(2):
         with pytest.raises(StoreUnreachable):
             page.look()
@@ -187,7 +177,7 @@ def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
     monkeypatch.setattr(archives, "_LOOK_EVERY_S", 0.02)
     to, seen, news = Archive(disk), AllSeries(), list[News]()
     to.add("communities", encode_communities(window(0, HALVES)))
-    page = archives.Archives(archives.archived([disk]), seen)
+    page = Archives.of([disk], seen)
     assert not page.caught_up()
     with page.reading(news.append):
         wait_until(page.caught_up)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.window import SeenWindow, seen_window
+from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
-from stream_icd.interfaces.view.panels.flow import _OTHERS, flow, spread, ways
+from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
 from stream_icd.interfaces.view.panels.queries import BadQuestion
 from stream_icd.methods.tracking.packed import unpacked
-from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, renamed, seen
+from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
 from tests.testbed.windows import follow, window
 
 Labels = st.lists(
@@ -29,17 +29,14 @@ Labels = st.lists(
 
 
 def windows_of(found: list[np.ndarray]) -> list[SeenWindow]:
-    everything = AllSeries()
-    for hour, labels in enumerate(found):
-        everything.add(window(hour, labels), ORIGIN)
-    return everything.windows(name(), 100)
+    return seen(found).windows(name(), 100)
 
 
 @given(Labels, st.integers(1, 4))
 def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
     found: list[np.ndarray], most: int
 ) -> None:
-    drawn = flow(windows_of(found), most)
+    drawn = flow(windows_of(found), 99, most)
     assert len(drawn["shown"]) <= most
     assert [sum(size for _, size in c["sizes"]) + c["others"] for c in drawn["columns"]] == [
         len(labels) for labels in found
@@ -56,32 +53,31 @@ def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
 def test_a_followed_community_has_a_band_whatever_its_size() -> None:
     labels = np.array([0] * 50 + [1] * 30 + [2] * 2)
     windows = windows_of([labels] * 3)
-    assert 2 not in flow(windows, 2)["shown"]
-    drawn = flow(windows, 2, [2])
+    assert 2 not in flow(windows, 9, 2)["shown"]
+    drawn = flow(windows, 9, 2, [2])
     assert 2 in drawn["shown"]
     assert len(drawn["shown"]) == 2
 
 
 def test_no_time_is_without_a_band_after_all_has_changed() -> None:
     """Many small communities, then a few large ones: all together, only these have many members."""
-    small, large = np.arange(60) // 6, np.arange(60) // 20
-    everything = AllSeries()
-    for hour in range(24):
-        nodes = np.arange(60) + 1000 * (hour >= 12)
-        everything.add(window(hour, large if hour >= 12 else small, nodes), ORIGIN)
-    drawn = flow(everything.windows(name(), 100), 3)
+    everything = seen([np.arange(60) // 6] * 12)
+    seen([np.arange(60) // 20] * 12, names=np.arange(60) + 1000, first=12, to=everything)
+    drawn = flow(everything.windows(name(), 100), 99, 3)
     assert all(column["sizes"] for column in drawn["columns"])
 
 
 def test_bands_keep_their_order_when_sizes_change() -> None:
     few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
-    assert [flow(windows_of([np.array(one)]), 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    assert [flow(windows_of([np.array(one)]), 9, 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
+    assert flow([], 9, 5) == empty
 
 
 def test_births_and_deaths_are_marked() -> None:
     one, two = np.array([0] * 10), np.array([0] * 10 + [1] * 10)
     windows = windows_of([one, two, one])
-    marks = [column["marks"] for column in flow(windows, 5)["columns"]]
+    marks = [column["marks"] for column in flow(windows, 9, 5)["columns"]]
     assert [[(mark["kind"], mark["id"]) for mark in marked] for marked in marks] == [
         [("born", 0)],
         [("born", 1)],
@@ -93,18 +89,14 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
     everything = seen(0)
     before: set[int] = set()
     for hour in range(100):
-        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
-        columns = [one.number for one in spread(everything.windows(name(), 200), 8)]
+        seen([[0, 0, 1, 1]], first=hour, to=everything)
+        drawn = flow(everything.windows(name(), 200), 8, 2)
+        columns = [one["number"] for one in drawn["columns"]]
         assert len(columns) <= 9
         assert columns[-1] == hour
         chosen = set(columns[:-1])
         assert before <= chosen or chosen <= before  # more of them, or every second one
         before = chosen
-
-
-def test_what_two_windows_share_is_computed_once() -> None:
-    one, two = seen(2).windows(name(), 2)
-    assert ways(one, two) is ways(one, two)
 
 
 def test_events_say_of_how_many_windows_they_are_where_there_are_more(
@@ -135,11 +127,6 @@ def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_a
         assert listed["hidden"] == 2 - len(strengths)
 
 
-def test_no_window_gives_an_empty_flow() -> None:
-    empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
-    assert flow([], 5) == empty
-
-
 def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of large graphs take milliseconds each, and megabytes."""
     everything, read = seen(30), list[bytes]()
@@ -149,7 +136,7 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     )
     asked = queries(everything)
     assert asked.node({"node": "7"})["seen"] == len(read) == 30
-    news = everything.add(renamed(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), "g"), ORIGIN)
+    news = everything.add(window(30, [0, 0, 0, 1, 1, 1, 1, 1]), ORIGIN)
     assert news is not None
     read.clear()
     assert asked.node({"node": "7"})["seen"] == 31
@@ -158,13 +145,14 @@ def test_what_is_said_of_many_windows_unpacks_few_of_them(monkeypatch: pytest.Mo
     windows = everything.windows(name(), 31)
     explained_community(windows[:-1], 1, Cliques().read, windows[-1])
     assert len(set(read)) <= 6
+    asked.flow({})
+    read.clear()
+    asked.flow({})
+    assert read == []  # what two windows share is computed once
 
 
 def test_the_last_windows_that_both_series_have_are_compared() -> None:
-    everything = AllSeries()
-    for hour in range(12):
-        for origin in ("long", "short") if hour < 6 else ("long",):
-            everything.add(renamed(window(hour, [0, 0, 1]), "g"), origin)
+    everything = seen([[0, 0, 1]] * 6, origin="short", to=seen([[0, 0, 1]] * 12, origin="long"))
     others = {"origin": "long", "other_graph": "g", "other_origin": "short"}
     found = ask(everything, "compare", **others, last="4")["windows"]
     assert [one["number"] for one in found] == [2, 3, 4, 5]
@@ -212,7 +200,7 @@ def test_levels_take_the_ids_of_a_tracker() -> None:
     everything = of_levels(1)
     (seen_one,) = everything.windows(name(), 9)
     (own,) = follow([window(0, SMALL, ids=[40, 20, 90, 70])])
-    again = seen_window(0, seen_one.found(), own, None, None)
+    again = _seen_window(0, seen_one.found(), own, None, None)
     assert again.ids.tolist() == [20, 40, 70, 90]
     assert again.levels.tolist() == [[20, 20, 70, 70]]
     assert again.found().levels is not None

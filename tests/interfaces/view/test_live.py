@@ -26,7 +26,6 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.feeds.live import Live, Topics, _SnapshotLag
 from stream_icd.interfaces.view.panels.queries import Queries
-from stream_icd.interfaces.view.web.access import access_for
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
@@ -63,7 +62,7 @@ def viewed(broker: Broker, topics: Topics, **options: Any) -> Iterator[tuple[All
 
     seen = AllSeries()
     sources = Live(broker.settings(), topics, seen, **options)
-    view = View(Queries(seen, sources), access_for("127.0.0.1", None))
+    view = View(Queries(seen, sources))
     with serving(view) as address, sources.reading(view.publish):
         yield seen, address
 
@@ -187,11 +186,39 @@ def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings)
     assert time.monotonic() - began < 5
 
 
-def test_results_that_are_published_twice_are_seen_once(broker: Broker, topics: Topics) -> None:
+def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
+    broker: Broker, topics: Topics
+) -> None:
+    found = window(0, next(drifting(1)))
+    truth = Labels("g", "g/0", found.window, found.nodes, found.labels)
+    refused = Record(topics.snapshots, 0, 7, 0, b"g", b"?", ())
+    decision = Announcement("promoted", "models/", "better on 10 windows", "retrain", START, "as@2")
+    message = encode_announcement(decision)
+    decided = OutgoingRecord(topics.models, message.value, message.key, message.headers)
+    nonsense = [
+        OutgoingRecord(topic, b"nonsense", b"g")
+        for topic in (topics.communities, topics.events, topics.labels, topics.models)
+    ]
+    deleted = OutgoingRecord(topics.communities, None, b"g")
+    known = outgoing(topics.labels, encode_labels(truth))
+    letter = dead_letter(refused, "decode", BadSnapshot("not a table"))
+    publish(broker, [*nonsense, deleted, known, letter, decided, decided])
     publish(broker, [*results(topics, 4), *results(topics, 4), *results(topics, 5, first=4)])
-    with viewed(broker, topics) as (seen, _):
-        wait_until(lambda: kept(seen) == 5)
+    with viewed(broker, topics, graph="g") as (seen, address):
+        wait_until(lambda: kept(seen) == 5 and seen.dead_letters()[0] == 1)
+        wait_until(lambda: len(seen.announcements()) == 1)
+        overview = get(address, "/api/overview").json()
         assert seen.summaries()[0].late == 0
+        assert get(address, "/api/life").json()["columns"]["nmi"][0] == 1
+    assert overview["troubles"] == {}
+    (buried,), (announced,) = overview["dead_letter_list"], overview["announcements"]
+    assert {**buried, "stage": "decode", "exception": "BadSnapshot"} == buried
+    assert buried["message"] == "not a table"
+    assert {**announced, "kind": "promoted", "version": "as@2"} == announced
+    assert announced["reason"] == "better on 10 windows"
+    with viewed(broker, topics, graph="other") as (seen, _):
+        time.sleep(0.5)
+        assert kept(seen) == 0
 
 
 def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
@@ -200,73 +227,10 @@ def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> Non
     publish(broker, results(topics, 4))
     with viewed(broker, topics) as (seen, _):
         wait_until(lambda: kept(seen) == 4)
-        first, *others = seen.windows(_only(seen), 9)
+        (summary,) = seen.summaries()
+        first, *others = seen.windows(summary.name, 9)
         assert first.ids.max() < 100
         assert all(one.ids.min() >= 100 for one in others)
-
-
-def _only(seen: AllSeries) -> Any:
-    (summary,) = seen.summaries()
-    return summary.name
-
-
-def test_agreement_with_known_communities_is_seen(broker: Broker, topics: Topics) -> None:
-    found = window(0, [0, 0, 1, 1])
-    truth = Labels("g", "g/0", found.window, found.nodes, np.array([1, 1, 0, 0], np.int32))
-    publish(broker, [outgoing(topics.labels, encode_labels(truth)), *results(topics, 1)])
-    with viewed(broker, topics) as (seen, address):
-        wait_until(lambda: kept(seen) == 1)
-        assert get(address, "/api/life").json()["columns"]["nmi"][0] is not None
-
-
-def test_dead_letters_are_seen_with_their_reason(broker: Broker, topics: Topics) -> None:
-    record = Record(topics.snapshots, 0, 7, 0, b"g\x1b", b"?", ())
-    publish(
-        broker, [dead_letter(record, "decode", BadSnapshot("not a table")), *results(topics, 1)]
-    )
-    with viewed(broker, topics) as (seen, address):
-        wait_until(lambda: kept(seen) == 1 and seen.dead_letters()[0] == 1)
-        overview = get(address, "/api/overview").json()
-    (letter,) = overview["dead_letter_list"]
-    assert (letter["stage"], letter["exception"], letter["message"]) == (
-        "decode",
-        "BadSnapshot",
-        "not a table",
-    )
-
-
-def test_decisions_about_models_are_seen_once_with_their_reason(
-    broker: Broker, topics: Topics
-) -> None:
-    announcement = Announcement(
-        "promoted", "models/", "better on 10 windows", "retrain", START, "as@2"
-    )
-    message = encode_announcement(announcement)
-    record = OutgoingRecord(topics.models, message.value, message.key, message.headers)
-    publish(
-        broker,
-        [record, record, OutgoingRecord(topics.models, b"?", b"models/"), *results(topics, 1)],
-    )
-    with viewed(broker, topics, graph="g") as (seen, address):
-        wait_until(lambda: kept(seen) == 1 and len(seen.announcements()) == 1)
-        (announced,) = get(address, "/api/overview").json()["announcements"]
-    assert (announced["kind"], announced["version"], announced["reason"]) == (
-        "promoted",
-        "as@2",
-        "better on 10 windows",
-    )
-
-
-def test_bad_messages_are_passed_over(broker: Broker, topics: Topics) -> None:
-    bad = [
-        OutgoingRecord(topic, b"nonsense", b"g")
-        for topic in (topics.communities, topics.events, topics.labels)
-    ]
-    deleted = OutgoingRecord(topics.communities, None, b"g")
-    publish(broker, [*bad, deleted, *results(topics, 2)])
-    with viewed(broker, topics) as (seen, address):
-        wait_until(lambda: kept(seen) == 2)
-        assert get(address, "/api/overview").json()["troubles"] == {}
 
 
 def test_a_missing_topic_is_said_and_read_once_it_is_there(
@@ -282,13 +246,6 @@ def test_a_missing_topic_is_said_and_read_once_it_is_there(
         troubles = get(address, "/api/overview").json()["troubles"]
         assert names.communities not in troubles
         assert names.events in troubles
-
-
-def test_only_the_chosen_graph_is_kept(broker: Broker, topics: Topics) -> None:
-    publish(broker, results(topics, 2))
-    with viewed(broker, topics, graph="other") as (seen, _):
-        time.sleep(0.5)
-        assert kept(seen) == 0
 
 
 def test_the_map_reads_the_snapshot_that_the_result_names(
@@ -310,8 +267,7 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
     ]
     wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
     publish(
-        broker,
-        [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)],
+        broker, [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)]
     )
     with viewed(broker, topics) as (seen, address):
         wait_until(lambda: kept(seen) == 3)
@@ -366,8 +322,8 @@ def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
 
 
 def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics) -> None:
-
-    places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2"]
+    others = "\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@"
+    places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2", *others]
     found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
     publish(broker, [outgoing(topics.communities, encode_communities(one)) for one in found])
     with viewed(broker, topics) as (seen, address):
@@ -375,12 +331,3 @@ def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics)
         for one in found:
             at = one.window.start.isoformat()
             assert get(address, "/api/map", {"at": at}).json()["trouble"]
-
-
-@pytest.mark.parametrize(
-    "place", ["\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@", ""]
-)
-def test_a_place_in_other_digits_is_no_place(place: str) -> None:
-    lag = _SnapshotLag()
-    lag.detected(place)
-    assert lag == _SnapshotLag()

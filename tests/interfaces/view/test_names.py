@@ -11,10 +11,10 @@ import pytest
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.queries import Queries
-from stream_icd.interfaces.view.report import kept_answers
+from stream_icd.interfaces.view.report import write_html
 from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
-from tests.interfaces.view.windows import ORIGIN, name, renamed
+from tests.interfaces.view.windows import ORIGIN, name, seen
 from tests.interfaces.view.windows import queries as queries_of
 from tests.testbed.windows import window
 
@@ -27,10 +27,7 @@ def classes() -> Naming:
 
 
 def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
-    everything = AllSeries(naming=naming or classes())
-    for hour, found in enumerate(labels):
-        everything.add(window(hour, found), ORIGIN)
-    return queries_of(everything)
+    return queries_of(seen(labels, to=AllSeries(naming=naming or classes())))
 
 
 def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> None:
@@ -44,12 +41,8 @@ def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> 
 
 def test_a_community_is_made_of_the_values_of_its_members() -> None:
     parts = shown(TOGETHER).composition({**name()._asdict(), "community": "0"})
-    assert [
-        (one["value"], one["members"], one["total"]) for one in parts["attributes"]["class"]
-    ] == [
-        ("MP", 20, 20),
-        ("PC", 20, 20),
-    ]
+    counted = [tuple(one.values())[:3] for one in parts["attributes"]["class"]]
+    assert counted == [("MP", 20, 20), ("PC", 20, 20)]
 
 
 def test_a_value_keeps_its_colour_whatever_comes() -> None:
@@ -88,11 +81,9 @@ def test_the_life_has_the_agreement_with_each_attribute() -> None:
 
 
 def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
-    everything = AllSeries(naming=classes())
-    everything.add(window(0, APART), ORIGIN)
-    queries = queries_of(everything)
+    queries = shown(APART)
     assert queries.flow(name()._asdict())["names"] != {}
-    everything.add(renamed(window(0, APART), "school"), ORIGIN)
+    seen([APART], "school", to=queries.seen)
     for graph in ("g", "school"):
         assert queries.flow(name(graph)._asdict())["names"] == {}
     said = queries.overview({})["troubles"]["the table of names"]
@@ -103,9 +94,8 @@ def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
     naming = Naming(Tables({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})}))
     queries = shown(APART, naming=naming)
     assert queries.flow(name()._asdict())["names"] == {}
-    assert (
-        "by text, the graph by integers" in queries.overview({})["troubles"]["the table of names"]
-    )
+    trouble = queries.overview({})["troubles"]["the table of names"]
+    assert "by text, the graph by integers" in trouble
 
 
 def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() -> None:
@@ -121,7 +111,7 @@ def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() ->
 
 
 def test_a_report_holds_the_names_and_what_the_largest_are_made_of(tmp_path: Path) -> None:
-    kept = kept_answers(shown(APART, APART), name())
+    page = write_html(shown(APART, APART), name(), tmp_path / "report.html").read_text()
+    kept = json.loads(page.partition('id="kept">')[2].partition("</script>")[0])
     assert kept["flow"]["names"]["1"]["text"] == "MP, 20 of 20"
     assert kept["composition"]["2"]["attributes"]["class"][0]["members"] == 20
-    (tmp_path / "kept.json").write_text(json.dumps(kept, allow_nan=False))

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,8 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.panels.details import node_past
-from stream_icd.interfaces.view.pictures import flow_picture, life_picture, map_picture
-from stream_icd.interfaces.view.report import (
-    bundle,
-    kept_answers,
-    left_out,
-    node_spans,
-    one_file,
-    read_archive,
-    write_html,
-    write_pictures,
-)
+from stream_icd.interfaces.view.pictures import pictures_of
+from stream_icd.interfaces.view.report import left_out, read_archive, write_html, write_pictures
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.methods.names.attributes import Tables, attributes_of
 from stream_icd.methods.names.names import Naming
@@ -45,6 +37,7 @@ from tests.interfaces.view.windows import (
     ORIGIN,
     Cliques,
     Nowhere,
+    Placed,
     drifting,
     name,
     queries,
@@ -75,81 +68,87 @@ class Parsed(HTMLParser):
             self.scripts.append((self._inside, data))
             self._inside = None
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The answers that the page holds."""
+        (text,) = [text for attributes, text in self.scripts if "id" in attributes]
+        return dict(json.loads(text))
 
-def report(everything: AllSeries, graph: str = "g", snapshots: Any = None) -> str:
-    asked = queries(everything, snapshots or Cliques())
-    return one_file(kept_answers(asked, name(graph=graph)), graph)
+    @property
+    def runs(self) -> list[str]:
+        """The style, the library, and the modules of the page as one script."""
+        return [text for attributes, text in self.scripts if "type" not in attributes]
 
 
-def kept(page: str) -> dict[str, Any]:
-    (text,) = [text for attributes, text in Parsed(page).scripts if "id" in attributes]
-    return dict(json.loads(text))
+Report = Callable[..., Parsed]
 
 
-def test_a_report_asks_for_nothing() -> None:
-    page = Parsed(report(seen(4)))
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """`report(series)`: the report of a graph."""
+
+    def written(everything: AllSeries, graph: str = "g", snapshots: Any = None) -> Parsed:
+        asked = queries(everything, snapshots or Cliques())
+        out = write_html(asked, name(graph=graph), tmp_path / "report.html")
+        return Parsed(out.read_text(encoding="utf-8"))
+
+    return written
+
+
+def test_a_report_asks_for_nothing_and_runs_only_its_own_scripts_and_styles(report: Report) -> None:
+    page = report(seen(4))
     for tag, attributes in page.elements:
         for link in ("src", "href"):
             assert (attributes.get(link) or "data:").startswith("data:"), (tag, attributes)
-
-
-def test_only_its_own_scripts_and_styles_may_run() -> None:
-    page = Parsed(report(seen(4)))
     policy = next(a["content"] or "" for t, a in page.elements if a.get("http-equiv"))
-    digests = set(re.findall(r"'sha256-([^']+)'", policy))
-    run = [text for attributes, text in page.scripts if "type" not in attributes]
-    assert len(run) == 3  # the style, the library, the page
-    assert digests == {
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run
+    assert len(page.runs) == 3
+    digests = {
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in page.runs
     }
+    assert set(re.findall(r"'sha256-([^']+)'", policy)) == digests
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
 
 
-def test_hostile_names_stay_data() -> None:
+def test_hostile_names_stay_data(report: Report) -> None:
     names = pa.array([HOSTILE, *(f"node {n}" for n in range(59))])
     plain, page = report(seen(3)), report(seen(3, graph=HOSTILE, names=names), HOSTILE)
-    assert [t for t, _ in Parsed(page).elements] == [t for t, _ in Parsed(plain).elements]
-    assert kept(page)["overview"]["series"][0]["graph"] == HOSTILE
-    assert HOSTILE in kept(page)["nodes"]
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    assert page.kept["overview"]["series"][0]["graph"] == HOSTILE
+    assert HOSTILE in page.kept["nodes"]
 
 
-def test_a_report_holds_what_the_page_asks_for() -> None:
+def test_a_report_holds_what_the_page_asks_for(report: Report) -> None:
     everything = seen(5)
-    answers = kept(report(everything))
-    asked = queries(everything)
+    answers, asked = report(everything, snapshots=Placed()).kept, queries(everything, Placed())
     assert answers["life"] == json.loads(json.dumps(asked.life({})))
     assert answers["flow"]["columns"] == json.loads(json.dumps(asked.flow({})["columns"]))
+    assert answers["places"] == json.loads(json.dumps(asked.places({})))
     assert len(answers["members"]["nodes"]) == 60
     source = page_files()["source.js"].content.decode() + page_files()["main.js"].content.decode()
     questions = set(re.findall(r'(?:ask|question)\("(\w+)"', source))
     assert questions <= {*answers, "node"}
+    without = report(seen(3), snapshots=Nowhere()).kept
+    assert without["members"] is without["places"] is None
+    assert "no longer holds" in without["map"]["trouble"]
 
 
-def test_a_report_without_graphs_says_why() -> None:
-    answers = kept(report(seen(3), snapshots=Nowhere()))
-    assert answers["members"] is None
-    assert "no longer holds" in answers["map"]["trouble"]
-
-
-def test_the_past_of_every_node_is_that_of_the_search() -> None:
+def test_the_past_of_every_node_is_that_of_the_search(report: Report) -> None:
     everything = AllSeries()
     rng = np.random.default_rng(1)
     for hour, labels in enumerate(drifting(12)):
         there = np.sort(rng.choice(60, 45, replace=False))
         _, compact = np.unique(labels[there], return_inverse=True)
-        everything.add(renamed(window(hour, compact, there), "g"), ORIGIN)
-    windows = everything.windows(name(), 100)
-    spans = node_spans(windows)
-    assert spans is not None
+        everything.add(window(hour, compact, there), ORIGIN)
+    windows, spans = everything.windows(name(), 100), report(everything).kept["nodes"]
     for node in range(60):
         past = node_past(windows, str(node), {})["spans"]
         assert [[one["id"], one["from"], one["to"]] for one in past] == spans[str(node)]
 
 
-def test_all_modules_are_in_the_bundle_before_those_that_need_them() -> None:
-    script = bundle()
+def test_all_modules_are_in_one_script_before_those_that_need_them(report: Report) -> None:
+    *_, library, script = report(seen(1)).runs
     ours = {path.removesuffix(".js") for path in page_files() if re.fullmatch(r"\w+\.js", path)}
     order = re.findall(r"^const module_(\w+) = ", script, re.MULTILINE)
     assert set(order) == ours
@@ -157,8 +156,7 @@ def test_all_modules_are_in_the_bundle_before_those_that_need_them() -> None:
     for at, module in enumerate(order):
         text = page_files()[f"{module}.js"].content.decode()
         assert set(re.findall(r'from "\./(\w+)\.js"', text)) <= set(order[:at])
-    assert "</script" not in script
-    assert "</script" not in page_files()["vendor/echarts-6.1.0.min.js"].content.decode()
+    assert "</script" not in script + library
 
 
 @pytest.fixture
@@ -166,7 +164,7 @@ def archive(disk: Store) -> Store:
     """Results and snapshots of a graph, archived."""
     everything, to = AllSeries(), Archive(disk)
     for hour, labels in enumerate(drifting(4)):
-        communities = renamed(window(hour, labels), "g")
+        communities = window(hour, labels)
         to.add("communities", encode_communities(communities))
         news = everything.add(communities, ORIGIN)
         assert news is not None
@@ -174,12 +172,16 @@ def archive(disk: Store) -> Store:
     return disk
 
 
-def test_the_command_writes_one_file(archive: Store, tmp_path: Path) -> None:
+def test_the_command_writes_one_file_and_replaces_an_older_one(
+    archive: Store, tmp_path: Path
+) -> None:
     out = tmp_path / "reports" / "g.html"
+    out.parent.mkdir()
+    out.write_text("old")
     done = CliRunner().invoke(app, ["report", "--history", archive.uri, "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert [path.name for path in out.parent.iterdir()] == ["g.html"]
-    assert kept(out.read_text(encoding="utf-8"))["life"]["columns"]["number"] == [0, 1, 2, 3]
+    assert Parsed(out.read_text(encoding="utf-8")).kept["life"]["columns"]["number"] == [0, 1, 2, 3]
 
 
 def test_the_command_writes_pictures(archive: Store, tmp_path: Path) -> None:
@@ -191,12 +193,18 @@ def test_the_command_writes_pictures(archive: Store, tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in out.iterdir())
 
 
-def test_pictures_are_xml_whatever_the_names(tmp_path: Path) -> None:
+def test_pictures_are_xml_whatever_the_names_and_show_places(tmp_path: Path) -> None:
     hostile = f"\x00\x1b\n{HOSTILE}"
-    written = write_pictures(queries(seen(3, graph=hostile)), name(hostile), tmp_path, "svg")
-    for path in written:
-        ElementTree.parse(path)
-    assert len(written) == 3
+    for snapshots in (Cliques(), Placed()):
+        asked = queries(seen(3, graph=hostile), snapshots)
+        written = {
+            path.stem: path for path in write_pictures(asked, name(hostile), tmp_path, "svg")
+        }
+        assert set(written) == {"flow", "map", "life"}
+        for path in written.values():
+            ElementTree.parse(path)
+        has_places = "longitude" in written["map"].read_text(encoding="utf-8")
+        assert has_places == isinstance(snapshots, Placed)
 
 
 @pytest.mark.parametrize(("form", "taken"), [("svg", "a file"), ("html", "a folder")])
@@ -226,41 +234,42 @@ def test_a_full_disk_leaves_no_part_of_a_picture(
     assert list((tmp_path / "pictures").iterdir()) == []
 
 
+def drawn(everything: AllSeries, n: int = 99, **options: Any) -> dict[str, Figure]:
+    """The pictures of the first n windows."""
+    asked = queries(everything)
+    return pictures_of(everything.windows(name(), 99)[:n], asked.map(name()._asdict()), **options)
+
+
 def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
-    everything = AllSeries()
-    for hour, labels in enumerate(drifting(40)):
-        model = "gn@1" if hour < 15 else "$re_trained@1"
-        everything.add(window(hour, labels, model=model), ORIGIN)
-    windows = everything.windows(name(), 99)
-    (flow,) = flow_picture(windows).axes
+    labels = [*drifting(40)]
+    everything = seen(labels[:15], model="gn@1")
+    seen(labels[15:], model="$re_trained@1", first=15, to=everything)
+    pictures = drawn(everything)
+    flow, life = pictures["flow"].axes[0], pictures["life"].axes[0]
     assert "(21 of 40 windows)" in flow.get_title(loc="left")
-    for axes in (flow, life_picture(windows).axes[0]):
-        assert [text.get_text() for text in axes.texts if "trained" in text.get_text()] == [
-            " $re_trained@1"
-        ]
-    (flow,) = flow_picture(windows[:15]).axes
-    assert "windows" not in flow.get_title(loc="left")
+    for axes in (flow, life):
+        marks = [text.get_text() for text in axes.texts if "trained" in text.get_text()]
+        assert marks == [" $re_trained@1"]
+    assert "windows" not in drawn(everything, 15)["flow"].axes[0].get_title(loc="left")
 
 
 def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
     classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
-    everything = AllSeries(naming=Naming(Tables({None: classes})))
-    for hour in (0, 1, 4, 5):
-        everything.add(window(hour, np.repeat([0, 1], 30)), ORIGIN)
-    windows = everything.windows(name(), 9)
-    figure = flow_picture(windows, ZoneInfo("Europe/Paris"))
-    (axes,) = figure.axes
-    assert {"PC", "MP"} <= {text.get_text() for text in axes.texts}
-    assert axes.get_xticklabels()[0].get_text() == "2026-01-01\n01:00"
-    assert "2026-01-01 01:00 to 2026-01-01 06:00 Europe/Paris" in axes.get_title(loc="left")
-    drawn = queries(everything).map(name()._asdict())
-    (axes,) = map_picture(drawn, None).axes
-    assert {text.get_text() for text in axes.texts} == {"PC", "MP"}
-    count, *_ = life_picture(windows).axes
-    assert np.isnan(count.lines[0].get_ydata()).sum() == 1, "a gap ends the line"
+    everything, halves = AllSeries(naming=Naming(Tables({None: classes}))), np.repeat([0, 1], 30)
+    for hour in (0, 4):
+        seen([halves] * 2, first=hour, to=everything)
+    pictures = drawn(everything, zone=ZoneInfo("Europe/Paris"))
+    flow, by_map, life = (pictures[kind].axes[0] for kind in ("flow", "map", "life"))
+    assert {"PC", "MP"} <= {text.get_text() for text in flow.texts}
+    assert flow.get_xticklabels()[0].get_text() == "2026-01-01\n01:00"
+    assert "2026-01-01 01:00 to 2026-01-01 06:00 Europe/Paris" in flow.get_title(loc="left")
+    assert {text.get_text() for text in by_map.texts} == {"PC", "MP"}
+    assert np.isnan(life.lines[0].get_ydata()).sum() == 1, "a gap ends the line"
 
 
-def test_a_graph_must_be_chosen_among_several(archive: Store) -> None:
+def test_what_is_not_in_the_archive_or_not_chosen_is_said(archive: Store, tmp_path: Path) -> None:
+    with pytest.raises(SourceNotFound):
+        read_archive(open_store(str(tmp_path / "nothing")))
     to = Archive(archive)
     to.add("communities", encode_communities(renamed(window(0, [0, 1]), "other\x1b")))
     with pytest.raises(BadSettings, match=r"--graph: g, other\\x1b"):
@@ -278,9 +287,7 @@ def swapped(disk: Store) -> Store:
     to = Archive(disk)
     for hour, labels in enumerate(drifting(6)):
         for model in ("gn@1" if hour < 3 else "retrained@1", *(["rival@1"] if hour > 1 else [])):
-            to.add(
-                "communities", encode_communities(renamed(window(hour, labels, model=model), "g"))
-            )
+            to.add("communities", encode_communities(window(hour, labels, model=model)))
     return disk
 
 
@@ -292,7 +299,7 @@ def test_a_report_shows_the_windows_of_all_models_and_says_what_it_leaves_out(
     assert done.exit_code == 0, done.output
     said = "Results of rival@1 left out: 4. Another model detected the same windows"
     assert said in done.output
-    answers = kept(out.read_text(encoding="utf-8"))
+    answers = Parsed(out.read_text(encoding="utf-8")).kept
     assert answers["life"]["columns"]["model"] == ["gn@1"] * 3 + ["retrained@1"] * 3
     assert answers["life"]["columns"]["model_before"][3] == "gn@1"
     assert answers["overview"]["left_out"][0].startswith(said)
@@ -314,15 +321,3 @@ def test_a_report_says_which_windows_are_too_many_for_it(
     monkeypatch.setattr("stream_icd.interfaces.view.report.MOST_WINDOWS", 3)
     (said,) = left_out(*read_archive(archive))
     assert said.startswith("Windows left out at the beginning: 1.")
-
-
-def test_an_archive_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFound):
-        read_archive(open_store(str(tmp_path / "nothing")))
-
-
-def test_a_report_replaces_an_older_one_at_once(archive: Store, tmp_path: Path) -> None:
-    out = tmp_path / "g.html"
-    out.write_text("old")
-    write_html(*read_archive(archive), out)
-    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")

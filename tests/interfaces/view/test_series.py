@@ -33,67 +33,50 @@ def ids_of(everything: AllSeries) -> list[list[int]]:
 
 
 def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
-    found = [window(hour, labels) for hour, labels in enumerate(drifting(12))]
-    everything = AllSeries()
-    for communities in found:
-        everything.add(communities, ORIGIN)
-    days = follow(found)
+    everything = seen(12)
+    days = follow(window(hour, labels) for hour, labels in enumerate(drifting(12)))
     assert ids_of(everything) == [day.communities.tolist() for day in days]
     assert [one.events for one in everything.windows(name(), 100)] == [day.events for day in days]
+    assert unpacked_events(packed_events(days[-1].events)) == days[-1].events
 
 
-@pytest.mark.parametrize("first", ["events", "results", "alternately"])
+@pytest.mark.parametrize("first", ["events", "results", "alternately", "until it stopped"])
 def test_what_a_tracker_published_is_used_whenever_it_comes(first: str) -> None:
     found, days = tracked_elsewhere(5)
     everything = AllSeries()
     take = [lambda day=day: everything.add_events(day.identity(), lambda: day) for day in days]
     add = [lambda one=one: everything.add(one, ORIGIN) for one in found]
-    pairs = [step for pair in zip(add, take, strict=True) for step in pair]
-    for step in {"events": take + add, "results": add + take, "alternately": pairs}[first]:
+    steps = {
+        "events": take + add,
+        "results": add + take,
+        "alternately": [step for pair in zip(add, take, strict=True) for step in pair],
+        "until it stopped": take[:3] + add,
+    }
+    for step in steps[first]:
         step()
     assert ids_of(everything) == [day.communities.tolist() for day in days]
 
 
-def test_the_page_continues_where_a_tracker_stopped() -> None:
-    found, days = tracked_elsewhere(5)
-    everything = AllSeries()
-    for day in days[:3]:
-        everything.add_events(day.identity(), lambda day=day: day)
-    for one in found:
-        everything.add(one, ORIGIN)
-    assert ids_of(everything) == [day.communities.tolist() for day in days]
-
-
-def test_a_revision_of_the_newest_window_replaces_it() -> None:
+def test_a_revision_of_the_newest_window_replaces_it_and_a_late_window_is_counted() -> None:
     everything = seen(3)
-    revised = replace(renamed(window(2, [0, 0, 1]), "g"), revision="again")
-    news = everything.add(revised, ORIGIN)
-    assert news is not None
+    revised = replace(window(2, [0, 0, 1]), revision="again")
+    assert everything.add(revised, ORIGIN) is not None
     assert [one.number for one in everything.windows(name(), 10)] == [0, 1, 2]
     assert everything.windows(name(), 10)[-1].n_nodes == 3
-
-
-def test_a_late_window_is_counted_and_not_drawn() -> None:
-    everything = seen(3)
     assert everything.add(window(0, [0, 1]), ORIGIN) is None
     (summary,) = everything.summaries()
     assert (summary.kept, summary.late) == (3, 1)
+    seen([[0, 0, 1]], first=6, to=everything)
+    missed = [one.tracking.missed for one in everything.windows(name(), 10)]
+    assert missed == [0, 0, 0, 3], "missing windows are told"
 
 
-def test_missing_windows_are_told() -> None:
+def by(*models: str, hours: int = 1) -> AllSeries:
+    """Windows of one model after the other, of each so many."""
     everything = AllSeries()
-    for hour in (0, 1, 5):
-        everything.add(window(hour, [0, 0, 1, 1]), ORIGIN)
-    assert [one.tracking.missed for one in everything.windows(name(), 10)] == [0, 0, 3]
-
-
-def test_a_new_version_of_a_model_continues_the_series() -> None:
-    everything = AllSeries()
-    everything.add(window(0, [0, 1], model="as@1"), ORIGIN)
-    everything.add(window(1, [0, 1], model="as@2"), ORIGIN)
-    (summary,) = everything.summaries()
-    assert summary.newest is not None
-    assert summary.newest.tracking.model_before == "as@1"
+    for at, model in enumerate(models):
+        seen([[0, 1]] * hours, model=model, first=at * hours, to=everything)
+    return everything
 
 
 def models_of(everything: AllSeries) -> dict[str, list[str]]:
@@ -105,14 +88,16 @@ def models_of(everything: AllSeries) -> dict[str, list[str]]:
 
 
 def test_another_model_continues_the_series_and_the_change_is_known() -> None:
-    everything = AllSeries()
-    for hour, model in enumerate(["gn", "gn", "retrained@1", "retrained@2", "gn"]):
-        everything.add(window(hour, [0, 1], model=model), ORIGIN)
+    everything = by("gn", "gn", "retrained@1", "retrained@2", "gn")
     (summary,) = everything.summaries()
     assert summary.name == name()
     assert summary.models == ("gn", "retrained@1", "retrained@2")
     before = [one.tracking.model_before for one in everything.windows(name(), 9)]
     assert before == [None, None, "gn", "retrained@1", "retrained@2"]
+    again = window(0, [0, 0], model="gn", revision="again")
+    assert everything.add(again, ORIGIN) is None, "a correction by the model before is late"
+    (summary,) = everything.summaries()
+    assert (summary.kept, summary.late) == (5, 1)
 
 
 @pytest.mark.parametrize("models", [("as@1", "as@2"), ("as@1", "gn"), ("x", "y@1")])
@@ -136,11 +121,12 @@ def test_a_second_model_that_comes_later_takes_nothing_over(swapped: tuple[int, 
             everything.add(found, ORIGIN)
     assert models_of(everything) == {"": ["old@1"] * 9, "new@1": ["new@1"] * 4}
     assert [one.number for one in everything.windows(name(), 99)] == list(range(9))
-    assert everything.bytes_held == sum(
-        one.bytes_held
-        for summary in everything.summaries()
-        for one in everything.windows(summary.name, 99)
-    )
+    assert everything.bytes_held == held(everything)
+
+
+def held(everything: AllSeries) -> int:
+    names = [summary.name for summary in everything.summaries()]
+    return sum(one.bytes_held for name in names for one in everything.windows(name, 99))
 
 
 def test_a_new_version_of_a_second_model_continues_its_series() -> None:
@@ -148,20 +134,8 @@ def test_a_new_version_of_a_second_model_continues_its_series() -> None:
     for hour in range(4):
         everything.add(window(hour, [0, 1], model="old@1"), ORIGIN)
         everything.add(window(hour, [0, 1], model=f"new@{1 + hour // 2}"), ORIGIN)
-    assert models_of(everything) == {
-        "": ["old@1"] * 4,
-        "new@1": ["new@1", "new@1", "new@2", "new@2"],
-    }
-
-
-def test_a_late_correction_by_the_model_before_is_late_in_its_series() -> None:
-    everything = AllSeries()
-    for hour, model in enumerate(["a", "a", "b", "b"]):
-        everything.add(window(hour, [0, 1], model=model), ORIGIN)
-    again = window(0, [0, 0], model="a", revision="again")
-    assert everything.add(again, ORIGIN) is None
-    (summary,) = everything.summaries()
-    assert (summary.kept, summary.late) == (4, 1)
+    second = ["new@1", "new@1", "new@2", "new@2"]
+    assert models_of(everything) == {"": ["old@1"] * 4, "new@1": second}
 
 
 def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once() -> None:
@@ -180,15 +154,18 @@ def test_graphs_without_windows_are_forgotten_and_questions_find_theirs_at_once(
         asked.life({"graph": "graph 7"})
 
 
-def test_an_answer_of_a_forgotten_graph_is_not_given_for_the_same_graph_anew() -> None:
+def test_a_graph_that_was_dropped_is_another_one_when_it_comes_again() -> None:
+    """It gets new numbers and ids, and no answer of before is given for it."""
     everything = AllSeries(PageBudget(windows=1))
-    versions = []
+    versions, windows = [], []
     for hour in range(4):
-        everything.add(renamed(window(hour, [0, 1]), "rare"), ORIGIN)
+        seen([[0, 1]], "rare", first=hour, to=everything)
         versions.append(everything.index.version_of(name("rare")))
-        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
+        windows.append(everything.window(name("rare")))
+        seen([[0, 1]], "often", first=hour, to=everything)
         assert everything.index.version_of(name("rare")) == -1
     assert len(set(versions)) == 4
+    assert [(one.number, one.ids.min()) for one in windows if one] == [(n, 2 * n) for n in range(4)]
 
 
 def test_what_waits_for_results_is_bounded_with_its_names() -> None:
@@ -202,26 +179,24 @@ def test_what_waits_for_results_is_bounded_with_its_names() -> None:
     assert 20 < len(everything._early_events) <= 50
 
 
-def test_a_decision_about_models_is_kept_in_short() -> None:
+def test_a_decision_about_models_is_kept_once_and_in_short() -> None:
     everything, long = AllSeries(), "x" * 10**6
     gate = Gate(long, long, START, START, 1, passed=True, reason=long)
-    everything.announce(
-        Announcement("promoted", long, long, long, START, long, long, generation=1, gate=gate)
-    )
-    (kept,) = everything.announcements()
+    first = Announcement("promoted", long, long, long, START, long, long, generation=1, gate=gate)
+    second = replace(first, reason="two", generation=2)
+    for announcement in (first, second, first):
+        everything.announce(announcement)
+    kept, other = everything.announcements()
     assert len(repr(kept)) < 3000
     assert kept.version == f"{'x' * 499}…"
+    assert other.reason == "two", "one that is announced again keeps its place"
 
 
-def test_a_decision_that_is_announced_again_keeps_its_place() -> None:
+def test_a_dead_letter_counts_once() -> None:
     everything = AllSeries()
-    said = [
-        Announcement("promoted", "here", why, "test", START, generation=at)
-        for at, why in enumerate(("one", "two"), 1)
-    ]
-    for announcement in (*said, said[0]):
-        everything.announce(announcement)
-    assert [one.reason for one in everything.announcements()] == ["one", "two"]
+    for place in ("t[0]@1", "t[0]@1", "t[0]@2"):
+        everything.bury(SeenDeadLetter("g", START, "decode", "BadSnapshot", "why", place))
+    assert everything.dead_letters()[0] == 2
 
 
 def test_what_is_used_least_lately_is_dropped_first() -> None:
@@ -242,29 +217,14 @@ def test_the_oldest_windows_of_all_series_are_dropped(budget: PageBudget) -> Non
     everything = AllSeries(budget)
     for hour, labels in enumerate(drifting(23)):
         for graph in ("a", "b"):
-            everything.add(renamed(window(hour, labels), graph), ORIGIN)
+            seen([labels], graph, first=hour, to=everything)
     kept = [summary.kept for summary in everything.summaries()]
     assert max(kept) - min(kept) <= 1
     assert sum(kept) <= 10
-    assert everything.bytes_held <= max(budget.bytes, 0)
-    held = [
-        one.bytes_held for s in everything.summaries() for one in everything.windows(s.name, 99)
-    ]
-    assert sum(held) == everything.bytes_held
+    assert held(everything) == everything.bytes_held <= max(budget.bytes, 0)
     newest = everything.window(name(graph="b"))
     assert newest is not None
     assert newest.number == 22
-
-
-def test_a_graph_that_was_dropped_gets_new_numbers_and_ids() -> None:
-    everything = AllSeries(PageBudget(windows=3))
-    everything.add(renamed(window(0, [0, 1]), "rare"), ORIGIN)
-    for hour in range(5):
-        everything.add(renamed(window(hour, [0, 1]), "often"), ORIGIN)
-    news = everything.add(renamed(window(9, [0, 1]), "rare"), ORIGIN)
-    assert news is not None
-    assert news.window.number == 1
-    assert news.window.ids.min() == 2
 
 
 def test_agreement_is_known_whichever_comes_first() -> None:
@@ -275,16 +235,13 @@ def test_agreement_is_known_whichever_comes_first() -> None:
     before.add(found, ORIGIN)
     after.add(found, ORIGIN)
     (news,) = after.know(truth)
-    assert news.window.nmi == 1.0
-    assert before.windows(name(), 1)[0].nmi == 1.0
+    assert news.window.nmi == before.windows(name(), 1)[0].nmi == 1.0
 
 
 def test_a_graph_that_begins_anew_may_go_back_in_time() -> None:
     everything = seen(3)
     everything.begin_anew("g")
-    earlier = replace(
-        renamed(window(0, [0, 1]), "g"), snapshot_id="earlier", window=Window(START, START)
-    )
+    earlier = replace(window(0, [0, 1]), snapshot_id="earlier", window=Window(START, START))
     news = everything.add(earlier, ORIGIN)
     assert news is not None
     assert news.window.number == 3
@@ -296,24 +253,12 @@ def test_a_graph_that_went_back_in_time_does_so_for_a_page_that_reads_it_later()
     before = [window(hour, labels) for hour, labels in enumerate(drifting(3), start=50)]
     after = [window(hour, labels) for hour, labels in enumerate(drifting(4))]
     everything = AllSeries()
-    for tracked in follow(before):
-        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
-    everything.begin_anew("g")
-    for tracked in follow(after):
-        everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
+    for windows in (before, after):
+        if windows is after:
+            everything.begin_anew("g")
+        for tracked in follow(windows):
+            everything.add_events(tracked.identity(), lambda tracked=tracked: tracked)
     for communities in (*before, *after):
         everything.add(communities, ORIGIN)
     ends = [one.result.window.end for one in everything.windows(name(), 10)]
     assert ends == [one.window.end for one in (*before, *after)]
-
-
-def test_a_dead_letter_counts_once() -> None:
-    everything = AllSeries()
-    for place in ("t[0]@1", "t[0]@1", "t[0]@2"):
-        everything.bury(SeenDeadLetter("g", START, "decode", "BadSnapshot", "why", place))
-    assert everything.dead_letters()[0] == 2
-
-
-def test_packed_events_come_back_as_they_were() -> None:
-    events = follow(window(hour, labels) for hour, labels in enumerate(drifting(4)))[-1].events
-    assert unpacked_events(packed_events(events)) == events

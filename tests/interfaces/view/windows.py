@@ -7,9 +7,10 @@ import http.client
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -22,15 +23,14 @@ from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.interfaces.view.data.all_series import AllSeries
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
-from stream_icd.interfaces.view.web.access import Access, access_for
 from tests.testbed.windows import follow, window
 
 if TYPE_CHECKING:
     from stream_icd.interfaces.view.web.app import View
+    from stream_icd.interfaces.view.web.serve import Access
 
 ORIGIN = "topic"
 
@@ -45,11 +45,21 @@ def drifting(n: int, nodes: int = 60, k: int = 4, seed: int = 0) -> Iterator[NDA
         labels[rng.integers(k, nodes, 3)] = rng.integers(0, k, 3)
 
 
-def seen(n: int = 6, graph: str = "g", names: Any = None) -> AllSeries:
-    """All series after n windows of one graph."""
-    everything = AllSeries()
-    for hour, labels in enumerate(drifting(n)):
-        everything.add(renamed(window(hour, labels, names), graph), ORIGIN)
+def seen(
+    labels: int | Iterable[object] = 6,
+    graph: str = "g",
+    *,
+    names: Any = None,
+    model: str = "m@1",
+    origin: str = ORIGIN,
+    first: int = 0,
+    to: AllSeries | None = None,
+) -> AllSeries:
+    """All series after windows of one graph, an hour each: so many drifting ones, or with these."""
+    everything = AllSeries() if to is None else to
+    given = drifting(labels) if isinstance(labels, int) else labels
+    for hour, found in enumerate(given, first):
+        everything.add(renamed(window(hour, found, names, model), graph), origin)
     return everything
 
 
@@ -103,11 +113,33 @@ class Nowhere:
 
 @dataclass(slots=True)
 class Given(Sources):
+    """Graphs, and what the page is told of topics; the fields can be changed while it is open."""
+
     graphs: Any
     archive: bool
+    trouble: dict[str, str] = field(default_factory=dict)
+    waiting: int | None = None
+    there: bool = False
+    sent: datetime | None = None
+    read: bool = True
 
     def read_snapshot(self, _: SeriesName, window: SeenWindow) -> Snapshot:
         return cast(Snapshot, self.graphs.read(window))
+
+    def troubles(self) -> dict[str, str]:
+        return self.trouble
+
+    def lag(self) -> int | None:
+        return self.waiting
+
+    def snapshots_there(self) -> bool:
+        return self.there
+
+    def latest(self) -> datetime | None:
+        return self.sent
+
+    def caught_up(self) -> bool:
+        return self.read
 
 
 def queries(everything: AllSeries, snapshots: Any = None, *, archive: bool = False) -> Queries:
@@ -119,22 +151,19 @@ def name(graph: str = "g", model: str = "", origin: str = ORIGIN) -> SeriesName:
 
 
 @contextmanager
-def serving(view: View, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(view: View, access: Access | None = None, port: int = 0) -> Iterator[str]:
     """Serve a page from a thread; give its address."""
-    from stream_icd.interfaces.view.web.serve import address, listening, server_of
+    from stream_icd.interfaces.view.web.serve import Access, PageServer
 
-    open_socket = listening(host, port)
-    server = server_of(view)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [open_socket]}, name="view server", daemon=True
-    )
+    host = "127.0.0.1"
+    server = PageServer(view, access or Access.at(host), host, port)
+    thread = threading.Thread(target=server.serve_page, name="view server", daemon=True)
     thread.start()
     try:
-        yield address(open_socket)
+        yield server.address
     finally:
         server.should_exit = True
         thread.join()
-        open_socket.close()
 
 
 @contextmanager
@@ -148,10 +177,8 @@ def page_of(
     """Serve a page; give it and its address."""
     from stream_icd.interfaces.view.web.app import View
 
-    view = View(
-        queries(everything, snapshots, archive=archive), access or access_for("127.0.0.1", None)
-    )
-    with serving(view) as place:
+    view = View(queries(everything, snapshots, archive=archive))
+    with serving(view, access) as place:
         yield view, place
 
 

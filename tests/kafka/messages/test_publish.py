@@ -5,19 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import numpy as np
 import pytest
 
 from stream_icd.core.communities import Labels
-from stream_icd.core.errors import BadCommunities, DeliveryFailed, LimitExceeded
+from stream_icd.core.errors import BadCommunities, BadSettings, DeliveryFailed, LimitExceeded
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.kafka.messages.pacing import Tempo, paced
+from stream_icd.kafka.messages.pacing import Tempo, paced, parse_rate
 from stream_icd.kafka.messages.publish import Destination, publish_source
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.sources.source import Source
 from stream_icd.wire.snapshots import decode_snapshot
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MINUTES = (0, 1, 5, 6)
 
 
 class Sent:
@@ -35,19 +39,6 @@ class Sent:
         if self._fails:
             raise DeliveryFailed("refused")
         self.flushed = len(self.records)
-
-
-class Clock:
-    """Time that passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def endless(snapshot: Callable[..., Snapshot]) -> Source:
@@ -125,7 +116,7 @@ def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
         endless(snapshot).snapshots,
         lambda pair: pair[0].window.end,
         Tempo(rate=1.0),
-        clock.monotonic,
+        clock,
         sleep,
     )
     report = publish_source(Source(None, due), sent, stop=stop)
@@ -144,3 +135,93 @@ def test_asked_to_stop_it_reads_no_more_of_what_the_topic_holds(snapshot) -> Non
         on_already=lambda _: stop.set(),
     )
     assert (report.snapshots, report.already_sent) == (0, 1)
+
+
+# The past goes by as fast as it was asked to.
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+
+def times(tempo: Tempo, slow: float = 0.0) -> list[float]:
+    """When each of four windows comes, seconds from the start."""
+    clock, found = Clock(), []
+    items = (START + timedelta(minutes=m) for m in MINUTES)
+    for _ in paced(items, lambda time: time, tempo, clock, clock.sleep):
+        found.append(round(clock.now - 100.0, 6))
+        clock.now += slow
+    return found
+
+
+def test_a_speed_keeps_the_spacing_of_windows() -> None:
+    assert times(Tempo.of_options("60x", None)) == [0, 1, 5, 6]
+    assert times(Tempo.of_options("0.5", None)) == [0, 120, 600, 720]
+
+
+def test_a_rate_is_so_many_a_second_without_drift() -> None:
+    assert times(Tempo.of_options(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
+    assert times(Tempo(rate=4), slow=0.1) == [0, 0.25, 0.5, 0.75]
+
+
+def test_the_fastest_does_not_wait() -> None:
+    for fastest in (False, True):
+        assert times(Tempo.of_options(None, None, fastest=fastest)) == [0] * 4
+
+
+def test_work_that_takes_long_is_caught_up_with() -> None:
+    assert times(Tempo.of_options("60x", None), slow=2.0) == [0, 2, 5, 7]
+
+
+def test_nobody_waits_for_what_is_there_already() -> None:
+    clock = Clock()
+    items = [START + timedelta(minutes=m) for m in MINUTES]
+    done = paced(items, lambda t: None if t < items[2] else t, Tempo(speed=60), clock, clock.sleep)
+    assert list(done) == items
+    assert clock.now == 101.0  # from the third to the fourth
+
+
+@pytest.mark.parametrize(
+    ("speed", "rate", "fastest"),
+    [
+        ("fast", None, False),
+        ("0x", None, False),
+        ("2/s", None, False),
+        (None, "-1/s", False),
+        ("2x", "3/s", False),
+        ("2x", None, True),
+        (None, "3/s", True),
+    ],
+)
+def test_other_tempos_are_refused(speed: str | None, rate: str | None, fastest: bool) -> None:
+    with pytest.raises(BadSettings):
+        Tempo.of_options(speed, None if rate is None else parse_rate(rate), fastest=fastest)
+
+
+@pytest.mark.parametrize("rate", [0, float("nan"), float("inf")])
+def test_a_rate_of_nothing_is_refused(rate: float) -> None:
+    with pytest.raises(BadSettings, match=f"rate {rate}; it must be above 0"):
+        Tempo(rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("tempo", "windows"),
+    [
+        (Tempo(rate=1e-320), [START, START]),
+        (Tempo(speed=1), [START, datetime(9999, 12, 31, tzinfo=UTC)]),
+    ],
+)
+def test_a_pause_is_no_longer_than_a_thread_can_wait(tempo: Tempo, windows: list[datetime]) -> None:
+    waits: list[float] = []
+    assert list(paced(windows, lambda one: one, tempo, lambda: 0.0, waits.append)) == windows
+    assert waits == [threading.TIMEOUT_MAX]

@@ -26,8 +26,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive
-from stream_icd.history.compact import compact
+from stream_icd.history.archive import Archive, compact
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining import retrain as rounds
 from stream_icd.learning.retraining.jobs import Job, Made, learn_job, run_job

@@ -25,10 +25,7 @@ from stream_icd.streaming.detection.detect import detect, embed
 
 Floats = NDArray[np.float64]
 
-PARAMETERS = {
-    "modularity": BpParameters(),
-    "beliefs": BpParameters(4.0, 0.4, iterations=1),
-}
+PARAMETERS = {"modularity": BpParameters(), "beliefs": BpParameters(4.0, 0.4, iterations=1)}
 WAYS = [("bp", "modularity"), ("bp", "beliefs"), ("icd", "modularity")]
 BOTH_METHODS = pytest.mark.parametrize(("method", "parameters"), WAYS)
 

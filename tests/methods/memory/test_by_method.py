@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +11,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_window
-from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.memory.horizon import Horizon
+from tests.methods.memory.streams import hour, ids_of, through_bytes
 
-HOUR = timedelta(hours=1)
-START = datetime(2026, 1, 1, tzinfo=UTC)
 EACH = pytest.mark.parametrize("horizon", ["auto", "off", 1, 5])
+A, B, C = list(range(8)), list(range(10, 18)), list(range(20, 28))
+"""Groups of eight nodes."""
 
 
 def components(
@@ -39,53 +36,43 @@ def detected(
     number: int,
     nodes: Sequence[int],
     groups: Sequence[Sequence[int]],
-    memory: Remembered | None = None,
+    last: Remembered | None = None,
     horizon: Horizon = "auto",
     k: int | None = None,
     find: Find = components,
 ) -> Remembered:
     """A window of these nodes, in which each group is a clique."""
-    place = {node: at for at, node in enumerate(nodes)}
     edges = np.zeros((len(nodes), len(nodes)))
     for group in groups:
-        at = [place[node] for node in group]
+        at = [list(nodes).index(node) for node in group]
         edges[np.ix_(at, at)] = 1
     np.fill_diagonal(edges, 0)
-    before = None if memory is None else decode_memory(encode_memory(memory.memory))
+    ids, memory = pa.array(nodes, pa.int64()), None if last is None else through_bytes(last.memory)
+    graph, parameters = csr_array(edges), BpParameters()
     return detect_window(
-        csr_array(edges),
-        pa.array(nodes, pa.int64()),
-        Window(START + number * HOUR, START + (number + 1) * HOUR),
-        BpParameters(),
-        before,
-        k,
-        horizon=horizon,
-        find=find,
+        graph, ids, hour(number), parameters, memory, k, horizon=horizon, find=find
     )
 
 
 def ids(one: Remembered) -> list[int]:
-    """The id of each node's community."""
-    return one.community_ids[one.communities].tolist()
+    return ids_of(one).tolist()
 
 
 @EACH
 def test_a_community_that_is_away_comes_back_with_its_id(horizon: Horizon) -> None:
-    a, b, c = list(range(8)), list(range(10, 18)), list(range(20, 28))
-    first = detected(0, a + b + c, [a, b, c], horizon=horizon)
-    second = detected(1, a + b, [a, b], first, horizon)
-    third = detected(2, a + b + c, [a, b, c], second, horizon)
+    first = detected(0, A + B + C, [A, B, C], horizon=horizon)
+    second = detected(1, A + B, [A, B], first, horizon)
+    third = detected(2, A + B + C, [A, B, C], second, horizon)
     assert ids(first) == ids(third) == [0] * 8 + [1] * 8 + [2] * 8
     assert ids(second) == [0] * 8 + [1] * 8
 
 
 @EACH
 def test_nodes_without_edges_stay_where_they_were(horizon: Horizon) -> None:
-    a, b = list(range(8)), list(range(10, 18))
-    first = detected(0, a + b, [a, b], horizon=horizon)
-    alone = detected(1, [*a, 10, 30], [a], first, horizon)
+    first = detected(0, A + B, [A, B], horizon=horizon)
+    alone = detected(1, [*A, 10, 30], [A], first, horizon)
     assert ids(alone) == [0] * 8 + [1, 2]
-    nobody = detected(2, [*a, 30], [], alone, horizon)
+    nobody = detected(2, [*A, 30], [], alone, horizon)
     assert ids(nobody) == [0] * 8 + [2]
     assert nobody.memory.known.shares.max() <= 1
 
@@ -129,9 +116,8 @@ def test_one_that_moves_does_not_take_the_absent_along() -> None:
 @EACH
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_k_given_is_exact_whatever_is_away(horizon: Horizon, k: int) -> None:
-    a, b, c = list(range(8)), list(range(10, 18)), list(range(20, 28))
-    first = detected(0, a + b + c, [a, b, c], horizon=horizon)
-    second = detected(1, a + b, [a, b], first, horizon, k)
+    first = detected(0, A + B + C, [A, B, C], horizon=horizon)
+    second = detected(1, A + B, [A, B], first, horizon, k)
     assert len(set(ids(second))) == k
     few = detected(2, [0, 1, 50, 51, 52], [[50, 51]], second, horizon, k)
     assert len(set(ids(few))) == k
@@ -147,9 +133,3 @@ def test_one_node_and_none(horizon: Horizon) -> None:
     begun = detected(0, [], [], horizon=horizon)
     assert ids(begun) == []
     assert ids(detected(1, [7, 8], [[7, 8]], begun, horizon)) == [0, 0]
-
-
-@pytest.mark.parametrize("horizon", [0, 0.5, -1, float("nan"), 1e9, "20"])
-def test_a_horizon_that_is_none_is_refused(horizon: Horizon) -> None:
-    with pytest.raises(BadSettings, match="horizon"):
-        detected(0, [1, 2], [[1, 2]], horizon=horizon)

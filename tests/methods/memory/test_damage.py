@@ -11,29 +11,21 @@ import pytest
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.icd.presets import preset
-from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import planted_snapshots
+from tests.methods.memory.streams import BELIEFS, detected, ids_of, model
 from tests.real_data import real_data
 
 DAY = timedelta(days=1)
 N_NODES, AT = 1000, 4
 """Nodes of a window, and the number of the one that is damaged."""
 
-BOTH = pytest.mark.parametrize(
-    "parameters",
-    [BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9), BpParameters(stay=0.9)],
-    ids=["beliefs", "modularity"],
-)
-
-
-def model(parameters: BpParameters) -> Model:
-    return Model(preset("L(f,0.3)"), parameters)
+STAYING = model(replace(BELIEFS, stay=0.9))
+BY_MODULARITY = model(BpParameters(stay=0.9))
+BOTH = pytest.mark.parametrize("used", [STAYING, BY_MODULARITY], ids=["beliefs", "modularity"])
 
 
 def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Snapshot]:
@@ -43,92 +35,62 @@ def stream(seed: int = 1, n_windows: int = 7, n_nodes: int = N_NODES) -> list[Sn
     return [snapshot for snapshot, _ in planted_snapshots(graphs, "g", "test")]
 
 
-def without(snapshot: Snapshot, share: float) -> Snapshot:
-    """The window without this share of its nodes, and without their edges."""
+def without(snapshot: Snapshot, share: float, shift: int = 0) -> Snapshot:
+    """The window without this share of its nodes, whose ids are higher by this much."""
     ids = snapshot.nodes.to_numpy()
     left = np.random.default_rng(7).random(len(ids)) >= share
     inside = left[snapshot.edges].all(axis=0)
-    src, dst = ids[snapshot.edges[:, inside]]
+    src, dst = ids[snapshot.edges[:, inside]] + shift
     return snapshot_from_pairs(src, dst, graph="g", id=snapshot.id, window=snapshot.window)
 
 
 def later(
-    last: Snapshot,
-    number: int,
-    snapshot: Snapshot,
-    step: timedelta = DAY,
-    length: timedelta = DAY,
+    last: Snapshot, number: int, snapshot: Snapshot, step: timedelta = DAY, length: timedelta = DAY
 ) -> Snapshot:
     """A snapshot as one of the windows after `last`."""
     end = last.window.end + (number + 1) * step
     return replace(snapshot, id=f"g/later/{number}", window=Window(end - length, end))
 
 
-def detected(
-    snapshots: list[Snapshot], model: Model, memory: Memory | None = None
-) -> list[Remembered]:
-    found: list[Remembered] = []
-    for snapshot in snapshots:
-        found.append(detect_remembering(snapshot, model, memory))
-        memory = found[-1].memory
-    return found
-
-
-def ids_of(found: Remembered) -> list[int]:
-    """The id of each node's community."""
-    ids: list[int] = found.community_ids[found.communities].tolist()
-    return ids
-
-
 @BOTH
-def test_after_a_damaged_window_all_is_as_if_it_were_missing(parameters: BpParameters) -> None:
+def test_after_a_damaged_window_all_is_as_if_it_were_missing(used: Model) -> None:
     windows = stream()
-    damaged = [*windows[:AT], without(windows[AT], 0.7), *windows[AT + 1 :]]
-    found = detected(damaged, model(parameters))
-    missing = detected([*windows[:AT], *windows[AT + 1 :]], model(parameters))
+    few = without(windows[AT], 0.7)
+    found = detected([*windows[:AT], few, *windows[AT + 1 :]], used)
+    missing = detected([*windows[:AT], *windows[AT + 1 :]], used)
     assert [one.damaged for one in found] == [at == AT for at in range(7)]
     assert not len(found[AT].replaced)
     assert found[AT].n_continued
     before = missing[AT - 1].memory.next_id
     taken = found[AT].memory.next_id - before  # ids of the damaged window alone
     for one, other in zip(found[AT + 1 :], missing[AT:], strict=True):
-        ids = np.array(ids_of(other))
-        assert ids_of(one) == np.where(ids < before, ids, ids + taken).tolist()
+        ids = ids_of(other)
+        assert ids_of(one).tolist() == np.where(ids < before, ids, ids + taken).tolist()
+    # Nodes of the damaged window keep their communities.
+    places = np.isin(np.arange(N_NODES), few.nodes.to_numpy())
+    assert (ids_of(found[AT - 1])[places] == ids_of(found[AT])).mean() > 0.6
 
 
 @BOTH
-def test_nodes_of_a_damaged_window_keep_their_communities(parameters: BpParameters) -> None:
-    windows = stream()[: AT + 1]
-    found = detected([*windows[:AT], without(windows[AT], 0.7)], model(parameters))
-    places = np.isin(np.arange(N_NODES), without(windows[AT], 0.7).nodes.to_numpy())
-    same = np.array(ids_of(found[AT - 1]))[places] == np.array(ids_of(found[AT]))
-    assert same.mean() > 0.6
-
-
-@BOTH
-def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(
-    parameters: BpParameters,
-) -> None:
+def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(used: Model) -> None:
     windows = stream()
     shrunk = [*windows[:AT], *(without(window, 0.7) for window in windows[AT:])]
-    found = detected(shrunk, model(parameters))
+    found = detected(shrunk, used)
     assert [one.damaged for one in found] == [at == AT for at in range(7)]
     assert found[AT + 1].memory.window == windows[AT + 1].window
 
 
 @BOTH
-def test_after_a_run_of_damaged_windows_communities_have_their_ids(
-    parameters: BpParameters,
-) -> None:
+def test_after_a_run_of_damaged_windows_communities_have_their_ids(used: Model) -> None:
     """They would have others if the few nodes of the run decided what the graph is like."""
     windows = stream(n_windows=AT + 1)
     run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]
     whole = later(windows[AT], 10, windows[AT])
-    found = detected([*windows[:AT], *run, whole], model(parameters))
+    found = detected([*windows[:AT], *run, whole], used)
     assert [one.damaged for one in found] == [at == AT for at in range(AT + 11)]
-    before, after = np.array(ids_of(found[AT - 1])), np.array(ids_of(found[-1]))
-    (missing,) = detected([windows[AT]], model(parameters), found[AT - 1].memory)
-    unchanged = np.array(ids_of(missing)) == before
+    before, after = ids_of(found[AT - 1]), ids_of(found[-1])
+    (missing,) = detected([windows[AT]], used, found[AT - 1].memory)
+    unchanged = ids_of(missing) == before
     assert (after == before)[unchanged].mean() > 0.98
 
 
@@ -141,7 +103,7 @@ def test_small_windows_without_end_make_what_is_remembered_small(length: timedel
         later(windows[-1], at, few, length or timedelta(seconds=1), length or timedelta(0))
         for at in range(50)
     ]
-    found = detected([*windows, *small], model(BpParameters(stay=0.9)))
+    found = detected([*windows, *small], BY_MODULARITY)
     assert sum(one.damaged for one in found) == 1
     beyond = [max(one.memory.n_nodes - 1000, 0) for one in found[len(windows) :]]
     assert beyond[1] == 2000
@@ -152,24 +114,19 @@ def test_small_windows_without_end_make_what_is_remembered_small(length: timedel
 def test_nodes_that_came_once_are_not_kept_by_small_windows() -> None:
     windows = stream(n_windows=1, n_nodes=3000)
     few = without(windows[0], 0.95)
-    found = detected(
-        [windows[0], *(later(windows[0], at, few) for at in range(3))],
-        model(BpParameters(stay=0.9)),
-    )
+    run = [later(windows[0], at, few) for at in range(3)]
+    found = detected([*windows, *run], BY_MODULARITY)
     assert not any(one.damaged for one in found)
     assert [one.memory.n_nodes for one in found] == [3000, 1500, 1000, 1000]
 
 
 @BOTH
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.7])
-def test_a_break_is_no_damage(parameters: BpParameters, share: float) -> None:
+def test_a_break_is_no_damage(used: Model, share: float) -> None:
     """Other edges among the same nodes, or mostly other nodes: the graph has changed."""
     windows, others = stream()[:AT], stream(seed=2)
-    new = replace(without(others[AT], share), id="g/other")
-    if share > 0.5:
-        ids = new.nodes.to_numpy() + N_NODES // 4
-        new = snapshot_from_pairs(*ids[new.edges], graph="g", id="g/other", window=new.window)
-    found = detected([*windows, new], model(parameters))
+    new = replace(without(others[AT], share, N_NODES // 4 * (share > 0.5)), id="g/other")
+    found = detected([*windows, new], used)
     assert not found[-1].damaged
     assert found[-1].memory.window == new.window
 
@@ -177,13 +134,13 @@ def test_a_break_is_no_damage(parameters: BpParameters, share: float) -> None:
 def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
     windows = stream()
     windows[AT] = without(windows[AT], 0.7)
-    beliefs = model(BpParameters(resolution=2.0, mixing=0.3, iterations=1, stay=0.9))
-    forward, smoothed = detected(windows, beliefs), detect_smoothed(windows, beliefs)
-    assert ids_of(smoothed[AT]) == ids_of(forward[AT])
+    forward, smoothed = detected(windows, STAYING), detect_smoothed(windows, STAYING)
+    assert np.array_equal(ids_of(smoothed[AT]), ids_of(forward[AT]))
     assert smoothed[AT].damaged
     rest = [*windows[:AT], *windows[AT + 1 :]]
-    alone = detect_smoothed(rest, beliefs)
-    assert [ids_of(one) for one in smoothed[:AT]] == [ids_of(one) for one in alone[:AT]]
+    alone = detect_smoothed(rest, STAYING)
+    for one, other in zip(smoothed[:AT], alone[:AT], strict=True):
+        assert np.array_equal(ids_of(one), ids_of(other))
 
 
 @pytest.mark.parametrize("bad_day", [date(1999, 8, 29), date(1999, 11, 12)])
@@ -195,7 +152,7 @@ def test_incomplete_days_of_the_internet_change_no_identity(bad_day: date) -> No
     assert [one.damaged for one in found] == [False, False, True, False]
     missing = detected([snapshots[at] for at in (0, 1, 3)], open_model("as").model)
     first = missing[1].memory.next_id
-    ids, others = np.array(ids_of(found[3])), np.array(ids_of(missing[2]))
+    ids, others = ids_of(found[3]), ids_of(missing[2])
     assert ids[others < first].tolist() == others[others < first].tolist()
     assert (others < first).mean() > 0.5
 

@@ -13,18 +13,16 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters, as_weighted
 from stream_icd.methods.memory.detect import Remembered, detect_window
-from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, check_horizon, read_horizon
+from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind, read_horizon
 from stream_icd.methods.memory.judge import MARGIN, judged, leader_of, pause, served
 from stream_icd.methods.memory.memory import Hypothesis, Memory, no_edges
 from stream_icd.methods.memory.sums import searched
 from stream_icd.methods.quality.agreement import nmi
-from tests.testbed.windows import window
+from tests.methods.bp.graphs import cliques, labels_of
+from tests.methods.memory.streams import hour
 
 SEARCH = BpParameters(search=True)
-N_CLIQUES, SIZE = 6, 9
-CLIQUE = np.repeat(np.arange(N_CLIQUES, dtype=np.int32), SIZE)
-CLIQUES = csr_array((CLIQUE[:, None] == CLIQUE).astype(float) - np.eye(len(CLIQUE)))
-CLIQUES.eliminate_zeros()
+CLIQUE, CLIQUES = labels_of(*[9] * 6), cliques(*[9] * 6)
 DRAWN = np.triu(np.random.default_rng(0).random(CLIQUES.shape) < 0.2, 1)
 ACROSS = csr_array(((DRAWN | DRAWN.T) & (CLIQUE[:, None] != CLIQUE)).astype(float))
 """Edges between the cliques alone, drawn by chance."""
@@ -39,9 +37,22 @@ def hypotheses(*labels: np.ndarray) -> list[Hypothesis]:
 
 
 def then(memory: Memory | None, graph: csr_array, number: int, **given: object) -> Remembered:
-    at = window(number, []).window
-    nodes = pa.array(range(graph.shape[0]))
+    nodes, at = pa.array(range(graph.shape[0])), hour(number)
     return detect_window(graph, nodes, at, SEARCH, memory, **given)  # type: ignore[arg-type]
+
+
+def after(n_windows: int, **given: object) -> Memory:
+    """What is known after so many windows of the cliques."""
+    memory: Memory | None = None
+    for number in range(n_windows):
+        memory = then(memory, CLIQUES, number, **given).memory
+    assert memory is not None
+    return memory
+
+
+def leads(memory: Memory) -> Kind:
+    assert memory.leading is not None
+    return memory.leading.kind
 
 
 def test_the_hypothesis_whose_communities_the_edges_fit_leads() -> None:
@@ -68,13 +79,10 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 def test_windows_between_communities_do_not_wipe_out_what_is_known() -> None:
-    memory = None
-    for number in range(4):
-        memory = then(memory, CLIQUES, number).memory
-    ids = memory.community_ids if memory else None
+    memory = after(4)
     found = then(memory, ACROSS, 4)
     assert found.communities.tolist() == CLIQUE.tolist()
-    assert found.community_ids.tolist() == list(ids if ids is not None else ())
+    assert found.community_ids.tolist() == memory.community_ids.tolist()
 
 
 def test_a_search_keeps_what_each_of_two_partitions_has_right() -> None:
@@ -91,20 +99,13 @@ def test_a_clear_second_window_in_which_many_moved_is_not_blurred_by_the_first()
     first = then(None, CLIQUES, 0)
     second = then(first.memory, csr_array(pairs.astype(float)), 1)
     assert nmi(moved.astype(np.int32), second.communities) == 1.0
-    assert second.memory.leading is not None
-    assert second.memory.leading.kind == FILTER
+    assert leads(second.memory) == FILTER
 
 
 def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
-    memory = None
-    for number in range(3):
-        memory = then(memory, CLIQUES, number).memory
-    assert memory is not None
-    assert memory.leading is not None
-    assert (memory.leading.kind, memory.since) == (SIDE_BY_SIDE[0], 3)
-    off = then(None, CLIQUES, 0, horizon="off").memory
-    assert off.leading is not None
-    assert (off.leading.kind, off.horizon) == (FILTER, 1.0)
+    memory, off = after(3), after(1, horizon="off")
+    assert (leads(memory), memory.since) == (SIDE_BY_SIDE[0], 3)
+    assert (leads(off), off.horizon) == (FILTER, 1.0)
 
 
 class Knowing:
@@ -125,33 +126,26 @@ class Knowing:
 def test_a_learned_weight_leads_the_first_window_and_does_no_harm() -> None:
     rng = np.random.default_rng(0)
     noise = csr_array(np.triu(rng.random(CLIQUES.shape) < 0.3, 1).astype(float))
-    both = csr_array(CLIQUES + noise + noise.T)
-    both.data[:] = 1.0
+    both = csr_array(((CLIQUES + noise + noise.T) > 0).astype(float))
     both.sort_indices()
     first = then(None, both, 0, weigh=Knowing(across=0.01))
     assert first.communities.tolist() == CLIQUE.tolist()
-    assert first.memory.leading is not None
-    assert first.memory.leading.kind.by == "weighted"
+    assert leads(first.memory).by == "weighted"
     misled = then(first.memory, CLIQUES, 1, weigh=Knowing(across=100.0))
     assert misled.communities.tolist() == CLIQUE.tolist()
 
 
 def test_a_weighted_sum_that_labels_chose_leads_whatever_the_edges_say() -> None:
-    memory = None
-    for number in range(3):
-        found = then(memory, CLIQUES, number, weigh=Knowing(across=1.0, leads=True))
-        memory = found.memory
-    assert memory is not None
-    assert memory.leading is not None
-    assert (memory.leading.kind.by, memory.since) == ("weighted", 3)
+    memory = after(3, weigh=Knowing(across=1.0, leads=True))
+    assert (leads(memory).by, memory.since) == ("weighted", 3)
 
 
-@pytest.mark.parametrize("text", ["", "never", "0", "0.5", "-1", "nan", "1e9"])
-def test_a_horizon_that_is_none_is_refused(text: str) -> None:
+@pytest.mark.parametrize("horizon", ["", "never", "0", "0.5", "-1", "nan", "1e9"])
+def test_a_horizon_that_is_none_is_refused(horizon: str) -> None:
     with pytest.raises(BadSettings, match="horizon"):
-        read_horizon(text)
-
-
-def test_an_array_of_horizons_is_refused() -> None:
+        read_horizon(horizon)
+    for given in (horizon, float(horizon) if horizon[-1:].isdigit() else float("nan")):
+        with pytest.raises(BadSettings, match="horizon"):
+            after(1, horizon=given)
     with pytest.raises(BadSettings, match="horizon array"):
-        check_horizon(np.array([5.0]))  # type: ignore[arg-type]
+        after(1, horizon=np.array([5.0]))

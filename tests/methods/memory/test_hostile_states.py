@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadMemory
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import (
@@ -25,7 +24,9 @@ from stream_icd.methods.memory.encoding import (
 )
 from stream_icd.methods.memory.memory import COUNTS, MOST_COUNTED, Memory
 from stream_icd.wire.communities import decode_communities, encode_communities
-from tests.testbed.drifting import START, remembering_model, stream
+from tests.methods.memory.streams import detected
+from tests.testbed.drifting import remembering_model, stream
+from tests.testbed.windows import window
 
 MODEL = remembering_model().model
 *BEFORE, NEXT = stream("g", 4)
@@ -42,11 +43,7 @@ BITS = {"not a number": 0x7FC0, "infinite": 0x7F80, "negative": 0xBF80, "zero": 
 @cache
 def memory() -> Memory:
     """The memory of a graph after some windows."""
-    last: Memory | None = None
-    for window in BEFORE:
-        last = detect_remembering(window, MODEL, last).memory
-    assert last is not None
-    return last
+    return detected(BEFORE, MODEL)[-1].memory
 
 
 def table() -> pa.Table:
@@ -76,25 +73,13 @@ def with_said(path: tuple[Any, ...], value: object) -> bytes:
 
 def is_whole(found: Remembered) -> bool:
     """Whether the result and the state after it can be read by those that they are sent to."""
-    message = encode_communities(
-        Communities(
-            graph="g",
-            snapshot_id=NEXT.id,
-            window=NEXT.window,
-            nodes=NEXT.nodes,
-            labels=found.communities,
-            n_edges=NEXT.n_edges,
-            model="m@1",
-            modularity=0.5,
-            ncut=0.5,
-            milliseconds=dict.fromkeys(STAGES, 0.0),
-            detected_at=START,
-            community_ids=found.community_ids,
-            replaced=found.replaced,
-            horizon=found.horizon,
-            predicted_bits=found.predicted_bits,
-        )
+    result = replace(
+        window(0, found.communities, NEXT.nodes, ids=found.community_ids),
+        replaced=found.replaced,
+        horizon=found.horizon,
+        predicted_bits=found.predicted_bits,
     )
+    message = encode_communities(result)
     sent = decode_communities(message.key, message.value, message.headers)
     return sent.horizon is not None and decode_memory(encode_memory(found.memory)).n_nodes > 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,11 @@ from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.interfaces.estimator import ICD
 from stream_icd.methods.bp.known import Known
+from stream_icd.methods.memory.detect import Remembered
 from stream_icd.methods.quality.agreement import ami
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
+from tests.methods.memory.streams import ids_of
 
 Pairs = list[tuple[str, str]]
 
@@ -33,6 +36,10 @@ def cliques(*groups: str) -> Pairs:
 EAST, WEST, SOUTH = "abcdefgh", "ijklmnop", "qrstuvwx"
 
 
+def id_by_node(icd: ICD, found: Remembered) -> dict[object, int]:
+    return dict(zip(icd.nodes_.tolist(), ids_of(found).tolist(), strict=True))
+
+
 @pytest.mark.parametrize("horizon", ["auto", "off", 3])
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_a_label_keeps_its_nodes_and_its_id(method: str, horizon: str | int) -> None:
@@ -44,10 +51,9 @@ def test_a_label_keeps_its_nodes_and_its_id(method: str, horizon: str | int) -> 
         found = icd.predict_next(snapshot, memory, known=known, fixed=True, horizon=horizon)
         memory = found.memory.checked()
         ids.append(icd.known_)
-        of = dict(zip(icd.nodes_.tolist(), found.community_ids[found.communities], strict=True))
-        assert {(label, of[node]) for node, label in known.items() if node in of} <= set(
-            icd.known_.items()
-        )
+        of = id_by_node(icd, found)
+        there = {(label, of[node]) for node, label in known.items() if node in of}
+        assert there <= set(icd.known_.items())
         if method == "bp":
             sure = dict(zip(icd.nodes_.tolist(), found.probabilities, strict=True))
             assert {sure[node] for node in known if node in of} == {1.0}
@@ -89,7 +95,7 @@ def test_a_label_takes_its_id_along_when_its_nodes_join_others() -> None:
     moved = cliques("abijklmnop", "cdefgh", SOUTH)
     then = icd.predict_next(moved, first.memory, known=known, fixed=True, horizon="off")
     assert icd.known_ == before
-    of = dict(zip(icd.nodes_.tolist(), then.community_ids[then.communities].tolist(), strict=True))
+    of = id_by_node(icd, then)
     assert of["a"] == of["b"] == before["us"] != of["i"] == before["them"]
     assert len(set(then.community_ids)) == len(then.community_ids)
 
@@ -100,9 +106,7 @@ def test_edges_may_contradict_what_is_not_fixed() -> None:
     for _ in range(2):
         found = icd.predict_next(cliques(EAST, WEST, SOUTH), memory, known=known)
         memory = found.memory
-    of = dict(
-        zip(icd.nodes_.tolist(), found.community_ids[found.communities].tolist(), strict=True)
-    )
+    of = id_by_node(icd, found)
     assert of["a"] == of["h"] == icd.known_[0] != of["q"] == of["x"]
     assert found.probabilities is not None
     assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
@@ -113,17 +117,18 @@ def test_ids_of_known_nodes_are_found_as_text_and_as_numbers() -> None:
     labels, present, _ = known.of(pa.array([5, 7, 701]))
     assert labels.tolist() == [NOBODY, 1, 0]
     assert present.tolist() == [2, 4]
-    assert Known(pa.array([7]), np.zeros(1, np.int32)).of(pa.array(["7", "8"]))[0].tolist() == [
-        0,
-        -1,
-    ]
+    number = Known(pa.array([7]), np.zeros(1, np.int32))
+    assert number.of(pa.array(["7", "8"])).labels.tolist() == [0, NOBODY]
 
 
-def test_what_cannot_be_known_is_refused() -> None:
-    icd = ICD.load("default")
-    with pytest.raises(BadInput, match="known nodes are neither integers of 64 bits nor text"):
-        icd.predict_next(cliques(EAST, WEST), known={"a": 1, 7: 2})
-    with pytest.raises(BadInput, match="known nodes are integers or text, not double"):
-        icd.predict_next(cliques(EAST, WEST), known={1.5: 1})
-    with pytest.raises(BadSettings, match="the method bp determines K"):
-        icd.predict_next(cliques(EAST, WEST), n_communities=2, known={"a": 1})
+@pytest.mark.parametrize(
+    ("known", "k", "said"),
+    [
+        ({"a": 1, 7: 2}, None, "known nodes are neither integers of 64 bits nor text"),
+        ({1.5: 1}, None, "known nodes are integers or text, not double"),
+        ({"a": 1}, 2, "the method bp determines K"),
+    ],
+)
+def test_what_cannot_be_known_is_refused(known: dict[Any, int], k: int | None, said: str) -> None:
+    with pytest.raises((BadInput, BadSettings), match=said):
+        ICD.load("default").predict_next(cliques(EAST, WEST), n_communities=k, known=known)

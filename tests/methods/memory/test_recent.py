@@ -12,12 +12,7 @@ import pytest
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
 from stream_icd.methods.memory.encoding import _A_GRAPH, _MOST_KEPT, RecentMemories, decode_memory
-from stream_icd.methods.memory.memory import (
-    BEFORE_ALL,
-    Memory,
-    empty_memory,
-    forgotten,
-)
+from stream_icd.methods.memory.memory import BEFORE_ALL, Memory, empty_memory, forgotten
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -10,12 +10,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import certain_posterior
@@ -24,9 +22,10 @@ from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr, generate_lfr
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from tests.testbed.windows import HOUR, START
+from tests.methods.bp.graphs import cliques, lfr, shuffled
+from tests.methods.memory.streams import hour, ids_of
 
 N = 1500
 BELIEFS = BpParameters(resolution=5.7, mixing=0.5, iterations=1)
@@ -52,11 +51,7 @@ def then(
 ) -> Remembered:
     """The next window; without a horizon, by what is believed of the last one and its own edges."""
     nodes, number = pa.array(np.arange(adjacency.shape[0])), memory.n_windows if memory else 0
-    return detect_window(adjacency, nodes, _hour(number), parameters, memory, k, horizon=horizon)
-
-
-def _hour(number: int) -> Window:
-    return Window(START + number * HOUR, START + (number + 1) * HOUR)
+    return detect_window(adjacency, nodes, hour(number), parameters, memory, k, horizon=horizon)
 
 
 def found(
@@ -69,18 +64,9 @@ def found(
         memory = one.memory
 
 
-def cliques(*sizes: int) -> csr_array:
-    adjacency = csr_array(block_diag([np.ones((size, size)) - np.eye(size) for size in sizes]))
-    adjacency.eliminate_zeros()
-    return adjacency
-
-
-def shares(one: Remembered) -> NDArray[np.float32]:
-    return one.memory.known.shares
-
-
-def node_ids(one: Remembered) -> NDArray[np.int64]:
-    return one.community_ids[one.communities]
+def agreement(graphs: list[PlantedGraph], windows: Iterable[Remembered]) -> list[float]:
+    pairs = zip(graphs, windows, strict=True)
+    return [nmi(graph.communities, one.communities) for graph, one in pairs]
 
 
 @BOTH
@@ -101,39 +87,20 @@ def test_the_first_window_and_one_without_memory_are_found_as_if_alone(
 
 def test_memory_finds_what_a_single_window_does_not_show() -> None:
     graphs = drifting(3, 6)
-    remembered = [
-        nmi(g.communities, f.communities)
-        for g, f in zip(graphs, found(graphs, BELIEFS, "auto"), strict=True)
-    ]
     alone = [nmi(g.communities, find_communities(g.adjacency(), BELIEFS)) for g in graphs]
     assert max(alone) < 0.9
-    assert min(remembered[3:]) > 0.95
+    assert min(agreement(graphs, found(graphs, BELIEFS, "auto"))[3:]) > 0.95
 
 
 @BOTH
-def test_windows_that_have_nothing_to_do_with_each_other_are_found_alone(
-    parameters: BpParameters,
-) -> None:
-    rng = np.random.default_rng(5)
-    graphs = [generate_lfr(rng, LfrSettings(n_nodes=N, mixing=0.4)) for _ in range(4)]
-    n_ids = 0
-    for graph, one in zip(graphs, found(graphs, parameters), strict=True):
-        assert (
-            one.communities.tobytes() == find_communities(graph.adjacency(), parameters).tobytes()
-        )
-        assert one.community_ids.min() == n_ids  # no id is given twice
-        n_ids = one.memory.next_id
-
-
-@BOTH
-def test_a_complete_change_is_forgotten_at_once_and_learned_anew(
-    parameters: BpParameters,
-) -> None:
-    graphs = drifting(3, 3) + drifting(5, 3)
+def test_a_complete_change_is_forgotten_at_once_and_learned_anew(parameters: BpParameters) -> None:
+    graphs = drifting(3, 3) + drifting(5, 3) + [lfr(5, N, 0.4)]
     windows = list(found(graphs, parameters))
-    alone = find_communities(graphs[3].adjacency(), parameters)
-    assert [window.n_continued > 0 for window in windows] == [0, 1, 1, 0, 1, 1]
-    assert windows[3].communities.tobytes() == alone.tobytes()
+    assert [window.n_continued > 0 for window in windows] == [0, 1, 1, 0, 1, 1, 0]
+    for at in (3, 6):
+        alone = find_communities(graphs[at].adjacency(), parameters)
+        assert windows[at].communities.tobytes() == alone.tobytes()
+        assert windows[at].community_ids.min() == windows[at - 1].memory.next_id
     assert set(windows[2].community_ids) <= set(windows[3].replaced[:, 0])
     assert set(windows[3].replaced[:, 1]) == {NOBODY}
 
@@ -143,27 +110,24 @@ def test_communities_keep_their_ids_while_their_nodes_change() -> None:
     windows = list(found(graphs, BELIEFS))
     for one, (before, after) in enumerate(pairwise(windows)):
         assert set(before.community_ids) == set(after.community_ids), one
-        changed = (node_ids(before) != node_ids(after)).mean()
+        changed = (ids_of(before) != ids_of(after)).mean()
         moved = (graphs[one].communities != graphs[one + 1].communities).mean()
         assert changed == pytest.approx(moved, abs=0.005)
 
 
 @BOTH
-def test_a_community_that_splits_keeps_its_id_in_the_larger_part(
+def test_the_larger_part_keeps_the_id_and_the_larger_of_two_gives_it(
     parameters: BpParameters,
 ) -> None:
-    before = then(None, cliques(20, 20), parameters)
-    after = then(before.memory, cliques(20, 13, 7), parameters)
-    new = before.memory.next_id
-    assert node_ids(after).tolist() == [0] * 20 + [1] * 13 + [new] * 7
-    assert after.n_continued == 2
-
-
-def test_communities_that_merge_keep_the_id_of_the_larger() -> None:
-    before = then(None, cliques(12, 8, 20), BELIEFS)
-    after = then(before.memory, cliques(20, 20), BELIEFS)
-    assert node_ids(after).tolist() == [0] * 20 + [2] * 20
-    assert after.replaced.tolist() == [[1, 0]]
+    whole = then(None, cliques(20, 20), parameters)
+    split = then(whole.memory, cliques(20, 13, 7), parameters)
+    assert ids_of(split).tolist() == [0] * 20 + [1] * 13 + [whole.memory.next_id] * 7
+    assert split.n_continued == 2
+    if parameters is BELIEFS:
+        before = then(None, cliques(12, 8, 20), parameters)
+        merged = then(before.memory, cliques(20, 20), parameters)
+        assert ids_of(merged).tolist() == [0] * 20 + [2] * 20
+        assert merged.replaced.tolist() == [[1, 0]]
 
 
 def test_a_community_of_nodes_from_many_others_is_new() -> None:
@@ -174,21 +138,19 @@ def test_a_community_of_nodes_from_many_others_is_new() -> None:
     adjacency[founders, :] = adjacency[:, founders] = 0
     adjacency[np.ix_(founders, founders)] = 1 - np.eye(20)
     after = then(before.memory, csr_array(adjacency), BELIEFS)
-    assert set(node_ids(after)[founders]) == {before.memory.next_id}
+    assert set(ids_of(after)[founders]) == {before.memory.next_id}
     others = np.setdiff1d(np.arange(N), founders)
-    assert (node_ids(after) == node_ids(before))[others].mean() > 0.99
+    assert (ids_of(after) == ids_of(before))[others].mean() > 0.99
 
 
 def test_a_part_of_the_graph_that_breaks_is_forgotten_and_the_rest_is_not() -> None:
     before = then(None, cliques(*[10] * 8), BELIEFS)
     order = np.arange(80)
     order[:40] = np.arange(40).reshape(4, 10).T.ravel()  # the first four mix, node by node
-    changed = csr_array(cliques(*[10] * 8)[order][:, order])
-    changed.sort_indices()
-    after = then(before.memory, changed, BELIEFS)
-    assert node_ids(after)[40:].tolist() == node_ids(before)[40:].tolist()
+    after = then(before.memory, shuffled(cliques(*[10] * 8), order), BELIEFS)
+    assert ids_of(after)[40:].tolist() == ids_of(before)[40:].tolist()
     assert after.n_continued == 4
-    assert nmi(node_ids(before)[order], after.communities) == 1.0
+    assert nmi(ids_of(before)[order], after.communities) == 1.0
 
 
 def test_nodes_without_edges_stay_where_they_are_remembered() -> None:
@@ -196,8 +158,8 @@ def test_nodes_without_edges_stay_where_they_are_remembered() -> None:
     before = then(None, cliques(6, 6), BELIEFS)
     adjacency[0, :] = adjacency[:, 0] = 0
     after = then(before.memory, csr_array(adjacency), BELIEFS)
-    assert node_ids(after).tolist() == node_ids(before).tolist()
-    assert shares(after)[0].sum() < shares(before)[0].sum()
+    assert ids_of(after).tolist() == ids_of(before).tolist()
+    assert after.memory.known.shares[0].sum() < before.memory.known.shares[0].sum()
 
 
 @BOTH
@@ -209,29 +171,13 @@ def test_exactly_k_communities_with_memory(parameters: BpParameters, k: int) -> 
     assert np.unique(one.communities).tolist() == list(range(k))
     assert len(set(one.community_ids)) == k
     memory = one.memory
-    assert np.array_equal(memory.community_ids[memory.known.likeliest], node_ids(one))
+    assert np.array_equal(memory.community_ids[memory.known.likeliest], ids_of(one))
 
 
 def test_many_moves_make_remembered_beliefs_count_less() -> None:
     graphs = drifting(3, 6, churn=0.2, event_rate=0.0)
-    scores = [
-        nmi(graph.communities, one.communities)
-        for graph, one in zip(graphs, found(graphs, BELIEFS), strict=True)
-    ]
+    scores = agreement(graphs, found(graphs, BELIEFS))
     assert np.mean(scores[4:]) > 0.9  # 0.87 if beliefs are trusted as much as they say
-
-
-def test_what_is_believed_is_a_distribution_over_communities_that_have_ids() -> None:
-    graphs = drifting(9, 4, mixing=0.6, event_rate=1.0, churn=0.1)
-    for one in found(graphs, BELIEFS):
-        memory, known = one.memory, one.memory.known
-        assert memory.community_ids.max() < memory.next_id
-        assert len(memory.community_ids) == known.n_communities
-        assert ((known.communities >= 0) | (known.shares == 0)).all()
-        assert (known.shares.sum(axis=1) <= 1 + 1e-6).all()
-        for row in known.communities:
-            kept = row[row >= 0]
-            assert len(set(kept)) == len(kept)
 
 
 @BOTH
@@ -251,18 +197,13 @@ def test_equal_arguments_give_equal_bytes_in_any_thread(parameters: BpParameters
 
 
 @BOTH
-def test_node_order_does_not_matter_where_structure_is_clear(
-    parameters: BpParameters,
-) -> None:
+def test_node_order_does_not_matter_where_structure_is_clear(parameters: BpParameters) -> None:
     first, second = drifting(7, 2, mixing=0.1, event_rate=0.0)
     memory = then(None, first.adjacency(), parameters).memory
     order = np.random.default_rng(0).permutation(N)
-    shuffled = [csr_array(graph.adjacency()[order][:, order]) for graph in (first, second)]
-    for one in shuffled:
-        one.sort_indices()
-    moved = then(None, shuffled[0], parameters).memory
-    ids = node_ids(then(memory, second.adjacency(), parameters))[order]
-    other = node_ids(then(moved, shuffled[1], parameters))
+    moved = then(None, shuffled(first.adjacency(), order), parameters).memory
+    ids = ids_of(then(memory, second.adjacency(), parameters))[order]
+    other = ids_of(then(moved, shuffled(second.adjacency(), order), parameters))
     assert nmi(ids, other) > 0.99
 
 
@@ -272,14 +213,11 @@ def test_the_share_of_nodes_that_stay_is_learned() -> None:
         assert last.memory.known.stay == pytest.approx(1 - churn, abs=0.05)
 
 
-def test_graphs_without_nodes_or_edges_have_an_answer() -> None:
+def test_graphs_without_nodes_or_edges_have_an_answer_and_k_outside_the_nodes_has_none() -> None:
     assert then(None, csr_array((0, 0)), BELIEFS).communities.size == 0
     before = then(None, cliques(3, 3), BELIEFS)
     after = then(before.memory, csr_array((6, 6)), BELIEFS)
     assert sorted(set(after.communities)) == list(range(len(after.community_ids)))
-
-
-def test_k_outside_the_nodes_is_refused() -> None:
     with pytest.raises(BadSettings, match="from 1 to 6"):
         then(None, cliques(3, 3), BELIEFS, 7)
 

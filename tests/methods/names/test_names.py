@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas
 import polars
@@ -9,10 +12,17 @@ import pyarrow as pa
 import pytest
 
 from stream_icd.core.errors import BadInput, BadSettings
-from stream_icd.methods.names import attributes_of, named
+from stream_icd.methods.names import NamedWindow, attributes_of, named
 
 CLASSES = ["2BIO1"] * 32 + ["PC"] * 40 + ["MP"] * 28
 NODES = pa.array(range(100))
+
+
+def window_of(sizes: list[int], values: list[str | None]) -> NamedWindow:
+    """Communities 0, 1, ... of these sizes, one after the other, beside a country of each node."""
+    nodes = pa.array(range(len(values)))
+    communities = np.repeat(np.arange(len(sizes)), sizes)
+    return named(nodes, communities, attributes_of(nodes, {"country": values}))
 
 
 def test_a_community_of_one_class_and_one_stranger_is_named_by_the_class() -> None:
@@ -23,36 +33,16 @@ def test_a_community_of_one_class_and_one_stranger_is_named_by_the_class() -> No
     assert names == {3: "2BIO1, 31 of 32", 8: "PC, 40 of 40", 9: "MP, 27 of 28"}
 
 
-def test_several_values_are_named_until_they_cover_half() -> None:
-    values = ["RU"] * 20 + ["UA"] * 18 + ["LV"] * 2 + ["US"] * 160
-    nodes = pa.array([f"AS{at}" for at in range(200)])
-    communities = np.repeat([0, 1], [40, 160])
-    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
-    assert str(found[0]) == "mostly RU, UA"
-    assert found[0].values == (("RU", 20), ("UA", 18))
-    assert str(found[1]) == "US, 160 of 160"
-
-
-def test_what_is_over_represented_without_being_most_is_said_so() -> None:
-    values = ["EE"] * 9 + ["US"] * 21 + ["US"] * 270
-    communities = np.repeat([0, 1], [30, 270])
-    nodes = pa.array(range(300))
-    found = named(nodes, communities, attributes_of(nodes, {"country": values})).names()
-    assert str(found[0]) == "partly EE"
-
-
-def test_members_without_a_value_are_not_counted_and_the_name_says_so() -> None:
-    values = ["CA"] * 20 + [None] * 5 + ["US"] * 75
-    window = named(NODES, np.repeat([0, 1], [25, 75]), attributes_of(NODES, {"country": values}))
-    assert str(window.names()[0]) == "CA, 20 of 20 known"
-    value, unknown = window.composition(0)["country"]
+def test_a_name_says_how_much_of_its_community_it_covers() -> None:
+    several = window_of([40, 160], ["RU"] * 20 + ["UA"] * 18 + ["LV"] * 2 + ["US"] * 160).names()
+    assert [str(name) for name in several.values()] == ["mostly RU, UA", "US, 160 of 160"]
+    assert several[0].values == (("RU", 20), ("UA", 18))
+    assert str(window_of([30, 270], ["EE"] * 9 + ["US"] * 291).names()[0]) == "partly EE"
+    some = window_of([25, 75], ["CA"] * 20 + [None] * 5 + ["US"] * 75)
+    assert str(some.names()[0]) == "CA, 20 of 20 known"
+    value, unknown = some.composition(0)["country"]
     assert (value.value, value.members, value.total, value.names) == ("CA", 20, 20, True)
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
-
-
-def test_a_number_that_is_missing_is_no_value() -> None:
-    tiers = attributes_of(NODES, {"tier": pa.array([1.0] * 30 + [float("nan")] * 70)})
-    assert tiers.columns[0].values == ("1",)
 
 
 @pytest.mark.parametrize("table", [dict, pandas.DataFrame, polars.DataFrame, pa.table])
@@ -62,11 +52,18 @@ def test_attributes_may_be_in_any_table(table) -> None:  # type: ignore[no-untyp
     assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
 
 
-@pytest.mark.parametrize("column", [list, lambda values: np.array(values, object)])
-def test_a_text_that_is_missing_is_no_value(column) -> None:  # type: ignore[no-untyped-def]
-    countries = attributes_of(NODES, {"country": column(["CH"] * 30 + [float("nan")] * 70)})
-    assert countries.columns[0].values == ("CH",)
-    assert countries.columns[0].codes.tolist() == [0] * 30 + [-1] * 70
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (["CH"] * 30 + [float("nan")] * 70, "CH"),
+        (np.array(["CH"] * 30 + [float("nan")] * 70, object), "CH"),
+        (pa.array([1.0] * 30 + [float("nan")] * 70), "1"),
+    ],
+)
+def test_what_is_missing_is_no_value(column: Sequence[object], value: str) -> None:
+    (attribute,) = attributes_of(NODES, {"country": column}).columns
+    assert attribute.values == (value,)
+    assert attribute.codes.tolist() == [0] * 30 + [-1] * 70
 
 
 def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
@@ -92,21 +89,19 @@ def test_the_clearest_of_several_attributes_names_the_community() -> None:
     assert {name.attribute for name in names.values()} == {"side"}
 
 
-def test_agreement_is_one_for_the_same_groups_and_unknown_without_values() -> None:
-    communities = np.repeat([0, 1, 2], [32, 40, 28])
+def test_there_is_agreement_with_values_and_a_name_with_something_to_compare() -> None:
     attributes = attributes_of(NODES, {"class": CLASSES, "none": [None] * 100})
-    assert named(NODES, communities, attributes).agreement() == {"class": 1.0, "none": None}
-
-
-def test_one_community_has_no_name_since_there_is_nothing_to_compare() -> None:
-    window = named(NODES, np.zeros(100, int), attributes_of(NODES, {"class": CLASSES}))
-    assert window.names() == {}
+    groups = named(NODES, np.repeat([0, 1, 2], [32, 40, 28]), attributes)
+    assert groups.agreement() == {"class": 1.0, "none": None}
+    assert named(NODES, np.zeros(100, int), attributes).names() == {}
+    nobody = named(np.array([], object), [], attributes)
+    assert (nobody.names(), nobody.agreement()) == ({}, {"class": None, "none": None})
 
 
 def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
     attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
     (attribute,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
-    values = [*attribute.values, None]  # the last one for `UNKNOWN`, which is -1
+    values = [*attribute.values, None]  # the last one for -1, that of a node without a value
     assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
 
 
@@ -124,6 +119,7 @@ def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
         ([1, 2], {"country": {1: "CH", 2: "AT"}}, "column country is a dict: give a list"),
         ([1, 2], {"country": "CH"}, "column country is a str: give a list"),
         ({1, 2}, {"country": ["CH", "AT"]}, "are a set, which has no order"),
+        (["a", 1], {"country": ["CH", "AT"]}, "node ids are neither integers of 64 bits nor text"),
     ],
 )
 def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: str) -> None:
@@ -148,29 +144,23 @@ def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
     ],
 )
 def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-def]
-    nodes, communities = NODES.to_pylist(), np.repeat([0, 1], 50)
+    nodes, communities = column(NODES.to_pylist()), np.repeat([0, 1], 50)
     expected = named(NODES, communities, attributes_of(NODES, {"class": CLASSES})).names()
     table = pandas.DataFrame({"class": CLASSES})
-    assert (
-        named(column(nodes), communities, attributes_of(column(nodes), table)).names() == expected
-    )
-    with pytest.raises(BadInput, match="communities are integers, not float64"):
-        named(column(nodes), communities / 2, attributes_of(NODES, table))
-    with pytest.raises(BadSettings, match="node ids are neither integers of 64 bits nor text"):
-        attributes_of(["a", 1], {"class": ["x", "y"]})
+    assert named(nodes, communities, attributes_of(nodes, table)).names() == expected
     assert attributes_of([2**63, 1], {"class": ["x", "y"]}).nodes.to_pylist() == [1, 2**63]
 
 
-def test_each_node_has_a_community() -> None:
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (np.array([0]), "2 nodes need one community each; got 1"),
+        (np.zeros(2), "communities are integers, not float64"),
+        ([None, None], "communities are integers, not"),
+        (np.zeros((2, 1), int), "communities are integers, not"),
+    ],
+)
+def test_each_node_has_a_community(wrong: Any, said: str) -> None:
     countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
-    with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
-        named(pa.array([1, 2]), np.array([0]), countries)
-    for wrong in ([None, None], np.zeros((2, 1), int)):
-        with pytest.raises(BadInput, match="communities are integers, not"):
-            named(pa.array([1, 2]), wrong, countries)
-
-
-def test_a_window_without_nodes_has_no_names() -> None:
-    empty = named(np.array([], object), [], attributes_of(NODES, {"class": CLASSES}))
-    assert empty.names() == {}
-    assert empty.agreement() == {"class": None}
+    with pytest.raises(BadInput, match=said):
+        named(pa.array([1, 2]), wrong, countries)

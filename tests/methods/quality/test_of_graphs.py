@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import block_diag, coo_array, csr_array, csr_matrix
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
+from stream_icd.methods.quality.hidden_edges import HiddenEdges, hide_edges
 from stream_icd.methods.quality.partition import description_length, modularity, ncut
 from stream_icd.methods.synthetic.gn import generate_gn
 
@@ -24,7 +24,7 @@ TRUTH = np.arange(6) // 3
 
 def hidden_score(adjacency: csr_array, labels: np.ndarray) -> float:
     """The score of the first tenth of the edges."""
-    return hidden_edge_score(next(hide_edges(adjacency)), labels)
+    return next(hide_edges(adjacency)).score(labels)
 
 
 OF_SUMS = pytest.mark.parametrize("metric", [modularity, ncut])
@@ -115,7 +115,7 @@ def test_each_edge_is_hidden_once_and_scored_with_the_best_mixing(case: Case, se
         only_hidden += only_hidden.T
         assert np.array_equal(hidden.visible.toarray() + only_hidden, dense)
         hidden_times += only_hidden > 0
-        best, score = best_on_a_grid(hidden, labels), hidden_edge_score(hidden, labels)
+        best, score = best_on_a_grid(hidden, labels), hidden.score(labels)
         if best is None:
             assert score == 0.0
         else:  # a grid can only miss the best mixing, by little

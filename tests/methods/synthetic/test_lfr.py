@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.synthetic.lfr import (
-    Drift,
-    LfrSettings,
-    generate_drifting_lfr,
-    generate_lfr,
-)
+from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 SMALL = LfrSettings(n_nodes=1000, max_degree=60, max_community=120)

@@ -23,7 +23,7 @@ from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
-from stream_icd.methods.bp.known import known_of
+from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.registry.model import save_model
 from stream_icd.sources.node_tables import read_known
@@ -35,7 +35,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.known import KnownNode, encode_known
+from stream_icd.wire.nodes import KnownNode, encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import records
 from tests.testbed.brokers import Broker, wait_until
@@ -92,7 +92,7 @@ def test_known_nodes_change_while_a_detector_runs(
     no_community = b'{"country": "US"}'
     publish(broker, [OutgoingRecord(KNOWN, no_community, key), OutgoingRecord(KNOWN, b"no", key)])
     with following_known(broker.settings(), topic_name, fixed=True) as known:
-        assert known.now()[topic_name].digest == known_of(FIRST, fixed=True).digest
+        assert known.now()[topic_name].digest == Known.from_labels(FIRST, fixed=True).digest
         assert len([one for one in caplog.records if KNOWN in one.getMessage()]) == 2
         settings = DetectSettings(threads=1, follows_known=True)
         runner = Runner(Detector(lambda: MODEL, settings, known=known.now))
@@ -103,7 +103,7 @@ def test_known_nodes_change_while_a_detector_runs(
         assert first.revision == second.revision
         sent = send(broker, topic_name, written(MORE))
         assert "of 2 nodes (1 are as they were); took back those of 1" in sent
-        now = known_of(MORE, fixed=True).digest
+        now = Known.from_labels(MORE, fixed=True).digest
         wait_until(lambda: known.now()[topic_name].digest == now)
         last = decoded(runner, windows[1:])
         assert together(last, 0, 2)
@@ -144,7 +144,7 @@ def test_models_without_memory_and_unordered_snapshots_get_them_too(
 ) -> None:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     plain = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
-    known = {"g": known_of(FIRST, fixed=True)}
+    known = {"g": Known.from_labels(FIRST, fixed=True)}
     settings = DetectSettings(
         memory="auto", memory_topic=topic_name, group="g", threads=1, follows_known=True
     )

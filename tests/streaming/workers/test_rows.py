@@ -26,7 +26,7 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.workers.rows import RowWriter
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.members import decode_member
+from stream_icd.wire.nodes import decode_member
 from tests.streaming.workers.tracked import Bench, outgoing, stream
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.starting import kill_and_restart

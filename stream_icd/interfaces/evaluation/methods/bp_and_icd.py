@@ -28,14 +28,13 @@ def learn(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
 
 
 @cache
-def default() -> Model:
-    """The shipped model."""
+def _default() -> Model:
     return open_model("default").model
 
 
 def by_bp(task: Task) -> Labels:
     """Each graph alone, with the parameters learned, else those of the shipped model."""
-    parameters = task.learned or default().bp
+    parameters = task.learned or _default().bp
     return find_communities(task.adjacency, parameters, task.n_communities, seed=task.seed)
 
 
@@ -48,7 +47,7 @@ def by_icd(task: Task, model: Model | None = None) -> Labels:
     """Features, embedding and K-means, each a stage, with this model or the shipped one."""
     detection = detect(
         task.adjacency,
-        model or default(),
+        model or _default(),
         task.n_communities,
         method="icd",
         seed=task.seed,
@@ -64,7 +63,7 @@ def _by_icd_remembering(task: Task) -> Labels | FollowedWindow:
     if task.moment is None:
         return by_icd(task)
     spent = dict[str, float]()
-    find = finding("icd", default(), seed=task.seed, threads=1, spent=spent, clock=cpu_clock)
+    find = finding("icd", _default(), seed=task.seed, threads=1, spent=spent, clock=cpu_clock)
     found = _remembering(task, find)
     task.stages.update({stage: ms / 1000 for stage, ms in spent.items()})
     return found
@@ -76,7 +75,7 @@ def _remembering(task: Task, find: Find | None) -> FollowedWindow:
         task.adjacency,
         task.moment.nodes,
         task.moment.window,
-        task.learned or default().bp,
+        task.learned or _default().bp,
         task.memory,
         task.n_communities,
         find=find,

@@ -48,7 +48,7 @@ def search_resolution(run: Callable[[float], Labels], n_communities: int) -> Sea
     return closest
 
 
-def leiden(task: Task) -> Labels:
+def _leiden(task: Task) -> Labels:
     """Maximise modularity, or search the resolution that gives K."""
     from graspologic_native import leiden_csr
 
@@ -113,7 +113,7 @@ def _of_networkit(algorithm: Callable[[Any, Any], Any]) -> Method:
 
 METHODS = {
     "leiden": Method(
-        leiden,
+        _leiden,
         "Traag, Waltman, van Eck 2019; graspologic-native",
         k="optional",
         weighted=True,

@@ -8,19 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count, islice
 
 from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import shortened
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import (
-    MOST_ENDS,
-    Identity,
-    Series,
-    SeriesIndex,
-    SeriesName,
-)
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import Identity, SeenWindow, Series, SeriesName
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.packed import packed, partition
@@ -29,6 +23,10 @@ from stream_icd.wire.announcements import Announcement
 
 _ReadEvents = Callable[[], CommunityEvents | None]
 """Decodes a message of the events topic; None if it cannot be read."""
+
+_MOST_ENDS = 5000
+"""How many series that are no longer kept are remembered, so that numbers and ids go on; and how
+many graphs whose tracking was reset."""
 
 _MOST_DEAD_LETTERS = 1000
 _MOST_ANNOUNCEMENTS = 500
@@ -86,12 +84,12 @@ class AllSeries:
         self.naming = naming
         self._lock = threading.Lock()
         self._names_are_gone = False
-        self.index = SeriesIndex(naming)  # never waits for a window that is being tracked
+        self.index = _SeriesIndex(naming)  # never waits for a window that is being tracked
         self._arrived: deque[SeriesName] = deque()  # the series of each window kept, oldest first
         self.bytes_held = 0
         self._early_events = KeptValues[Identity, _ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
-        self._anew = KeptValues[str, tuple[Identity, ...]](MOST_ENDS)
+        self._anew = KeptValues[str, tuple[Identity, ...]](_MOST_ENDS)
         self._truth = KeptValues[tuple[str, str], bytes](self._budget.waiting_bytes)
         self._dead: deque[SeenDeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
         self._n_dead = 0
@@ -289,6 +287,75 @@ class AllSeries:
             self.bytes_held -= series.take_oldest().bytes_held
             if not series.windows:
                 self.index.forget(series)
+
+
+class _SeriesIndex:
+    """All series that have windows; of others it knows where their numbers and ids ended.
+
+    Its lock is held for moments only, unlike that of the windows.
+    """
+
+    def __init__(self, naming: Naming | None) -> None:
+        self._naming = naming
+        self._lock = threading.Lock()
+        self._series: dict[SeriesName, Series] = {}
+        self._of_graph: dict[str, dict[SeriesName, Series]] = {}
+        self._ends = KeptValues[SeriesName, tuple[int, int]](_MOST_ENDS)
+        self._versions = count(1)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def get(self, name: SeriesName) -> Series | None:
+        return self._series.get(name)
+
+    def version_of(self, name: SeriesName) -> int:
+        """Return a number that changes with the series; -1 if there is none."""
+        series = self._series.get(name)
+        return -1 if series is None else series.version
+
+    def first(self, most: int) -> list[Series]:
+        """Return at most so many series, in the order in which they began."""
+        with self._lock:
+            return list(islice(self._series.values(), most))
+
+    def of_graph(self, graph: str) -> list[Series]:
+        """Return all series of a graph, in the order in which they began."""
+        with self._lock:
+            return list(self._of_graph.get(graph, {}).values())
+
+    def opened(self, name: SeriesName) -> Series:
+        """Return the series of that name; a new one, which continues one that was forgotten."""
+        with self._lock:
+            if name not in self._series:
+                ended = self._ends.pop(name) or (0, 0)
+                series = Series(name, self._versions, self._naming, *ended)
+                self._series[name] = self._of_graph.setdefault(name.graph, {})[name] = series
+            return self._series[name]
+
+    def forget(self, series: Series) -> None:
+        """Forget a series; remember where it ended."""
+        name = series.name
+        with self._lock:
+            del self._series[name]
+            del self._of_graph[name.graph][name]
+            if not self._of_graph[name.graph]:
+                del self._of_graph[name.graph]
+            self._ends.put(name, (series.numbered, series.next_id))
+
+    def find(self, graph: str, model: str, origin: str) -> SeriesName | None:
+        """Return the name of the first series that fits; None if none does.
+
+        An empty name fits all. Without a graph, only the first series of all is looked at.
+        """
+        exact = SeriesName(graph, model, origin)
+        if exact in self._series:
+            return exact
+        candidates = self.of_graph(graph) if graph else self.first(1)
+        for name in (candidate.name for candidate in candidates):
+            if model in ("", name.model) and origin in ("", name.origin):
+                return name
+        return None
 
 
 def agreement(ours: Partition, theirs: Partition) -> float | None:

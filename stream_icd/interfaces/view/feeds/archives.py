@@ -29,17 +29,10 @@ from stream_icd.history.archive import (
     read_snapshot,
     windows,
 )
-from stream_icd.history.files import (
-    ArchivedDay,
-    ArchivedWindow,
-    Kind,
-    Received,
-    is_compacted,
-)
+from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
+from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.kafka.messages.claims import Content, Decode
 from stream_icd.kafka.waiting import in_background
 from stream_icd.wire.communities import decode_communities, decode_labels
@@ -49,6 +42,74 @@ _LOOK_EVERY_S = 5.0
 _LOOK_SHARE = 0.05
 """Looking again at archives takes at most this fraction of the time."""
 _ONE_DAY = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Archives(Sources):
+    """Archives, and every few seconds what was added to them; the page is served meanwhile."""
+
+    archives: dict[str, _Archived]  # by their names on the page
+    seen: AllSeries
+    _troubles: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        stores: Sequence[Store],
+        seen: AllSeries,
+        chosen: Selection = Selection(),
+        model: str | None = None,
+    ) -> Archives:
+        """Return archives by a short name: the last folder, or the place if two share that."""
+        folders = Counter(store.name for store in stores)
+        found = {}
+        for store in stores:
+            name = store.name if store.name and folders[store.name] == 1 else store.place
+            found[name] = _Archived(store, name, chosen, model)
+        return cls(found, seen)
+
+    def reading(self, publish: Publish) -> AbstractContextManager[object]:
+        stop = threading.Event()
+        return in_background(partial(self._read_again, publish, stop), "view archives", stop)
+
+    def troubles(self) -> dict[str, str]:
+        return dict(self._troubles)
+
+    def caught_up(self) -> bool:
+        return all(archive.was_read for archive in self.archives.values())
+
+    def _read_again(self, publish: Publish, stop: threading.Event) -> None:
+        log = structlog.get_logger()
+        while not stop.is_set():
+            seconds = 0.0
+            for name, archive in self.archives.items():
+                again, began = archive.was_read, time.monotonic()
+                try:
+                    count = archive.read(self.seen, publish, stop.is_set)
+                except StreamIcdError as error:
+                    if self._troubles.get(name) != str(error):
+                        log.warning("cannot read", archive=name, reason=str(error))
+                    self._troubles[name] = str(error)
+                    continue
+                self._troubles.pop(name, None)
+                if again:
+                    seconds += time.monotonic() - began
+                else:
+                    log.info("archive read", archive=name, results=count)
+            stop.wait(max(_LOOK_EVERY_S, seconds / _LOOK_SHARE))
+
+    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
+        store, start = self.archives[name.origin].store, window.result.window.start
+        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
+            if noted.identity.snapshot_id == window.result.snapshot_id:
+                return read_snapshot(store, noted)
+            if noted.window.start > start:
+                break
+        snapshot = printable(window.result.snapshot_id)
+        raise NoGraph(
+            f"the archive holds the communities of {snapshot}, not the snapshot itself: give one "
+            "with both, as `stream-icd consume archive` writes"
+        )
 
 
 @dataclass(slots=True)
@@ -64,7 +125,7 @@ class _Day:
 
 
 @dataclass(slots=True)
-class Archived:
+class _Archived:
     """An archive to read: all of it, or what is chosen (its kind is not used), of one model."""
 
     store: Store
@@ -144,67 +205,3 @@ class Archived:
         new = [one for one in noted if chosen.holds(one) and day.is_new(one)]
         day.paths |= {one.path for one in noted} - {one.path for one in new}
         return new
-
-
-@dataclass(slots=True)
-class Archives(Sources):
-    """Archives, and every few seconds what was added to them; the page is served meanwhile."""
-
-    archives: dict[str, Archived]  # by their names on the page
-    seen: AllSeries
-    _troubles: dict[str, str] = field(default_factory=dict)
-
-    def reading(self, publish: Publish) -> AbstractContextManager[object]:
-        stop = threading.Event()
-        return in_background(partial(self._read_again, publish, stop), "view archives", stop)
-
-    def troubles(self) -> dict[str, str]:
-        return dict(self._troubles)
-
-    def caught_up(self) -> bool:
-        return all(archive.was_read for archive in self.archives.values())
-
-    def _read_again(self, publish: Publish, stop: threading.Event) -> None:
-        log = structlog.get_logger()
-        while not stop.is_set():
-            seconds = 0.0
-            for name, archive in self.archives.items():
-                again, began = archive.was_read, time.monotonic()
-                try:
-                    count = archive.read(self.seen, publish, stop.is_set)
-                except StreamIcdError as error:
-                    if self._troubles.get(name) != str(error):
-                        log.warning("cannot read", archive=name, reason=str(error))
-                    self._troubles[name] = str(error)
-                    continue
-                self._troubles.pop(name, None)
-                if again:
-                    seconds += time.monotonic() - began
-                else:
-                    log.info("archive read", archive=name, results=count)
-            stop.wait(max(_LOOK_EVERY_S, seconds / _LOOK_SHARE))
-
-    def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
-        store, start = self.archives[name.origin].store, window.result.window.start
-        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
-            if noted.identity.snapshot_id == window.result.snapshot_id:
-                return checked(read_snapshot(store, noted), window)
-            if noted.window.start > start:
-                break
-        snapshot = printable(window.result.snapshot_id)
-        raise NoGraph(
-            f"the archive holds the communities of {snapshot}, not the snapshot itself: give one "
-            "with both, as `stream-icd consume archive` writes"
-        )
-
-
-def archived(
-    stores: Sequence[Store], chosen: Selection = Selection(), model: str | None = None
-) -> dict[str, Archived]:
-    """Return archives by a short name: the last folder, or the place if two share that."""
-    folders = Counter(store.name for store in stores)
-    found = {}
-    for store in stores:
-        name = store.name if store.name and folders[store.name] == 1 else store.place
-        found[name] = Archived(store, name, chosen, model)
-    return found

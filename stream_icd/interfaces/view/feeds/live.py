@@ -24,9 +24,8 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish, SeenDeadLetter
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
-from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources, checked
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
+from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import graph_in_key
@@ -290,4 +289,4 @@ class Live(Sources):
             raise NoGraph("the topic no longer holds the snapshot") from error
         if record is None or record.offset != offset:
             raise NoGraph("the topic does not hold the snapshot")
-        return checked(self.reader.decoded(record, decode_snapshot), window)
+        return self.reader.decoded(record, decode_snapshot)

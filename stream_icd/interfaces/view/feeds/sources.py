@@ -11,8 +11,7 @@ from stream_icd.core.errors import StreamIcdError
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.all_series import Publish
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 
 _KEPT_BYTES = 300 * 10**6
 """Snapshots in memory, at most."""
@@ -20,13 +19,6 @@ _KEPT_BYTES = 300 * 10**6
 
 class NoGraph(StreamIcdError):
     """The graph of a window is not available; the message says why."""
-
-
-def checked(snapshot: Snapshot, window: SeenWindow) -> Snapshot:
-    """Return the graph, if it is that of the window."""
-    if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
-        raise NoGraph("the topic holds another snapshot there: it was created anew")
-    return snapshot
 
 
 @dataclass(slots=True)
@@ -49,6 +41,8 @@ class Sources:
             if (kept := self._kept.get(identity)) is not None:
                 return kept
             snapshot = self.read_snapshot(name, window)
+            if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
+                raise NoGraph("the topic holds another snapshot there: it was created anew")
             size = min(snapshot.n_bytes, _KEPT_BYTES)  # it is kept in any case
             return self._kept.put(identity, snapshot, size)
 

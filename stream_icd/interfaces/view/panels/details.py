@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.explain import Explanation, explain, window_weights
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
 from stream_icd.methods.tracking.packed import unpacked
 
-MOST_COLOURS = 9
+_MOST_COLOURS = 9
 """Values with a colour of their own."""
 _MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""
@@ -78,12 +76,21 @@ def composition(window: SeenWindow, community: int, naming: Naming | None) -> di
 
 
 def legend(
-    window: SeenWindow, attribute: str, naming: Naming | None, chosen: Sequence[str]
+    window: SeenWindow,
+    attribute: str,
+    naming: Naming | None,
+    chosen: Sequence[str],
+    newest: Sequence[SeenWindow],
 ) -> dict[str, Any]:
-    """Return how many nodes of a window have each of the chosen values of an attribute.
+    """Return how many nodes of a window have each of the values of an attribute with a colour.
 
-    `others`: nodes with another value; `unknown`: with none.
+    These are the chosen ones and, while there are fewer than `_MOST_COLOURS`, the most frequent
+    ones of the newest windows, the last window first. `others`: nodes with another value;
+    `unknown`: with none.
     """
+    for one in reversed(newest):
+        if len(chosen) < _MOST_COLOURS:
+            chosen = _coloured(one, attribute, naming, chosen)
     counted = _counted(window, attribute, naming)
     unknown = counted.pop(None, 0)
     shown = [{"value": value, "nodes": counted.pop(value, 0)} for value in chosen]
@@ -96,14 +103,14 @@ def legend(
     }
 
 
-def coloured(
+def _coloured(
     window: SeenWindow, attribute: str, naming: Naming | None, before: Sequence[str]
 ) -> list[str]:
     """Return the values that have a colour: those before, and the most frequent of a window."""
     counted = _counted(window, attribute, naming)
     known = [value for value in counted if value is not None]
     by_nodes = sorted(known, key=lambda value: (-counted[value], value))
-    return list(dict.fromkeys([*before, *by_nodes]))[:MOST_COLOURS]
+    return list(dict.fromkeys([*before, *by_nodes]))[:_MOST_COLOURS]
 
 
 def _counted(window: SeenWindow, attribute: str, naming: Naming | None) -> Counter[str | None]:
@@ -165,20 +172,8 @@ def _looked_back(
 
 
 def _names(windows: Sequence[SeenWindow]) -> dict[int, str]:
-    """Return the last name of each community."""
     return {
         community: str(name)
         for window in windows[-LOOKED_BACK:]
         for community, name in window.known.names.items()
     }
-
-
-def as_answer(
-    explanation: Explanation | CommunityExplanation, names: dict[int, str]
-) -> dict[str, Any]:
-    """Return an explanation as the page shows it: `sentences`, then the numbers."""
-    row = {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in asdict(explanation).items()
-    }
-    return {**row, "sentences": list(explanation.sentences(names))}

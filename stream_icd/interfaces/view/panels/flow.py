@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CHANGES, CommunityEvent
-from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
+from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.followed import held_for
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import overlaps
@@ -24,7 +24,7 @@ _OTHERS = -1
 """Stands for all communities that have no band of their own."""
 
 
-class Zoom(NamedTuple):
+class _Zoom(NamedTuple):
     """Which bands there are: on a level, and of one band on a level above it."""
 
     above: int = 0  # how many levels above the communities; 0: these
@@ -47,12 +47,12 @@ class Zoom(NamedTuple):
         return dict(zip(ids.tolist(), sizes.tolist(), strict=True))
 
 
-_WHOLE = Zoom()
+_WHOLE = _Zoom()
 
 _Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
-def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
+def _spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
     """Return some `columns` windows: every 1st, 2nd, 4th, 8th…, and the newest.
 
     They are chosen by their numbers, so that a new window does not choose others.
@@ -63,7 +63,7 @@ def spread(windows: Sequence[SeenWindow], columns: int) -> list[SeenWindow]:
     return [window for window in windows if window.number % stride == 0 or window is windows[-1]]
 
 
-def most_members(windows: Sequence[SeenWindow], most: int, zoom: Zoom = _WHOLE) -> list[int]:
+def most_members(windows: Sequence[SeenWindow], most: int, zoom: _Zoom = _WHOLE) -> list[int]:
     """Return the communities to show, largest first: of all windows, and of each part of them.
 
     Half of them have the most members in all windows together. The others are, in turn, the largest
@@ -82,8 +82,7 @@ def most_members(windows: Sequence[SeenWindow], most: int, zoom: Zoom = _WHOLE) 
     return list(chosen)
 
 
-def _ranked(windows: Sequence[SeenWindow], zoom: Zoom) -> list[int]:
-    """Return all communities, that with the most members in these windows together first."""
+def _ranked(windows: Sequence[SeenWindow], zoom: _Zoom) -> list[int]:
     totals: Counter[int] = Counter()
     for window in windows:
         totals.update(zoom.sizes(window))
@@ -92,23 +91,29 @@ def _ranked(windows: Sequence[SeenWindow], zoom: Zoom) -> list[int]:
 
 def flow(
     windows: Sequence[SeenWindow],
+    columns: int,
     most: int,
     followed: Collection[int] = (),
-    zoom: Zoom = _WHOLE,
+    above: int = 0,
+    inside: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     """Return the bands and streams to draw.
 
     Args:
-        windows: the columns, in time order.
+        windows: in time order; some `columns` of them are drawn (`_spread`).
         most: maximum number of communities with a band of their own.
         followed: communities that have a band whatever their size.
-        zoom: which bands there are: all communities, or communities of them, or those in one.
+        above: how many levels above the communities the bands are; 0: they are these.
+        inside: how many levels above, and the id there: only bands in that one.
 
     Returns:
         `shown`: ids of the bands, ascending, so that bands do not change places; `columns`: sizes
         of the bands of each window; `_moves`: between each column and the next one, `[from, to,
         nodes]`, with `_OTHERS` for communities without a band; `levels`: how many there are above.
     """
+    windows, zoom = _spread(windows, columns), _Zoom(above, inside)
+    if above:
+        followed = ()
     ranked = most_members(windows, most + len(followed), zoom)
     largest = [community for community in ranked if community not in followed]
     shown = sorted({*followed, *largest[: max(0, most - len(followed))]})
@@ -117,11 +122,11 @@ def flow(
         "columns": [_column(window, shown, zoom) for window in windows],
         "moves": [_moves(before, after, shown, zoom) for before, after in pairwise(windows)],
         "levels": max((len(window.levels) for window in windows), default=0),
-        "above": zoom.above,
+        "above": above,
     }
 
 
-def _column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = _WHOLE) -> dict[str, Any]:
+def _column(window: SeenWindow, shown: Sequence[int], zoom: _Zoom = _WHOLE) -> dict[str, Any]:
     """Return a window's bands: `sizes` in the order of `shown`, and the size of all others."""
     sizes = zoom.sizes(window)
     n_nodes = sum(sizes.values())
@@ -141,7 +146,6 @@ def _column(window: SeenWindow, shown: Sequence[int], zoom: Zoom = _WHOLE) -> di
 
 
 def _marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the births, mergers, splits and deaths of the shown communities."""
     if window.kinds.isdisjoint(CHANGES):
         return []
     wanted = set(shown)
@@ -162,10 +166,10 @@ def _causes(window: SeenWindow, kinds: frozenset[str]) -> list[tuple[CommunityEv
 
 
 def _moves(
-    before: SeenWindow, after: SeenWindow, shown: Sequence[int], zoom: Zoom = _WHOLE
+    before: SeenWindow, after: SeenWindow, shown: Sequence[int], zoom: _Zoom = _WHOLE
 ) -> list[list[int]]:
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
-    old, new, counts = ways(before, after)
+    old, new, counts = _ways(before, after)
     if zoom != _WHOLE:
         (left, was), (there, has) = zoom.bands(before), zoom.bands(after)
         old, new = np.searchsorted(before.ids, old), np.searchsorted(after.ids, new)
@@ -179,7 +183,7 @@ def _moves(
 
 
 @for_pairs
-def ways(before: SeenWindow, after: SeenWindow) -> _Ways:
+def _ways(before: SeenWindow, after: SeenWindow) -> _Ways:
     """Return how many nodes moved from each community to each: old id, new id, nodes."""
     old, new = partition(before.members), partition(after.members)
     pairs = overlaps(old, new)
@@ -202,16 +206,18 @@ def event_list(
         least_bits: only events of at least this strength; one without a strength counts as 0.
 
     Returns:
-        `events`; `hidden`: how many events do not last, or are not strong enough; and `until`: the
-        number of the oldest window that was looked through, or None if all of them were.
+        `events`; `hidden`: how many events do not last, or are not strong enough; `until`: the
+        number of the oldest window that was looked through, or None if all of them were; and
+        `names`, of the communities that take part, as `names_in`.
     """
     rows: list[dict[str, Any]] = []
-    hidden = 0
+    hidden, until = 0, None
     neighbours = dict(pairwise(reversed(windows)))
     ends = {window.number: window.result.window.end for window in windows}
     for window in reversed(windows):
         if rows and len(rows) >= limit:
-            return {"events": rows[:limit], "hidden": hidden, "until": window.number}
+            until = window.number
+            break
         if not kinds & window.kinds:
             continue
         told = _Teller(window, neighbours.get(window), ends)
@@ -222,13 +228,10 @@ def event_list(
                     rows.append(told.row(event, held))
                 else:
                     hidden += 1
-    return {"events": rows[:limit], "hidden": hidden, "until": None}
-
-
-def of_events(listed: dict[str, Any]) -> set[int]:
-    """Return the communities that take part in the events of a list."""
-    rows = listed["events"]
-    return {of_row for row in rows for of_row in (row["id"], *row["parents"], *row["children"])}
+    shown = rows[:limit]
+    involved = {one for row in shown for one in (row["id"], *row["parents"], *row["children"])}
+    names = names_in(windows, involved)
+    return {"events": shown, "hidden": hidden, "until": until, "names": names}
 
 
 def names_in(
@@ -259,8 +262,6 @@ def _certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
 
 
 class _Teller:
-    """Tells the events of a window."""
-
     def __init__(
         self, window: SeenWindow, before: SeenWindow | None, ends: Mapping[int, datetime]
     ) -> None:

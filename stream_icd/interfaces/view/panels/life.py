@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
-from stream_icd.interfaces.view.data.window import SeenWindow, for_pairs
+from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.packed import partition
 from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
 from stream_icd.wire.communities import SUMMARY
@@ -21,7 +21,14 @@ _LEAST_ALIKE = 0.1
 """Jaccard index from which two communities count as each other's match."""
 
 
-def life_row(window: SeenWindow) -> dict[str, Any]:
+def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
+    """Return the rows of all windows by column, and the names of the stages in `ms`."""
+    rows = [_life_row(window) for window in windows]
+    names = rows[0] if rows else {}
+    return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
+
+
+def _life_row(window: SeenWindow) -> dict[str, Any]:
     """Return the numbers of a window; None where a number is not known.
 
     `delay_s` is the time from the end of the window to the result; for windows of the past, it
@@ -47,13 +54,6 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "ms": [_finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
     }
-
-
-def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
-    """Return the rows of all windows by column, and the names of the stages in `ms`."""
-    rows = [life_row(window) for window in windows]
-    names = rows[0] if rows else {}
-    return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
 
 
 def _shown(value: str | float | None) -> str | float | None:

@@ -18,23 +18,12 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import parse_utc
 from stream_icd.interfaces.view.data.all_series import AllSeries, SeriesSummary
 from stream_icd.interfaces.view.data.kept import KeptValues
-from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.data.window import SeenWindow
+from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import Sources
-from stream_icd.interfaces.view.panels.community_map import (
-    Frame,
-    frame_of,
-    n_placed,
-    opened,
-    places,
-    quotient,
-)
+from stream_icd.interfaces.view.panels.community_map import opened, places, quotient
 from stream_icd.interfaces.view.panels.details import (
     LOOKED_BACK,
-    MOST_COLOURS,
     Past,
-    as_answer,
-    coloured,
     composition,
     explained,
     explained_community,
@@ -43,16 +32,11 @@ from stream_icd.interfaces.view.panels.details import (
     node_past,
     values_of,
 )
-from stream_icd.interfaces.view.panels.flow import (
-    Zoom,
-    event_list,
-    flow,
-    names_in,
-    of_events,
-    spread,
-)
+from stream_icd.interfaces.view.panels.flow import event_list, flow, names_in
 from stream_icd.interfaces.view.panels.life import comparison, life
 from stream_icd.methods.tracking.confirmation import CONFIRMED
+from stream_icd.methods.tracking.explain import Explanation
+from stream_icd.methods.tracking.explain_community import CommunityExplanation
 
 Parameters = Mapping[str, str]
 _Answer = dict[str, Any]
@@ -94,7 +78,7 @@ class _Drawn:
     """Where discs and nodes lie on the last map of a series: they stay there on the next one."""
 
     centres: dict[int, tuple[float, float]] = field(default_factory=dict)
-    frame: Frame | None = None
+    frame: tuple[float, float, float, float] | None = None
 
 
 @dataclass(slots=True)
@@ -164,9 +148,9 @@ class Queries:
         bands = _whole(asked, "bands", 20, 1, _MOST_BANDS)
         columns = _whole(asked, "columns", MOST_COLUMNS, 2, MOST_COLUMNS)
         followed = _ids(asked, "follow", _MOST_BANDS)
-        zoom = _zoomed(asked)
-        drawn = flow(spread(windows, columns), bands, () if zoom.above else followed, zoom)
-        names = {} if zoom.above else names_in(windows, drawn["shown"])
+        above = _whole(asked, "above", 0, 0, _MOST_LEVELS)
+        drawn = flow(windows, columns, bands, followed, above, _inside(asked, above))
+        names = {} if above else names_in(windows, drawn["shown"])
         return {**drawn, "windows": len(windows), "kept": len(all_kept), "names": names}
 
     def life(self, asked: Parameters) -> _Answer:
@@ -191,8 +175,7 @@ class Queries:
         least_bits = -inf if any_bits else _whole(asked, "least_bits", 0, 0, _MOST_BITS)
         chosen = community[0] if community else None
         listed = event_list(windows, kinds, chosen, limit, lasting, least_bits)
-        names = names_in(windows, of_events(listed))
-        return {**listed, "of_newest": len(windows) if older else None, "names": names}
+        return {**listed, "of_newest": len(windows) if older else None}
 
     def map(self, asked: Parameters) -> _Answer:
         """The communities of a window as discs, and the links between them."""
@@ -209,7 +192,7 @@ class Queries:
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
         earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now
         names = names_in(earlier, window.ids.tolist())
-        return {**drawn, "names": names, "placed": n_placed(snapshot), "trouble": trouble}
+        return {**drawn, "names": names, "trouble": trouble}
 
     def composition(self, asked: Parameters) -> _Answer:
         """What a community of a window is made of."""
@@ -226,12 +209,10 @@ class Queries:
         name, window = self._window(asked)
         attribute, naming = _text(asked, "by"), self.seen.naming
         key = name, attribute, self.sources.caught_up()
-        chosen = self._coloured.get(key) or []
-        if len(chosen) < MOST_COLOURS:
-            for one in reversed(self.seen.windows(name, _COLOURED_WINDOWS) or [window]):
-                chosen = coloured(one, attribute, naming, chosen)
-            self._coloured.put(key, chosen)
-        return legend(window, attribute, naming, chosen)
+        newest = self.seen.windows(name, _COLOURED_WINDOWS) or [window]
+        shown = legend(window, attribute, naming, self._coloured.get(key) or [], newest)
+        self._coloured.put(key, [entry["value"] for entry in shown["values"]])
+        return shown
 
     def members(self, asked: Parameters) -> _Answer:
         """Members and edges of some communities, or of all with `community=all`."""
@@ -251,8 +232,8 @@ class Queries:
         if snapshot.coordinates is None:
             raise NothingSeen("the snapshot does not say where its nodes are")
         drawn = self._drawn(name)
-        drawn.frame = frame_of(snapshot.coordinates, drawn.frame)
-        placed = places(window, snapshot, drawn.frame)
+        placed = places(window, snapshot, snapshot.coordinates, drawn.frame)
+        drawn.frame = placed["frame"]
         return {**placed, "values": self._values(name, snapshot, placed["at"], asked)}
 
     def nodes(self, asked: Parameters) -> _Answer:
@@ -271,7 +252,7 @@ class Queries:
         """What happened around a node."""
         name, windows = self._until(asked)
         read = partial(self.sources.snapshot, name)
-        return as_answer(*explained(windows, _text(asked, "node"), read))
+        return _as_answer(*explained(windows, _text(asked, "node"), read))
 
     def explain_community(self, asked: Parameters) -> _Answer:
         """What holds a community together."""
@@ -282,7 +263,7 @@ class Queries:
         if not any(community in window.ids for window in windows):
             at = windows[-1].result.window.start
             raise NothingSeen(f"no window up to {at} has community {community}")
-        return as_answer(*explained_community(windows, community, read, after))
+        return _as_answer(*explained_community(windows, community, read, after))
 
     def _values(
         self, name: SeriesName, snapshot: Snapshot, at: list[int], asked: Parameters
@@ -325,7 +306,6 @@ class Queries:
         return name
 
     def _other(self, asked: Parameters) -> Parameters:
-        """Return the parameters of the series to compare with."""
         return {name: asked.get(f"other_{name}", "") for name in SeriesName._fields}
 
     def _windows(self, asked: Parameters, default: int, most: int) -> list[SeenWindow]:
@@ -333,7 +313,6 @@ class Queries:
         return self.seen.windows(self.name(asked), last)
 
     def _window(self, asked: Parameters) -> tuple[SeriesName, SeenWindow]:
-        """Return a series and the window that is asked for, by default the newest."""
         name = self.name(asked)
         window = self.seen.window(name, self._number(name, asked))
         if window is None:
@@ -352,7 +331,6 @@ class Queries:
 
 
 def _whole(asked: Parameters, name: str, default: int, least: int, most: int) -> int:
-    """Return a whole number from `least` to `most`."""
     given = asked.get(name) or str(default)
     if not (given.isascii() and given.isdigit() and len(given) < 10):
         raise BadQuestion(f"{name}: {given!r:.40} is not a whole number")
@@ -362,7 +340,6 @@ def _whole(asked: Parameters, name: str, default: int, least: int, most: int) ->
 
 
 def _moment(asked: Parameters, name: str) -> datetime | None:
-    """Return the start of a window; None if none is given."""
     given = asked.get(name)
     if not given:
         return None
@@ -392,7 +369,6 @@ def _last_with(
 
 
 def _ids(asked: Parameters, name: str, most: int) -> list[int]:
-    """Return stable ids, given as `3,17`."""
     given = [text for text in asked.get(name, "").split(",") if text]
     if len(given) > most or not all(text.isascii() and text.isdigit() for text in given):
         raise BadQuestion(f"{name}: give at most {most} ids of communities, such as 3,17")
@@ -401,21 +377,20 @@ def _ids(asked: Parameters, name: str, most: int) -> list[int]:
     return [int(text) for text in given]
 
 
-def _zoomed(asked: Parameters) -> Zoom:
-    """Return which bands are asked for: on which level, and in which band of one above it."""
-    above, given = _whole(asked, "above", 0, 0, _MOST_LEVELS), asked.get("inside")
+def _inside(asked: Parameters, above: int) -> tuple[int, int] | None:
+    """Return in which band of a level above the shown ones these are: the level, and its id."""
+    given = asked.get("inside")
     if not given:
-        return Zoom(above)
+        return None
     level, _, band = given.partition(":")
     of = _whole({"inside": level}, "inside", 0, above + 1, _MOST_LEVELS)
     (number, *_) = _ids({"inside": band}, "inside", 1) or [-1]
     if number < 0:
         raise BadQuestion(f"inside: {given!r:.40} is no band: give LEVEL:ID, such as 1:7")
-    return Zoom(above, (of, number))
+    return of, number
 
 
 def _one_id(asked: Parameters) -> int:
-    """Return the stable id of the community."""
     given = _ids(asked, "community", 1)
     if not given:
         raise BadQuestion("community: give the id of a community")
@@ -423,7 +398,6 @@ def _one_id(asked: Parameters) -> int:
 
 
 def _text(asked: Parameters, name: str) -> str:
-    """Return a text that is not too long."""
     given = asked.get(name, "")
     if not given or len(given) > _MOST_TEXT:
         raise BadQuestion(f"{name}: give 1 to {_MOST_TEXT} characters")
@@ -439,3 +413,14 @@ def _in_short(summary: SeriesSummary) -> _Answer:
         "late": summary.late,
         "number": summary.newest.number,
     }
+
+
+def _as_answer(
+    explanation: Explanation | CommunityExplanation, names: dict[int, str]
+) -> dict[str, Any]:
+    """Return an explanation as the page shows it: `sentences`, then the numbers."""
+    row = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(explanation).items()
+    }
+    return {**row, "sentences": list(explanation.sentences(names))}

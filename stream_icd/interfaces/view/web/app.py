@@ -1,50 +1,104 @@
-"""The page of one process, read-only: files, answers to questions, news as server-sent events."""
+"""The page of one process, read-only: files, answers to questions, news as server-sent events.
+
+Each question is computed once for all tabs that ask it. Each tab has a short queue of news, and one
+that falls behind is dropped.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import secrets
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl, quote, unquote
+from typing import Any
+from urllib.parse import parse_qsl
 
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from stream_icd.core.errors import Action, Overloaded, StreamIcdError
 from stream_icd.core.printable import printable, shortened
 from stream_icd.interfaces.view.data.all_series import News
-from stream_icd.interfaces.view.panels.life import life_row
-from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, Queries
-from stream_icd.interfaces.view.web.access import HEADERS, HEALTH, Access, asked_by_this_page
+from stream_icd.interfaces.view.data.kept import KeptValues
+from stream_icd.interfaces.view.data.series import SeriesName
+from stream_icd.interfaces.view.panels.life import life
+from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.interfaces.view.web.tabs import MOST_TABS, SERIES, Answers, FanOut, check_known
 
 _PING_S = 15
 _MOST_QUERY = 8192
 """Bytes of a query string."""
 _STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
 
+_AT_A_TIME = 2
+"""Answers from memory."""
+
+_MOST_WAITING = 64
+_KEPT_BYTES = 32 * 2**20
+_ENTRY = 200
+"""Bytes of an entry of `KeptValues`."""
+
+_MOST_TABS = 200
+_MOST_NEWS = 256
+"""Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
+
+_Tab = asyncio.Queue[bytes | None]
+"""Messages to send to a connected tab; None ends the connection."""
+
+_Key = tuple[str, tuple[tuple[str, str], ...], tuple[int, ...]]
+
+_SERIES = frozenset(SeriesName._fields)
+_SPAN = _SERIES | {"last"}
+_WINDOW = _SERIES | {"at"}
+_EVENTS = {"kinds", "community", "limit", "lasting", "least_bits"}
+_OTHER = {f"other_{name}" for name in _SERIES}
+
+_Compute = Callable[[Queries, Parameters], dict[str, Any]]
+
+_QUESTIONS: dict[str, tuple[_Compute, frozenset[str]]] = {
+    "overview": (Queries.overview, _SERIES),
+    "flow": (Queries.flow, _SPAN | {"bands", "columns", "follow", "around", "above", "inside"}),
+    "life": (Queries.life, _SPAN),
+    "events": (Queries.events, _SPAN | _EVENTS),
+    "map": (Queries.map, _WINDOW),
+    "composition": (Queries.composition, _WINDOW | {"community"}),
+    "members": (Queries.members, _WINDOW | {"community", "by"}),
+    "legend": (Queries.legend, _WINDOW | {"by"}),
+    "places": (Queries.places, _WINDOW | {"by"}),
+    "nodes": (Queries.nodes, _WINDOW | {"beginning"}),
+    "explain": (Queries.explain, _WINDOW | {"node"}),
+    "explain_community": (Queries.explain_community, _WINDOW | {"community"}),
+    "node": (Queries.node, _SPAN | {"node"}),
+    "compare": (Queries.compare, _SPAN | _OTHER),
+}
+"""All that the page may ask: how it is answered, and the parameters that it has."""
+
+_OF_GRAPHS = frozenset(("map", "members", "places", "explain", "explain_community"))
+"""Questions that read graphs: a broker or a store that does not answer stops only these."""
+
 
 class View:
     """The page of one process: queries to answer, and tabs to notify."""
 
-    def __init__(self, queries: Queries, access: Access) -> None:
+    def __init__(self, queries: Queries) -> None:
         self.queries = queries
-        self.answers = Answers(queries)
-        self.fan_out = FanOut()
-        self._access = access
+        self.answers = _Answers(queries)
+        self.fan_out = _FanOut()
         self._instance = secrets.token_hex(8)  # differs from that before a restart
 
     def publish(self, news: News) -> None:
         """Notify the tabs that show this series of a new or changed window; from any thread."""
-        self.fan_out.publish(news.name, _event("window", life_row(news.window)))
+        columns = life([news.window])["columns"]
+        row = {name: value for name, (value,) in columns.items()}
+        self.fan_out.publish(news.name, _event("window", row))
 
     def app(self) -> ASGIApp:
         """Return the ASGI application."""
@@ -54,8 +108,7 @@ class View:
             Route("/{path:path}", _file, methods=["GET"]),
         ]
         refusals = {StreamIcdError: _refused}
-        app = Starlette(routes=routes, exception_handlers=refusals, lifespan=self._running)
-        return _guarded(app, self._access)
+        return Starlette(routes=routes, exception_handlers=refusals, lifespan=self._running)
 
     async def _answer(self, request: Request) -> Response:
         question = request.path_params["question"]
@@ -64,10 +117,10 @@ class View:
 
     async def _stream(self, request: Request) -> Response:
         asked = _asked(request)
-        check_known(asked, SERIES)
+        _check_known(asked, _SERIES)
         wanted = self.queries.name(asked)
         if self.fan_out.is_full:
-            raise Overloaded(f"{MOST_TABS} tabs are open: close some")
+            raise Overloaded(f"{_MOST_TABS} tabs are open: close some")
 
         async def messages() -> AsyncIterator[bytes]:
             yield _event("hello", {"instance": self._instance})
@@ -88,46 +141,6 @@ class View:
             self.answers.close()
 
 
-def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return the application behind its rule of access, with the headers of every response."""
-
-    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        request = Request(scope)
-        answer = _answer_of_guard(request, access)
-        headers = dict(HEADERS)
-        if answer is None and access.token and request.query_params.get("token"):
-            headers["Set-Cookie"] = (
-                f"{access.cookie}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
-            )
-
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(headers)
-            await send(message)
-
-        await (answer or app)(scope, receive, send_safely)
-
-    return guard
-
-
-def _answer_of_guard(request: Request, access: Access) -> ASGIApp | None:
-    """Return the answer to a request that the application does not get."""
-    path, headers = request.scope["path"], request.headers
-    if path == HEALTH:
-        return PlainTextResponse("ok\n")
-    if not access.allows_host(headers.get("host", "")):
-        return PlainTextResponse("this server does not answer to that name\n", 421)
-    if not asked_by_this_page(path, headers):
-        return PlainTextResponse("this server does not answer to pages of other sites\n", 403)
-    shown = request.query_params.get("token", ""), unquote(request.cookies.get(access.cookie, ""))
-    if not access.allows(*shown):
-        return PlainTextResponse("open the address with the token that was printed\n", 403)
-    return None
-
-
 async def _file(request: Request) -> Response:
     file = page_files().get(request.path_params["path"])
     if file is None:
@@ -139,7 +152,6 @@ async def _file(request: Request) -> Response:
 
 
 def _event(kind: str, content: object) -> bytes:
-    """Return a server-sent event whose data is JSON."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
@@ -166,7 +178,6 @@ def _asked(request: Request) -> dict[str, str]:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Say what is wrong, with the status of such errors."""
     assert isinstance(error, StreamIcdError)
     status = _STATUS[error.action]
     if isinstance(error, BadQuestion):
@@ -176,3 +187,135 @@ async def _refused(_: Request, error: Exception) -> Response:
     body = json.dumps({"error": printable(shortened(str(error), 1000))})
     headers = {"Cache-Control": "no-store", **({"Retry-After": "1"} if status == 503 else {})}
     return Response(body, status, headers=headers, media_type="application/json")
+
+
+def _check_known(asked: Parameters, known: frozenset[str]) -> None:
+    """Refuse unknown parameters: each would be another question, computed and kept for itself."""
+    if unknown := asked.keys() - known:
+        names = ", ".join(sorted(known)) or "none"
+        raise BadQuestion(f"{min(unknown)!r:.40} is no parameter of this question; known: {names}")
+
+
+class _Answers:
+    """Answers of `Queries` as gzip-compressed JSON, remembered until what was seen changes."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
+        self._reading = ThreadPoolExecutor(1, "view graphs")
+        self._running: dict[_Key, asyncio.Future[bytes]] = {}
+        self._kept = KeptValues[_Key, bytes](_KEPT_BYTES)
+
+    async def answer(self, question: str, asked: Parameters) -> bytes:
+        """Return an answer; a question that is being answered is not asked a second time.
+
+        Raises:
+            Overloaded: too many other questions wait.
+            NothingSeen: there is no such question.
+            StreamIcdError: there is no answer; see `Queries`.
+        """
+        if question not in _QUESTIONS:
+            raise NothingSeen("there is no such question")
+        compute, parameters = _QUESTIONS[question]
+        _check_known(asked, parameters)
+        version = () if question == "overview" else self._queries.version(asked)
+        key = question, tuple(sorted(asked.items())), version
+        if (kept := self._kept.get(key)) is not None:
+            return kept
+        if key not in self._running:
+            if len(self._running) >= _MOST_WAITING:
+                raise Overloaded("too many questions wait for an answer: try again")
+            loop = asyncio.get_running_loop()
+            pool = self._reading if question in _OF_GRAPHS else self._pool
+            running = loop.run_in_executor(pool, lambda: _encoded(compute(self._queries, asked)))
+            running.add_done_callback(lambda done: self._done(key, done))
+            self._running[key] = running
+        return await asyncio.shield(self._running[key])
+
+    def close(self) -> None:
+        """Stop computing."""
+        for pool in (self._pool, self._reading):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, key: _Key, done: asyncio.Future[bytes]) -> None:
+        self._running.pop(key, None)
+        if done.cancelled() or done.exception() is not None or key[0] == "overview":
+            return
+        self._kept.put(key, done.result(), _bytes_of(key, done.result()))
+
+
+def _bytes_of(key: _Key, answer: bytes) -> int:
+    """Return the bytes of memory of a kept answer with its key, whose names may be long."""
+    question, asked, version = key
+    texts = sum(sys.getsizeof(pair) + sum(map(sys.getsizeof, pair)) for pair in asked)
+    return texts + sum(map(sys.getsizeof, (question, asked, version, key, answer))) + _ENTRY
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    text = json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()
+    return gzip.compress(text, 3, mtime=0)
+
+
+class _FanOut:
+    """Gives messages to all tabs; used in one event loop, except `publish`."""
+
+    def __init__(self) -> None:
+        self._tabs: dict[_Tab, SeriesName] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.n_dropped = 0  # tabs that fell behind so far
+
+    def start(self) -> None:
+        """Deliver in the running event loop from now on."""
+        self._loop = asyncio.get_running_loop()
+
+    def __len__(self) -> int:
+        return len(self._tabs)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self) >= _MOST_TABS
+
+    async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
+        """Connect a tab and yield its messages, until it falls behind or is disconnected.
+
+        There are none if others that asked at the same time took the last places.
+        """
+        if self.is_full:
+            return
+        tab = _Tab(_MOST_NEWS + 1)
+        self._tabs[tab] = wanted
+        try:
+            while (message := await tab.get()) is not None:
+                yield message
+        finally:
+            self._tabs.pop(tab, None)
+
+    def publish(self, name: SeriesName, message: bytes) -> None:
+        """Give a message to the tabs that show this series; from any thread, never waits."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.deliver, name, message)
+
+    def deliver(self, name: SeriesName, message: bytes) -> None:
+        """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
+        for tab in [tab for tab, wanted in self._tabs.items() if wanted == name]:
+            if tab.qsize() < _MOST_NEWS:
+                tab.put_nowait(message)
+            else:
+                self.n_dropped += 1
+                self._drop(tab)
+
+    def close_soon(self) -> None:
+        """End all connections; from any thread or signal handler, never waits."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.close)
+
+    def close(self) -> None:
+        """End all connections."""
+        for tab in list(self._tabs):
+            self._drop(tab)
+
+    def _drop(self, tab: _Tab) -> None:
+        del self._tabs[tab]
+        while not tab.empty():
+            tab.get_nowait()
+        tab.put_nowait(None)

@@ -36,7 +36,7 @@ from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.quality.hidden_edges import HiddenEdges, hidden_edge_score, hide_edges
+from stream_icd.methods.quality.hidden_edges import HiddenEdges, hide_edges
 from stream_icd.methods.quality.partition import description_length
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
@@ -163,7 +163,7 @@ def _searched(split: HiddenEdges, seed: int) -> _Result:
 
 def _result(split: HiddenEdges, labels: Labels) -> _Result:
     return _Result(
-        hidden_edge_score(split, labels),
+        split.score(labels),
         description_length(split.visible, labels),
         _mixing(split.visible, labels),
     )

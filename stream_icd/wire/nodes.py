@@ -1,14 +1,20 @@
-"""Rows of members on the wire: a JSON object for each node, in a compacted topic (docs/wire.md)."""
+"""Messages about single nodes: a JSON object for each, in compacted topics (docs/wire.md).
+
+A row of members is the community in which a node was found; a known node is one whose community
+people know.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote, unquote
 
 from stream_icd.core.communities import MOST_IDS
-from stream_icd.core.errors import BadMember, LimitExceeded
+from stream_icd.core.errors import BadInput, BadKnown, BadMember, LimitExceeded
 from stream_icd.core.headers import Headers
 from stream_icd.core.members import MemberRow
 from stream_icd.core.times import rfc3339
@@ -18,13 +24,29 @@ from stream_icd.wire.message import (
     EventHeaders,
     Message,
     event_message,
-    graph_and_node,
-    node_key,
+    graph_of,
     refusing,
 )
 
-_MEMBER_TYPE = "stream_icd.member.v1"
-_MOST_BYTES = 64 << 10
+_MEMBER_TYPE, _KNOWN_TYPE = "stream_icd.member.v1", "stream_icd.known.v1"
+_MOST_BYTES, _MOST_LABEL_BYTES = 64 << 10, 1000
+
+
+def node_key(graph: str, node: int | str) -> bytes:
+    """Return the key of the messages about a node.
+
+    >>> node_key("a/b", "10.0.0.0/8")
+    b'a%2Fb/10.0.0.0/8'
+    """
+    return f"{quote(graph, safe='')}/{node}".encode()
+
+
+def _graph_and_node(key: bytes | None, limits: Limits, error: type[BadInput]) -> tuple[str, bytes]:
+    """Return the graph and the node, UTF-8, that a key names; raises `error`, and as `graph_of`."""
+    quoted, _, node = (key or b"").partition(b"/")
+    if not node:
+        raise error(f"the key is {key!r:.80}; expected GRAPH/NODE, such as as733/7018")
+    return graph_of(unquote(quoted, errors="strict").encode(), limits, error), node
 
 
 def encode_member(member: MemberRow, event_id: str) -> Message:
@@ -54,7 +76,7 @@ def encode_member(member: MemberRow, event_id: str) -> Message:
 def graph_in_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> str:
     """Return the graph that the key of a row names; raises as `decode_member`."""
     with refusing(BadMember, "the key cannot be read"):
-        return graph_and_node(key, limits, BadMember)[0]
+        return _graph_and_node(key, limits, BadMember)[0]
 
 
 def decode_member(
@@ -107,3 +129,62 @@ def _time(fields: dict[str, Any], name: str) -> datetime:
     if time.tzinfo is None:
         raise BadMember(f"{name} is {fields[name]!r:.80}; it needs a time zone, such as Z")
     return time.astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNode:
+    """The known community of one node, whose id is text; None: it is known no longer.
+
+    Nodes of a graph with the same label are in one community.
+    """
+
+    graph: str
+    node: str
+    community: str | None
+
+
+def encode_known(known: KnownNode, at: datetime, source: str) -> Message:
+    """Encode what `source`, a URI reference, knows of a node since `at`.
+
+    A record with the key and no value takes it back. Raises `BadKnown` if the label is too long.
+    """
+    key = node_key(known.graph, known.node)
+    return event_message(
+        key,
+        json.dumps({"community": _label(known.community)}, ensure_ascii=False).encode(),
+        type=_KNOWN_TYPE,
+        source=source,
+        id=f"{key.decode()}@{at.isoformat()}",
+        time=at,
+        extra={},
+        content_type=JSON_TYPE,
+    )
+
+
+def decode_known(
+    key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
+) -> KnownNode:
+    """Decode the known community of a node, a text or a number; None without a value.
+
+    Raises BadKnown and LimitExceeded, see `wire.message`.
+    """
+    with refusing(BadKnown, "the known community cannot be read"):
+        graph, node = _graph_and_node(key, limits, BadKnown)
+        if value is None:
+            return KnownNode(graph, node.decode(), None)
+        EventHeaders(headers, _KNOWN_TYPE, limits, BadKnown, JSON_TYPE)
+        if len(value) > _MOST_BYTES:
+            raise BadKnown(f"the value has {len(value)} bytes; at most {_MOST_BYTES}")
+        fields = json.loads(value)
+        if not isinstance(fields, dict):
+            raise BadKnown('the value is no JSON object, such as {"community": "east"}')
+        return KnownNode(graph, node.decode(), _label(fields.get("community")))
+
+
+def _label(community: object) -> str:
+    if isinstance(community, bool) or not isinstance(community, str | int) or community == "":
+        raise BadKnown(f"community is {community!r:.80}; expected a text or a whole number")
+    label = str(community)
+    if len(label.encode()) > _MOST_LABEL_BYTES:
+        raise BadKnown(f"community {label:.80} has more than {_MOST_LABEL_BYTES} bytes")
+    return label

@@ -24,7 +24,7 @@ _OTHERS = -1
 GREY = "#b8bdc2"
 _INK = "#5f6368"
 _DARK = "#222222"
-_BAR, GAP = 0.18, 0.006
+_BAR, _GAP = 0.18, 0.006
 _FONT, _LETTERS_PER_INCH = 10, 13
 _LINE = 0.03
 """Height of a line of text, as a fraction of that of the picture."""
@@ -105,7 +105,6 @@ def _draw_label(axes: Any, label: _Label) -> None:
 
 
 def _heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
-    """Return the number of members of each shown community, in order, and of all others."""
     ids, counts = np.unique(events.communities, return_counts=True)
     sizes = dict(zip(ids.tolist(), counts.tolist(), strict=True))
     column = {community: sizes.pop(community) for community in shown if community in sizes}
@@ -113,16 +112,14 @@ def _heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> 
 
 
 def _stack(column: Mapping[int, int], total: int) -> dict[int, float]:
-    """Return where each band of a column begins."""
     bottom, places = 0.0, {}
     for community, size in column.items():
         places[community] = bottom
-        bottom += size + GAP * total
+        bottom += size + _GAP * total
     return places
 
 
 def _moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> _Flows:
-    """Return how many nodes moved from each band to each other band."""
     pairs = np.stack([before.communities, ids_in(after, before.nodes)])
     pairs = pairs[:, pairs[1] != NOBODY]
     pairs[~np.isin(pairs, shown)] = _OTHERS

@@ -1,11 +1,21 @@
-"""Read no more of a file than fits the memory: of a few kB, a file can stand for any size."""
+"""The content of a file: uncompressed, and no more of it than fits the memory.
+
+Of a few kB, a file can stand for any size.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import IO, TypeVar
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +25,76 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 from numpy.typing import NDArray
 
-from stream_icd.core.errors import BadInput, LimitExceeded
+from stream_icd.core.errors import BadInput, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import is_text, plain_columns
+from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import MOST_NODE_BYTES
 from stream_icd.sources.source import RawRows
 from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
 
+DAMAGED = (
+    *(OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile, tarfile.TarError),
+    UnicodeDecodeError,  # of the names of columns
+)
+"""Exceptions that reading a damaged file can raise."""
+
 _PART_ROWS, _PART_BYTES = 1 << 16, 64 << 20
 _MOST_PACKED = 1 << 30
 """Bytes, uncompressed, of a compressed file around Parquet, which is read whole."""
 
 _Batch = TypeVar("_Batch", RawRows, pa.Table)
+
+
+def _only_member(packed: IO[bytes]) -> IO[bytes]:
+    """Open the only file in a ZIP archive; `BadSettings`: it has several, none, or a password."""
+    archive = ZipFile(packed)
+    copies = ("__MACOSX/", ".")  # what macOS adds
+    files = [one for one in archive.namelist() if not one.endswith("/")]
+    files = [one for one in files if not one.startswith(copies)] or files
+    if len(files) != 1:
+        raise BadSettings(
+            f"the ZIP archive holds {len(files)} files ({listed(files)}): put one file in each"
+        )
+    try:
+        return archive.open(files[0])
+    except (RuntimeError, NotImplementedError) as error:  # a password; an unknown compression
+        raise BadSettings(f"the ZIP archive cannot be read: {error}") from error
+
+
+def _arrow(codec: str) -> Callable[[IO[bytes]], IO[bytes]]:
+    return lambda packed: io.BufferedReader(pa.CompressedInputStream(packed, codec))
+
+
+OPENERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda packed: io.BufferedReader(gzip.GzipFile(fileobj=packed)),
+    ".bz2": lambda packed: io.BufferedReader(bz2.BZ2File(packed)),
+    ".xz": lambda packed: io.BufferedReader(lzma.LZMAFile(packed)),  # noqa: SIM115 - the caller closes it
+    ".zst": _arrow("zstd"),
+    ".lz4": _arrow("lz4"),
+    ".zip": _only_member,
+}
+
+
+def uncompressed(file: IO[bytes], name: str) -> IO[bytes]:
+    """Return the content of a file, decompressed if its name ends like one of `OPENERS`.
+
+    Raises `BadSettings` if a ZIP archive does not hold exactly one file; one of `DAMAGED`, now or
+    while it is read, if the file is damaged.
+    """
+    opens = OPENERS.get(Path(name.lower()).suffix)
+    return file if opens is None else opens(file)
+
+
+def form_of(name: str) -> str:
+    """Return the ending of a file's name in lower case, without that of the compression.
+
+    >>> form_of("2026-01-31.CSV.zst"), form_of("2026-01-31.gz")
+    ('.csv', '')
+    """
+    path = Path(name.lower())
+    return Path(path.stem).suffix if path.suffix in OPENERS else path.suffix
 
 
 def whole(content: IO[bytes], limits: Limits) -> bytes:
@@ -56,41 +123,44 @@ def _check_size(n_rows: int, size: int, limits: Limits) -> None:
             )
 
 
-def seekable(content: IO[bytes]) -> IO[bytes]:
-    """Return a file of which Arrow can read the end first: a compressed one is read whole.
+class Parquet:
+    """A Parquet file, of which Arrow reads the end first: a compressed one is read whole.
 
     Raises `LimitExceeded` if that is too large.
     """
-    if content.seekable():
-        return content
-    value = content.read(_MOST_PACKED + 1)
-    if len(value) > _MOST_PACKED:
-        raise LimitExceeded(
-            f"it has more than {_MOST_PACKED:,} bytes uncompressed: uncompress it (Parquet has a "
-            "compression of its own)"
+
+    def __init__(self, content: IO[bytes]) -> None:
+        if not content.seekable():
+            value = content.read(_MOST_PACKED + 1)
+            if len(value) > _MOST_PACKED:
+                raise LimitExceeded(
+                    f"it has more than {_MOST_PACKED:,} bytes uncompressed: uncompress it (Parquet "
+                    "has a compression of its own)"
+                )
+            content = io.BytesIO(value)
+        self._content, self._file = content, pq.ParquetFile(content)
+        self.schema: pa.Schema = self._file.schema_arrow
+
+    def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns in parts of at most 65,536 rows, and of 64 MiB or a row.
+
+        Categories stay categories (`plain_columns` writes them out).
+        """
+        texts = [name for name in columns if is_text(self.schema.field(name).type)]
+        categories = pq.ParquetFile(
+            self._content, read_dictionary=texts, metadata=self._file.metadata
         )
-    return io.BytesIO(value)
+        for group in range(self._file.num_row_groups):
+            repeats_long_texts = _longest(categories, group, texts) > MOST_NODE_BYTES
+            file = categories if repeats_long_texts else self._file
+            for batch in file.iter_batches(_PART_ROWS, row_groups=[group], columns=list(columns)):
+                yield from _parts(pa.Table.from_batches([batch]).select(columns))
 
-
-def parquet_schema(content: IO[bytes]) -> pa.Schema:
-    """Return the columns of `seekable` Parquet."""
-    return pq.ParquetFile(content).schema_arrow
-
-
-def parquet_parts(content: IO[bytes], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield columns of `seekable` Parquet in parts of at most 65,536 rows, and of 64 MiB or a row.
-
-    Categories stay categories (`plain_columns` writes them out).
-    """
-    plain = pq.ParquetFile(content)
-    schema = plain.schema_arrow
-    texts = [name for name in columns if is_text(schema.field(name).type)]
-    categories = pq.ParquetFile(content, read_dictionary=texts, metadata=plain.metadata)
-    for group in range(plain.num_row_groups):
-        repeats_long_texts = _longest(categories, group, texts) > MOST_NODE_BYTES
-        file = categories if repeats_long_texts else plain
-        for batch in file.iter_batches(_PART_ROWS, row_groups=[group], columns=list(columns)):
-            yield from _parts(pa.Table.from_batches([batch]).select(columns))
+    def table(self, columns: Sequence[str], limits: Limits) -> pa.Table:
+        """Return columns; raises `LimitExceeded`."""
+        empty = self.schema.empty_table().select(columns)
+        parts = chain([empty], self.parts(columns))
+        return pa.concat_tables(within(map(plain_columns, parts), limits))
 
 
 def _longest(categories: pq.ParquetFile, group: int, texts: Sequence[str]) -> int:
@@ -123,16 +193,6 @@ def _category_bytes(column: pa.Array) -> NDArray[np.int64]:
         pc.binary_length(values.cast(pa.large_string())).fill_null(0).to_numpy()
     )
     return sizes
-
-
-def parquet_table(
-    content: IO[bytes], schema: pa.Schema, columns: Sequence[str], limits: Limits
-) -> pa.Table:
-    """Read columns of `seekable` Parquet, of this schema; raises `LimitExceeded`."""
-    empty = schema.empty_table().select(columns)
-    return pa.concat_tables(
-        within(map(plain_columns, chain([empty], parquet_parts(content, columns))), limits)
-    )
 
 
 def arrow_table(content: IO[bytes], limits: Limits) -> pa.Table:
