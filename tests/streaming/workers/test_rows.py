@@ -14,11 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import RecordTooLarge
 from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import utc_now
-from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMBERS, create_topics
 from stream_icd.methods.names.attributes import Tables, attributes_of
@@ -225,16 +223,9 @@ def test_rows_that_break_the_contract_are_left_out(
 
 
 def test_rows_that_are_refused_are_written_when_the_window_comes_again(bench: Bench) -> None:
-    refused, settings = iter([True]), bench.broker.settings()
-
-    class Refusing(ClaimCheck):
-        def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
-            if record.topic == bench.target and next(refused, False):
-                raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
-            return record
-
     records = bench.sent(with_ids("g", 1))
-    runner = Runner(RowWriter(settings, topic=bench.target), claim_check=Refusing(settings))
+    rows = RowWriter(bench.broker.settings(), topic=bench.target)
+    runner = Runner(rows, claim_check=bench.refusing(True))
     runner.assigned([0])
     (letter,) = bench.work(runner, records)
     assert letter.topic.endswith(".dlq")

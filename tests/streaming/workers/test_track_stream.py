@@ -19,12 +19,12 @@ from structlog.testing import capture_logs
 
 from stream_icd.core import snapshot
 from stream_icd.core.communities import MOST_IDS, Communities
-from stream_icd.core.errors import OffsetGone, RecordTooLarge, TopicMissing
+from stream_icd.core.errors import OffsetGone, TopicMissing
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.claims import ClaimCheck, MessageReader
+from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -123,16 +123,11 @@ def test_a_graph_that_goes_to_another_worker_and_back(bench: Bench) -> None:
 def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
     bench: Bench,
 ) -> None:
-    records, settings = bench.sent(stream("g", 3)), bench.broker.settings()
-    refused = iter([False, True])
-
-    class Refusing(ClaimCheck):
-        def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
-            if record.topic == bench.target and next(refused, False):
-                raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
-            return record
-
-    worker = Runner(Tracker(settings, topic=bench.target), claim_check=Refusing(settings))
+    records = bench.sent(stream("g", 3))
+    worker = Runner(
+        Tracker(bench.broker.settings(), topic=bench.target),
+        claim_check=bench.refusing(False, True),
+    )
     _, letter = bench.work(worker, records[:2])
     said = dict(letter.headers)
     assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")

@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import RecordTooLarge
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
@@ -115,6 +117,18 @@ class Bench:
         publish(self.broker, made)
         runner.done(BatchDone(tuple(records), made, 0.0))
         return made
+
+    def refusing(self, *refused: bool) -> ClaimCheck:
+        """A check by which records of the target are too large, one after the other, or fit."""
+        settings, target, left = self.broker.settings(), self.target, iter(refused)
+
+        class Refusing(ClaimCheck):
+            def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
+                if record.topic == target and next(left, False):
+                    raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
+                return record
+
+        return Refusing(settings)
 
     @property
     def events(self) -> list[CommunityEvents]:
