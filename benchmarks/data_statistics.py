@@ -19,7 +19,7 @@ import pyarrow as pa
 from stream_icd.core.snapshot import Window
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.sources.datasets.as_topology import read_as_topology
-from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
@@ -51,7 +51,9 @@ def as_733(data: Path) -> Iterator[Source]:
 
 
 def taxis(data: Path) -> Iterator[Source]:
-    columns = Columns("t", {"taxi": "taxi"}, degrees("lat", "lon"), zone="Asia/Shanghai")
+    columns = Columns(
+        "t", {"taxi": "taxi"}, TaxiSettings.degrees("lat", "lon"), zone="Asia/Shanghai"
+    )
     for seed in range(N_SAMPLES):
         rows = timed_rows(read_rows(data / "tdrive_1h.parquet", columns.names, stop), columns, stop)
         settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)

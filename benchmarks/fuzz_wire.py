@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.shared.fuzz_inputs import broken
-from stream_icd.commands.cli.dlq import json_lines, letter_lines, table_lines
+from stream_icd.commands.cli.dlq import _json_lines, _letter_lines, _table_lines
 from stream_icd.core.communities import STAGES, Communities, Labels
 from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.events import CommunityEvent, CommunityEvents
@@ -184,9 +184,9 @@ def _read_letter(claims: ClaimSettings, record: Record) -> None:
     Retried.marked(record)
     letter = DeadLetter.of(record)
     bad = [BadRecord([letter])]
-    for _ in (*table_lines(bad), *json_lines(bad)):
+    for _ in (*_table_lines(bad), *_json_lines(bad)):
         pass
-    for _ in letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
+    for _ in _letter_lines(letter, record, (), MessageReader(claims, LIMITS)):
         pass
 
 

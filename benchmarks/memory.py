@@ -59,10 +59,9 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.hidden_edges import hide_edges
-from stream_icd.methods.quality.partition import modularity
+from stream_icd.methods.quality.partition import hide_edges, modularity
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
@@ -330,7 +329,9 @@ def _mails(data: Path) -> Iterator[Snapshot]:
 
 def _taxis(data: Path) -> Iterator[Snapshot]:
     """Ticks of a minute: 1,279 taxis seen in the last ten, an edge to each one's 50 nearest."""
-    columns = Columns("t", {"taxi": "taxi"}, degrees("lat", "lon"), zone="Asia/Shanghai")
+    columns = Columns(
+        "t", {"taxi": "taxi"}, TaxiSettings.degrees("lat", "lon"), zone="Asia/Shanghai"
+    )
     settings = TaxiSettings(
         tick=timedelta(minutes=1), stale=timedelta(minutes=10), sample=N_TAXIS, seed=0
     )

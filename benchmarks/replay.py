@@ -30,7 +30,7 @@ from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.history.replay.ray_engine import RayActors
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, archived_job
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.embedded import embedded_broker
@@ -144,7 +144,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
 
 def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     """From the archive."""
-    jobs = (archived_job(store.uri, noted) for noted in windows(store, Selection()))
+    jobs = (Job.of_archived(store.uri, noted) for noted in windows(store, Selection()))
 
     def results() -> Iterator[Message]:
         for job, outcome in engine(jobs, First()):

@@ -46,9 +46,9 @@ STEPS = {
         "judge.judged\njudge.leader_of",
         JUDGED,
     ),
-    "evidence": Step((2, 4), "a sum: A ← λ A + B", "evidence.added"),
+    "evidence": Step((2, 4), "a sum: A ← λ A + B", "sums.added"),
     "searched": Step(
-        (2, 5), "its last communities, or,\nif its pause is over, a search", "search.searched"
+        (2, 5), "its last communities, or,\nif its pause is over, a search", "sums.searched"
     ),
     "born": Step((1, 3), "the filter: strangers propose\ncommunities", "posterior.next_posterior"),
     "believed": Step(
@@ -64,7 +64,7 @@ STEPS = {
     "kept": Step(
         (0, 6),
         "rounded, bounded, encoded",
-        "evidence.kept, nodes.bounded\nencoding.encode_memory",
+        "sums.kept, nodes.bounded\nencoding.encode_memory",
         KNOWN,
     ),
     "result": Step(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,12 +13,18 @@ from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.naming import GraphNames, naming_by
 from stream_icd.commands.programs.options import Delivery, WorkerOptions
 from stream_icd.core.errors import BadSettings
+from stream_icd.core.printable import printable, say
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from stream_icd.core.events import CommunityEvents
+    from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.methods.names.names import Naming
     from stream_icd.methods.tracking.alerts import Alerting
     from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
+    from stream_icd.wire.alerts import Alert as Published
 
 app = typer.Typer()
 
@@ -96,7 +104,6 @@ class Alert(WorkerOptions):
         return Alerting(rules, self.confirmed, self.group_of("alert"), names)
 
     def topic(self) -> str:
-        """Return the topic of alerts."""
         from stream_icd.kafka.topics import ALERTS, check_topic_for
 
         named = [to.removeprefix(TOPIC) for to in self.to or () if to.startswith(TOPIC)]
@@ -117,12 +124,10 @@ class Alert(WorkerOptions):
         if self.history is not None and not self.dry_run:
             raise BadSettings("--history is for --dry-run: add that, or leave it out")
         if self.dry_run:
-            from stream_icd.commands.programs.past_alerts import say_past_alerts
-
             self.alerting()  # a wrong rule is said before anything is read
             alerting = self.alerting(naming_by(self.names, self.graph))
             settings = None if self.history else self.kafka()
-            say_past_alerts(alerting, settings, self.history, self.graph)
+            _say_past_alerts(alerting, settings, self.history, self.graph)
             return
         self._work()
 
@@ -152,3 +157,67 @@ class Alert(WorkerOptions):
             group_by_topic=True,
             to=[topic, *(receiver.name for receiver in receivers)],
         )
+
+
+def _say_past_alerts(
+    alerting: Alerting, settings: KafkaSettings | None, history: str | None, graph: str | None
+) -> None:
+    """Print each alert that the rules would have caused, and how often each rule would have fired.
+
+    Raises as reading the topic does, or the archive if `history` is given.
+    """
+    from stream_icd.methods.tracking.explain import told
+
+    first: datetime | None = None
+    n_windows, fired = 0, Counter[str]()
+    windows = _in_topic(settings, graph) if history is None else _in_archive(history, graph)
+    for window, alerts in _alerts_of(alerting, windows):
+        start, n_windows = window.window.start, n_windows + 1
+        first = start if first is None else min(first, start)
+        for alert in alerts:
+            fired.update(alert.rules)
+            graph = f"{printable(alert.graph):<12}"
+            say(f"{told(alert.window_start)}  {graph} {alert.event:<9} {alert.text}")
+    for rule in alerting.rules:
+        times = "once" if fired[rule.text] == 1 else f"{fired[rule.text]:,} times"
+        since = "" if first is None else f" since {told(first)}"
+        of = "1 window" if n_windows == 1 else f"{n_windows:,} windows"
+        say(f"{rule.text}: would have fired {times}{since}, in {of}")
+
+
+def _alerts_of(
+    alerting: Alerting, windows: Iterator[CommunityEvents]
+) -> Iterator[tuple[CommunityEvents, list[Published]]]:
+    """Yield each window that is not late or repeated, and its alerts, each once."""
+    from stream_icd.streaming.workers.alert import PublishedAlerts, with_window
+    from stream_icd.streaming.workers.recent_windows import Recent, Unpacked
+
+    published, unpacked = PublishedAlerts(), Unpacked()
+    graphs: dict[str, Recent] = {}
+    for window in windows:
+        recent = with_window(graphs.get(window.graph, ()), window, alerting.windows)
+        if recent is not None:
+            graphs[window.graph] = recent
+            alerts = alerting.alerts(unpacked.all(recent))
+            yield window, [alert for alert in alerts if published.is_new(alert.id)]
+
+
+def _in_topic(settings: KafkaSettings | None, graph: str | None) -> Iterator[CommunityEvents]:
+    from stream_icd.streaming.subscribers.subscribe import subscribe_events
+
+    return subscribe_events(graph, until="end", settings=settings, on_gap=lambda _: None)
+
+
+def _in_archive(history: str, graph: str | None) -> Iterator[CommunityEvents]:
+    from stream_icd.core.store.store import open_store
+    from stream_icd.history.archive import Selection, nothing_selected, read_message, windows
+    from stream_icd.wire.events import decode_events
+    from stream_icd.wire.limits import Limits
+
+    store, selection, limits = open_store(history), Selection("events", graph), Limits()
+    chosen = list(windows(store, selection))
+    if not chosen:
+        raise nothing_selected(store, selection)
+    for noted in chosen:
+        message = read_message(store, noted)
+        yield decode_events(message.key, message.value, message.headers, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -9,11 +10,16 @@ import typer
 from stream_icd import programs
 from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.options import GraphName, Ids, ReadingProducer
+from stream_icd.core.errors import BadSettings, OffsetGone
 
 if TYPE_CHECKING:
+    from stream_icd.sources.changes import Change
     from stream_icd.sources.values import KindBefore
+    from stream_icd.sources.windows import Quiet
 
 app = typer.Typer()
+
+_OPTIONAL = ("dst", "weight")
 
 
 @command(app, "changes")
@@ -57,14 +63,77 @@ class Changes(ReadingProducer):
     graph: GraphName = "changes"
 
     def open(self, run: programs.ProducerRun) -> programs.Source:
-        from stream_icd.commands.programs.changing import changing_source
-        from stream_icd.core.times import parse_wait
-        from stream_icd.sources.changes import ChangeColumns
+        """Open the snapshots of the graph, after the last one that was sent.
+
+        Raises:
+            BadSettings: the last snapshot comes from elsewhere, the topic has too many partitions,
+                or its first changes are gone and no snapshot holds them.
+            TopicMissing, BrokerUnavailable: the topic cannot be read.
+        """
+        from datetime import timedelta
+
+        from stream_icd.commands.programs.windowed import read_topic_rows
+        from stream_icd.core.snapshot import EPOCH
+        from stream_icd.core.times import microseconds, parse_wait, utc_now
+        from stream_icd.kafka.topics import describe_topic
+        from stream_icd.sources.changes import MOST_STREAMS, ChangeColumns, StandingWindows
+        from stream_icd.sources.source import Source
+        from stream_icd.sources.windows import Quiet
 
         every_s = parse_wait("--every", self.every)
         quiet_s = parse_wait("--quiet-after", self.quiet_after)
         columns = ChangeColumns(self.time, run.bad_rows, self._kind(run), self.time_unit)
-        return changing_source(self, run, columns, every_s, quiet_s)
+        sent_before, topic = run.sent_before, self.topic
+        last = sent_before.last_of(self.graph, run.settings, run.topic)
+        n_streams = describe_topic(run.settings, topic).partitions
+        if n_streams > MOST_STREAMS:
+            raise BadSettings(f"{topic} has {n_streams} partitions; the limit is {MOST_STREAMS}")
+        windows = StandingWindows(
+            last,
+            graph=self.graph,
+            topic=topic,
+            every=timedelta(seconds=every_s),
+            n_streams=n_streams,
+            now=lambda: microseconds(utc_now() - EPOCH),
+            only_changed=self.only_changed,
+            isolated=not self.drop_isolated,
+            count=run.count,
+        )
+        if last is None and not self.anew:
+            _check_that_all_is_there(run, topic, n_streams)
+
+        def arrivals() -> Iterator[Sequence[Change] | Quiet]:
+            rows = read_topic_rows(
+                run.settings,
+                topic,
+                columns.names,
+                run.bad_rows,
+                since=windows.places.copy(),
+                until=self.until,
+                quiet_after_s=quiet_s if self.until == "forever" else None,
+                optional=_OPTIONAL,
+                stop=run.stop,
+            )
+            for batch in rows:
+                yield batch if isinstance(batch, Quiet) else columns.read(batch)
+
+        found = windows.snapshots(arrivals(), run.stop)
+        return Source(None, ((snapshot, None) for snapshot in found))
 
     def _kind(self, run: programs.ProducerRun) -> KindBefore:
         return lambda: self.ids if self.ids != "auto" else run.kind_before(self.graph)
+
+
+def _check_that_all_is_there(run: programs.ProducerRun, topic: str, n_streams: int) -> None:
+    """Raise `OffsetGone` if retention removed changes: the graph would lack them."""
+    from stream_icd.kafka.connect import connect
+    from stream_icd.kafka.port import TopicPartition
+
+    partitions = [TopicPartition(topic, number) for number in range(n_streams)]
+    with connect(run.settings).admin() as admin:
+        begins = admin.begins(partitions)
+    if gone := [str(partition) for partition, at in begins.items() if at > 0]:
+        raise OffsetGone(
+            f"retention removed the first changes of {', '.join(gone)}, and no snapshot holds "
+            "them: send all edges again, or begin with what is left (--anew)"
+        )

@@ -53,7 +53,7 @@ class Taxi(RowOptions, ReadingProducer):
     def open(self, run: "programs.ProducerRun") -> "programs.Source":
         from stream_icd.commands.programs.windowed import windowed_source
         from stream_icd.core.times import parse_duration
-        from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+        from stream_icd.sources.datasets.taxi import TaxiSettings
 
         rows: RowOptions = self
         if self.t_drive:
@@ -71,5 +71,5 @@ class Taxi(RowOptions, ReadingProducer):
             coordinates=self.coordinates,
         )
         reach = settings.stale + settings.lateness
-        ids, numbers = {"taxi": self.taxi}, degrees(self.lat, self.lon)
+        ids, numbers = {"taxi": self.taxi}, TaxiSettings.degrees(self.lat, self.lon)
         return windowed_source(rows, settings, ids, numbers, run, reach)

@@ -29,6 +29,7 @@ from tests.real_data import real_data
 
 INLINE = re.compile(r"(?<!`)`(stream-icd [^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)[^)]*\)")
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PLACEHOLDER = re.compile(r"[A-Z]{3,}|…|\.\.\.|[\[<].*")
 
 
@@ -49,10 +50,19 @@ def mentions(document: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_commands_and_options_shown_exist(document: Path) -> None:
+def test_commands_make_targets_links_and_imports_shown_exist(document: Path) -> None:
     wrong = [why for arguments in commands(document) if (why := complaint(arguments))]
     wrong += [why for a in mentions(document) if (why := complaint(a, complete=False))]
     assert not wrong, "\n".join(wrong)
+    text = document.read_text(encoding="utf-8")
+    assert set(re.findall(r"(?:^|`)\$? ?make ([a-z-]+)", text, re.MULTILINE)) <= MAKE_TARGETS
+    links = [link.split("#")[0] for link in LINK.findall(FENCE.sub("", text)) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
+    for body in fences(document, "python", "py"):
+        for node in ast.walk(ast.parse(body, name(document))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stream_icd"):
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
 
 
 def test_every_command_is_shown_somewhere() -> None:
@@ -145,30 +155,3 @@ def cells_of(first: str, table: str) -> list[str]:
     """The other cells of the row that begins with this one."""
     (row,) = re.findall(rf"^\| {re.escape(first)} \| (.+) \|$", table, re.MULTILINE)
     return str(row).split(" | ")
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_make_targets_shown_exist(document: Path) -> None:
-    targets = set(
-        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    text = document.read_text(encoding="utf-8")
-    shown = set(re.findall(r"(?:^|`)\$? ?make ([a-z-]+)", text, re.MULTILINE))
-    assert shown <= targets
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_relative_links_lead_somewhere(document: Path) -> None:
-    targets = LINK.findall(FENCE.sub("", document.read_text(encoding="utf-8")))
-    local = [t.split("#")[0] for t in targets if "://" not in t and not t.startswith("#")]
-    broken = [t for t in local if not (document.parent / t).exists()]
-    assert not broken
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_python_shown_compiles_and_imports_what_exists(document: Path) -> None:
-    for body in fences(document, "python", "py"):
-        for node in ast.walk(ast.parse(body, name(document))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stream_icd"):
-                module = importlib.import_module(str(node.module))
-                assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib.util
 import io
@@ -28,7 +29,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_icd
-from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import app
 from stream_icd.core.child_process import start_child, stop_child, tail
 from stream_icd.core.errors import LimitExceeded
@@ -57,7 +58,7 @@ NOT_RUN = {
     r"^python -m benchmarks.lab": "benchmarks/lab/tests/test_run.py",
     r"^pip ": "test_install_lines_are_accepted_in_a_fresh_environment",
     r"^kcat ": "a tool of others",
-    r"^export ": "test_settings_shown_exist",
+    r"^export ": "test_settings_shown_exist_and_every_setting_is_explained",
     r"stream-icd demo": "tests/interfaces/demo",
     r"stream-icd broker": "tests/kafka/test_embedded_broker.py; port 9092 may be in use",
     r"stream-icd (re)?train .*--encoder": "takes minutes; tests/learning",
@@ -168,8 +169,6 @@ def write_inputs(folder: Path) -> None:
                 member.size = len(text)
                 archive.addfile(member, io.BytesIO(text.encode()))
     relations = "".join(f"{one}|{other}|0\n" for one, other in edges())
-    import bz2
-
     (folder / "20260101.as-rel2.txt.bz2").write_bytes(bz2.compress(relations.encode()))
     route = (
         "TABLE_DUMP2|1199145600|B|193.0.0.1|1|10.0.0.0/8|701 1239 7018|IGP|193.0.0.1|0|0||NAG||\n"
@@ -324,16 +323,12 @@ def test_programs_shown_run(
         exec(compile(code, name(document), "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
-def test_settings_shown_exist(document: Path) -> None:
-    assigned = re.findall(r"\b(STREAM_ICD_\w+)=", "\n".join(shell_lines(document)))
-    assert check_environment(dict.fromkeys(assigned, "")) == []
-
-
-def test_every_setting_is_explained() -> None:
+def test_settings_shown_exist_and_every_setting_is_explained() -> None:
+    lines = "\n".join(line for document in DOCUMENTS for line in shell_lines(document))
+    assert check_environment(dict.fromkeys(re.findall(r"\b(STREAM_ICD_\w+)=", lines), "")) == []
     pages = [(ROOT / "docs" / f"{page}.md").read_text() for page in ("operating", "security")]
     shown = set(re.findall(r"`([^`\n]+)`", "".join(pages)))
-    names = {variable: variable.removeprefix(ENV_PREFIX).lower() for variable in variables()}
+    names = {variable: variable.removeprefix(ENV_PREFIX).lower() for variable in _variables()}
     assert [variable for variable, name in names.items() if not shown & {variable, name}] == []
     assert {f"[{settings.table}]" for settings in SETTINGS} <= shown
 
@@ -371,12 +366,9 @@ def offered_extras() -> set[str]:
 
 
 def test_extras_named_by_errors_and_help_exist() -> None:
-    texts = [
-        file.read_text(encoding="utf-8")
-        for folder in ("stream_icd", "producers", "consumers", "docs")
-        for file in (ROOT / folder).rglob("*.*")
-        if file.suffix in (".py", ".md")
-    ]
+    folders = ("stream_icd", "producers", "consumers", "docs")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.*")]
+    texts = [file.read_text("utf-8") for file in files if file.suffix in (".py", ".md")]
     named = set(re.findall(r"stream-icd\[([a-z,]+)\]|needs_extra\(\"([a-z]+)\"", "\n".join(texts)))
     extras = {extra for pair in named for one in pair for extra in one.split(",") if extra}
     assert extras - {"extra"} <= offered_extras()

@@ -35,10 +35,8 @@ from stream_icd.history.files import (
     Identity,
     Kind,
     Received,
-    compacted_file,
     is_compacted,
     read_footer,
-    read_rows,
     to_parquet,
 )
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -195,7 +193,7 @@ def read_window(store: Store, noted: ArchivedWindow) -> pa.Table:
     """Return the rows of a window, even if its file was merged into another one meanwhile."""
     for _ in range(_ATTEMPTS):
         try:
-            return read_rows(store, noted)
+            return noted.read(store)
         except FileNotFoundError:
             moved = read_partition(store, noted.partition)
             noted = next((window for window in moved if window.identity == noted.identity), noted)
@@ -305,8 +303,7 @@ def _compact_day(store: Store, partition: ArchivedDay, *, dry_run: bool) -> _Com
     files, windows = _data_files(store, partition), read_partition(store, partition)
     wanted = {}
     for part in _parts(sorted(windows, key=attrgetter("order"))):
-        name = compacted_file((noted.identity, noted.received) for noted in part)
-        wanted[f"{partition.folder}/{name}"] = part
+        wanted[f"{partition.folder}/{ArchivedWindow.merged_file(part)}"] = part
     done = _Compaction(partition, len(newest(windows)), len(files), min(len(files), len(wanted)))
     if dry_run or len(wanted) >= len(files):
         return done

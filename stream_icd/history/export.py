@@ -38,13 +38,15 @@ def export(store: Store, selection: Selection, out: Path) -> int:
     """Write the selected rows to `out` in time order; return the number of rows.
 
     The columns are `graph` and then those of the archive; see `safe_cells` for CSV. The file
-    appears when it is complete.
+    appears when it is complete. If its name has an ending of `GRAPH_WRITERS`: see `_export_graph`.
 
     Raises:
         SourceNotFound, BadSettings: nothing is selected, the ending of the file's name is unknown,
             or graphs have ids of different types.
         StoreUnwritable, HistoryDamaged: see these classes.
     """
+    if out.suffix in GRAPH_WRITERS:
+        return _export_graph(store, selection, out)
     if out.suffix not in _WRITERS:
         endings = ", ".join(_WRITERS)
         raise BadSettings(f"cannot tell a format from {out.name!r}: end it in {endings}")
@@ -106,7 +108,7 @@ class _GraphInTime:
         return _GraphInTime(self.name, last(self.nodes), last(self.edges))
 
 
-def export_graph(store: Store, selection: Selection, out: Path) -> int:
+def _export_graph(store: Store, selection: Selection, out: Path) -> int:
     """Write one graph of a span to `out`; return the number of its nodes.
 
     GEXF has the whole span: when each node and edge was there, with its community and weight as
@@ -114,10 +116,7 @@ def export_graph(store: Store, selection: Selection, out: Path) -> int:
     kept in memory. Nodes have the attributes `community_id` and `probability` if results are
     archived, and the ids were found with memory. The file appears when it is complete.
 
-    Raises:
-        SourceNotFound, BadSettings: nothing is selected, no graph is named, the results are of
-            several models, or the ending of the file's name is none of `GRAPH_WRITERS`.
-        StoreUnwritable, HistoryDamaged: see these classes.
+    Raises as `export`; `BadSettings` if no graph is named, or results are of several models.
     """
     if selection.graph is None:
         raise BadSettings(f"{out.name} holds one graph: name it with --graph")
@@ -130,7 +129,7 @@ def export_graph(store: Store, selection: Selection, out: Path) -> int:
 
 
 def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
-    """Return the nodes and edges of the selected graph, as `export_graph`."""
+    """Return the nodes and edges of the selected graph, as `_export_graph`."""
     snapshots = replace(selection, kind="snapshots", model=None)
     graph = _GraphInTime(selection.graph or "")
     for noted in windows(store, snapshots):

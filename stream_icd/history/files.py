@@ -115,12 +115,6 @@ class ArchivedDay:
         return None
 
 
-def compacted_file(windows: Iterable[tuple[Identity, Received]]) -> str:
-    """Return the name of the merged file of these windows; equal windows give equal names."""
-    text = "\n".join(f"{_text(identity)} {received}" for identity, received in sorted(windows))
-    return f"{_COMPACTED}{_digest(text)}.parquet"
-
-
 def is_compacted(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_COMPACTED)
 
@@ -178,6 +172,13 @@ class ArchivedWindow:
         """The key that a snapshot, its labels, its results and its memory have in common."""
         return self.partition.graph, self.identity.snapshot_id
 
+    @staticmethod
+    def merged_file(windows: Iterable[ArchivedWindow]) -> str:
+        """Return the name of the merged file of windows; equal windows give equal names."""
+        merged = sorted((noted.identity, noted.received) for noted in windows)
+        text = "\n".join(f"{_text(identity)} {received}" for identity, received in merged)
+        return f"{_COMPACTED}{_digest(text)}.parquet"
+
     @property
     def order(self) -> tuple[Any, ...]:
         """Sort key: windows in time order, revisions from the oldest to the newest."""
@@ -222,6 +223,30 @@ class ArchivedWindow:
         if kind == "events":
             columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
         return pa.table(columns)
+
+    def read(self, store: Store) -> pa.Table:
+        """Return the rows of a window, as `rows_of` makes them now, whatever version archived them.
+
+        Raises as `read_footer`; a file is gone when it was merged into another one.
+        """
+
+        def table_in(file: pa.NativeFile) -> pa.Table:
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            columns = list(self.columns)
+            table = parquet.read_row_group(self.row_group, columns=columns).select(columns)
+            if len(table) != self.rows:  # Parquet's own count has no checksum
+                raise pa.ArrowInvalid(f"it has {len(table)} rows in place of {self.rows}")
+            return table
+
+        try:
+            return self.rows_of(_with_wide_ids(_read(store, self.path, table_in)))
+        except (FileNotFoundError, MemoryError):
+            raise
+        except (pa.ArrowException, OSError, LookupError) as error:
+            raise HistoryDamaged(
+                f"{store.place}/{self.path} cannot be read: {error}. Restore it from a copy, or "
+                "move it away to go on without it"
+            ) from error
 
     def message(self, rows: pa.Table) -> Message:
         """Return the archived message; its value is encoded as by `encode_snapshot` and others."""
@@ -344,33 +369,7 @@ def _belongs(path: str, windows: Sequence[ArchivedWindow], *, named_by_times: bo
         return False
     if not is_compacted(path):
         return [noted.identity.file for noted in windows] == [name]
-    named = compacted_file((noted.identity, noted.received) for noted in windows)
-    return not named_by_times or named == name
-
-
-def read_rows(store: Store, noted: ArchivedWindow) -> pa.Table:
-    """Return the rows of a window, as `rows_of` makes them now, whatever version archived them.
-
-    Raises as `read_footer`; a file is gone when it was merged into another one.
-    """
-
-    def table_in(file: pa.NativeFile) -> pa.Table:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        columns = list(noted.columns)
-        table = parquet.read_row_group(noted.row_group, columns=columns).select(columns)
-        if len(table) != noted.rows:  # Parquet's own count has no checksum
-            raise pa.ArrowInvalid(f"it has {len(table)} rows in place of {noted.rows}")
-        return table
-
-    try:
-        return noted.rows_of(_with_wide_ids(_read(store, noted.path, table_in)))
-    except (FileNotFoundError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError, LookupError) as error:
-        raise HistoryDamaged(
-            f"{store.place}/{noted.path} cannot be read: {error}. Restore it from a copy, or move "
-            "it away to go on without it"
-        ) from error
+    return not named_by_times or ArchivedWindow.merged_file(windows) == name
 
 
 def _to_json(noted: ArchivedWindow) -> dict[str, Any]:

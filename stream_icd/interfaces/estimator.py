@@ -31,7 +31,7 @@ from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.levels import levels_of
-from stream_icd.methods.graphs.adjacency import as_named, is_table_of_pairs
+from stream_icd.methods.graphs.adjacency import as_named
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment, numbered
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.presets import preset
@@ -369,7 +369,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         [['new', 'x', 'y', 'z']]
         """
         kept: UpdatedGraph = getattr(self, "graph_", None) or UpdatedGraph()
-        after, update = kept.updated(self, add, remove)
+        after, update = kept.updated(self.predict_next, add, remove)
         self.graph_: UpdatedGraph = after
         return update
 
@@ -436,14 +436,16 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
+def _is_pair_of_ids(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) in (2, 3) and isinstance(one[0], str | Integral)
+
+
 def _with_labels(
     graphs: Sequence[Any], labels: Sequence[_OfNodes | None] | None
 ) -> list[LabelledGraph]:
     is_list = isinstance(graphs, list | tuple)
     # Not of an edge_index and a number of nodes each: those are graphs.
-    is_pairs = (
-        is_list and is_table_of_pairs(list(graphs)) and isinstance(graphs[0][0], str | Integral)
-    )
+    is_pairs = is_list and bool(graphs) and all(map(_is_pair_of_ids, graphs))
     if is_pairs or not is_list:
         given = "list of pairs" if is_pairs else type(graphs).__name__
         raise BadSettings(f"fit takes a list of graphs, not a {given}; for one graph: fit([graph])")
@@ -453,7 +455,7 @@ def _with_labels(
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
     known = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
-    moments = [_moment(graph) for graph in graphs]
+    moments = [Moment.of(graph) if isinstance(graph, Snapshot) else None for graph in graphs]
     return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
 
 
@@ -483,10 +485,6 @@ def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32]
 def _id_text(node: Any) -> str:
     """The id as text; pandas makes 7.0 of 7 where it joins tables."""
     return str(int(node)) if isinstance(node, float) and node.is_integer() else str(node)
-
-
-def _moment(graph: Any) -> Moment | None:
-    return Moment.of(graph) if isinstance(graph, Snapshot) else None
 
 
 def _known_nodes(known: Mapping[Any, Any], *, fixed: bool) -> tuple[Known | None, list[Any]]:

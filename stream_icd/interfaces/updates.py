@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from stream_icd.core.arrays import Ids
 from stream_icd.core.errors import BadInput
 from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT
 from stream_icd.methods.memory.detect import Remembered
-from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.sources.changes import Change, Id, Op, StandingGraph
 
@@ -45,12 +44,6 @@ class Update:
         return members
 
 
-class _PredictsNext(Protocol):
-    def predict_next(
-        self, graph: Any, memory: Memory | None, *, horizon: Horizon
-    ) -> Remembered: ...
-
-
 @dataclass(slots=True)
 class UpdatedGraph:
     """A graph, the community of each node, and what is remembered; each update replaces it."""
@@ -61,7 +54,7 @@ class UpdatedGraph:
     n_updates: int = 0
 
     def updated(
-        self, estimator: _PredictsNext, add: Iterable[Any], remove: Iterable[Any]
+        self, predict_next: Callable[..., Remembered], add: Iterable[Any], remove: Iterable[Any]
     ) -> tuple[UpdatedGraph, Update]:
         """Return the graph after removals and additions, in this order, and what changed.
 
@@ -76,7 +69,7 @@ class UpdatedGraph:
             raise BadInput("the graph has no edge after this update: add one")
         start = _STEP * self.n_updates
         snapshot = graph.snapshot("updates", start, start + _STEP, "stream_icd")
-        found = estimator.predict_next(snapshot, self.memory, horizon="off")
+        found = predict_next(snapshot, self.memory, horizon="off")
         nodes, ids = snapshot.nodes.to_pylist(), found.community_ids[found.communities]
         community = dict(zip(nodes, ids.tolist(), strict=True))
         changed, ended = _changed(self.community, community, changes)

@@ -17,7 +17,6 @@ from stream_icd.kafka.settings import MEBIBYTE
 from stream_icd.kafka.waiting import Stop
 
 DAY_MS = 24 * 3600 * 1000
-MINUTE_MS = 60 * 1000
 _FRAME_ROOM = MEBIBYTE  # a record's frame also holds batch and partition headers
 DEAD_LETTER_ROOM = 2 * _FRAME_ROOM  # a record, perhaps framed by another program, with the reason
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -30,6 +30,11 @@ class Record:
         """`topic[partition]@offset`, as logs and error messages name a record."""
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
+    @property
+    def key_text(self) -> str:
+        """The key as text, whose length and form are not checked yet; it names a graph, usually."""
+        return (self.key or b"").decode(errors="replace")
+
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:

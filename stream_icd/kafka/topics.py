@@ -9,14 +9,7 @@ from typing import NamedTuple
 from stream_icd.core.errors import BadSettings, BrokerError, TopicMissing
 from stream_icd.core.printable import listed
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port import (
-    DAY_MS,
-    MINUTE_MS,
-    Capabilities,
-    ExistingTopic,
-    TopicPartition,
-    TopicSpec,
-)
+from stream_icd.kafka.port import DAY_MS, Capabilities, ExistingTopic, TopicPartition, TopicSpec
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
 
 SNAPSHOTS = "icd.snapshots.v1"
@@ -52,7 +45,7 @@ DEFAULT_TOPICS: tuple[TopicSpec, ...] = (
         partitions=6,
         cleanup_policy="compact",
         segment_bytes=64 * MEBIBYTE,
-        min_compaction_lag_ms=15 * MINUTE_MS,
+        min_compaction_lag_ms=15 * 60_000,
     ).with_dead_letters(),
 )
 

@@ -128,7 +128,7 @@ class Tracing:
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:
         """Make the span of a batch that was just published, with links to its records."""
-        self._ends_now(
+        self.took(
             "publish",
             seconds,
             kind=self._api.SpanKind.CLIENT,
@@ -142,13 +142,10 @@ class Tracing:
         with self._tracer.start_as_current_span(name):
             yield
 
-    def took(self, stage: str, seconds: float) -> None:
+    def took(self, stage: str, seconds: float, **about: Any) -> None:
         """Make the span of a stage of the present span, which ends now."""
-        self._ends_now(stage, seconds)
-
-    def _ends_now(self, name: str, seconds: float, **about: Any) -> None:
         ended = time.time_ns()
-        span = self._tracer.start_span(name, start_time=ended - round(1e9 * seconds), **about)
+        span = self._tracer.start_span(stage, start_time=ended - round(1e9 * seconds), **about)
         span.end(ended)
 
     def say(self, attributes: Mapping[str, str | int]) -> None:

@@ -27,14 +27,7 @@ from stream_icd.core.node_ids import id_array
 from stream_icd.core.snapshot import EPOCH, LEAST_WEIGHT, MOST_WEIGHT, Snapshot, snapshot_from_pairs
 from stream_icd.core.times import microseconds, snapshot_id, time_at, window_at
 from stream_icd.sources.source import Count, OnBadRow, RawRows, count_nothing
-from stream_icd.sources.values import (
-    IdForm,
-    KindBefore,
-    TimeUnit,
-    read_numbers,
-    read_times,
-    shown,
-)
+from stream_icd.sources.values import IdForm, KindBefore, TimeUnit, read_numbers, read_times, shown
 from stream_icd.sources.windows import NEVER, Quiet
 
 Id = int | str

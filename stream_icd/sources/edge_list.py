@@ -40,14 +40,7 @@ from stream_icd.sources.tables import (
     text_of,
     time_column,
 )
-from stream_icd.sources.values import (
-    IdForm,
-    IdKind,
-    KindBefore,
-    Mask,
-    read_numbers,
-    shown,
-)
+from stream_icd.sources.values import IdForm, IdKind, KindBefore, Mask, read_numbers, shown
 from stream_icd.wire.limits import Limits
 
 _ARROW = (".arrow", ".feather", ".ipc", ".arrows")

@@ -28,7 +28,6 @@ from stream_icd.wire.message import (
     headers_of,
     refusing,
     result_id,
-    window_headers,
 )
 
 _COLUMNS = {"node": True, "community": True}
@@ -83,8 +82,6 @@ SUMMARY = {
 def encode_communities(communities: Communities) -> Message:
     """Encode communities as a message; its headers summarise the result without the table."""
     extra = {
-        "icd_snapshot_id": communities.snapshot_id,
-        **window_headers(communities.window),
         **headers_of(_REQUIRED, communities),
         **{f"icd_ms_{stage}": f"{communities.milliseconds[stage]:.3f}" for stage in STAGES},
         **headers_of(_OPTIONAL, communities),
@@ -95,7 +92,8 @@ def encode_communities(communities: Communities) -> Message:
         type=EVENT_TYPES["communities"],
         source=f"stream_icd/models/{communities.model}",
         id=result_id(communities.snapshot_id, communities.model, communities.revision),
-        time=communities.window.end,
+        time=communities.window,
+        snapshot_id=communities.snapshot_id,
         extra=extra,
     )
 
@@ -141,8 +139,9 @@ def encode_labels(labels: Labels) -> Message:
         type=EVENT_TYPES["labels"],
         source=labels.source,
         id=f"{labels.snapshot_id}@labels",
-        time=labels.window.end,
-        extra={"icd_snapshot_id": labels.snapshot_id, **window_headers(labels.window)},
+        time=labels.window,
+        snapshot_id=labels.snapshot_id,
+        extra={},
     )
 
 

@@ -26,7 +26,6 @@ from stream_icd.wire.message import (
     headers_of,
     refusing,
     result_id,
-    window_headers,
 )
 
 _IDS = pa.list_(pa.int64())
@@ -70,19 +69,15 @@ def encode_events(tracked: CommunityEvents) -> Message:
     table = event_table(replace(tracked, events=tuple(map(_told, tracked.events))))
     if table["name"].null_count == len(table):  # the column is optional
         table = table.drop(["name"])
-    extra = {
-        "icd_snapshot_id": tracked.snapshot_id,
-        **window_headers(tracked.window),
-        **headers_of(_HEADERS, tracked),
-    }
     return event_message(
         tracked.graph.encode(),
         write_table(table),
         type=EVENT_TYPES["events"],
         source="stream_icd/track",
         id=result_id(tracked.snapshot_id, tracked.model, tracked.revision),
-        time=tracked.window.end,
-        extra=extra,
+        time=tracked.window,
+        snapshot_id=tracked.snapshot_id,
+        extra=headers_of(_HEADERS, tracked),
     )
 
 

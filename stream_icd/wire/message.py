@@ -81,12 +81,20 @@ def event_message(
     type: str,
     source: str,
     id: str,
-    time: datetime,
+    time: datetime | Window,
+    snapshot_id: str | None = None,
     extra: Mapping[str, str | None],
     content_type: str = _ARROW_TYPE,
 ) -> Message:
-    """Return the message of one event, its headers in a fixed order; what is None in `extra`, whose
-    names begin with `icd_`, is left out."""
+    """Return the message of one event, its headers in a fixed order.
+
+    `time`: a window is named, too, and its end is the time. What is None in `extra`, whose names
+    begin with `icd_`, is left out.
+    """
+    about = {"icd_snapshot_id": snapshot_id}
+    if isinstance(time, Window):
+        about |= {"icd_window_start": rfc3339(time.start), "icd_window_end": rfc3339(time.end)}
+        time = time.end
     attributes = {
         "ce_specversion": "1.0",
         "ce_type": type,
@@ -94,15 +102,11 @@ def event_message(
         "ce_id": id,
         "ce_time": rfc3339(time),
         "content-type": content_type,
+        **about,
         **extra,
     }
     headers = ((name, text.encode()) for name, text in attributes.items() if text is not None)
     return Message(key, value, tuple(headers))
-
-
-def window_headers(window: Window) -> dict[str, str]:
-    """Return `icd_window_start` and `icd_window_end`, RFC 3339 in UTC."""
-    return {"icd_window_start": rfc3339(window.start), "icd_window_end": rfc3339(window.end)}
 
 
 def result_id(snapshot_id: str, model: str, revision: str) -> str:

@@ -21,7 +21,6 @@ from stream_icd.wire.message import (
     event_message,
     graph_of,
     refusing,
-    window_headers,
 )
 
 COLUMNS = {"src": True, "dst": True, "weight": False, "x": False, "y": False}
@@ -36,7 +35,6 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
     """
     k, places = snapshot.n_communities, snapshot.coordinates
     extra = {
-        **window_headers(snapshot.window),
         "icd_content": snapshot.content,
         "icd_k": None if k is None else str(k),
         _CRS: None if places is None else places.crs or None,
@@ -48,7 +46,7 @@ def encode_snapshot(snapshot: Snapshot, *, unordered: bool = False) -> Message:
         type=EVENT_TYPES["snapshots"],
         source=snapshot.source,
         id=snapshot.id,
-        time=snapshot.window.end,
+        time=snapshot.window,
         extra=extra,
     )
 

@@ -20,7 +20,6 @@ from stream_icd.wire.message import (
     headers_of,
     refusing,
     result_id,
-    window_headers,
 )
 
 _NEXT_ID = "icd_next_id"
@@ -77,13 +76,9 @@ def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:
         type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",
         id=result_id(state.snapshot_id, state.model, state.revision),
-        time=state.window.end,
-        extra={
-            "icd_snapshot_id": state.snapshot_id,
-            **window_headers(state.window),
-            **headers_of(_HEADERS, state),
-            FIRST: "true" if state.is_first else None,
-        },
+        time=state.window,
+        snapshot_id=state.snapshot_id,
+        extra={**headers_of(_HEADERS, state), FIRST: "true" if state.is_first else None},
     )
 
 

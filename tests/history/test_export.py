@@ -20,7 +20,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.export import export, export_graph
+from stream_icd.history.export import export
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
@@ -136,7 +136,7 @@ def values(element: Any, name: str) -> list[tuple[str, str, str]]:
 
 def test_gexf_has_a_time_line(archive: Store, tmp_path: Path) -> None:
     out = tmp_path / "g.gexf"
-    assert export_graph(archive, ALL, out) == 4
+    assert export(archive, ALL, out) == 4
     root = ElementTree.parse(out).getroot()
     nodes = {node.get("id"): node for node in root.iter(f"{{{GEXF['g']}}}node")}
     edges = {(e.get("source"), e.get("target")): e for e in root.iter(f"{{{GEXF['g']}}}edge")}
@@ -154,7 +154,7 @@ def test_gexf_has_a_time_line(archive: Store, tmp_path: Path) -> None:
 
 def test_graphml_has_the_newest_window(archive: Store, tmp_path: Path) -> None:
     out = tmp_path / "g.graphml"
-    assert export_graph(archive, ALL, out) == 4
+    assert export(archive, ALL, out) == 4
     graph = networkx.read_graphml(out)
     assert dict(graph.nodes["b"]) == {"community_id": 7, "probability": 0.75}
     assert graph.edges["b", "c"] == {"weight": 3.0}
@@ -162,24 +162,24 @@ def test_graphml_has_the_newest_window(archive: Store, tmp_path: Path) -> None:
         map(frozenset, [("a", "b"), ("b", "c"), ("c", "<d>")])
     )
     before = replace(ALL, end=START + timedelta(hours=1))
-    assert export_graph(archive, before, tmp_path / "before.graphml") == 3
+    assert export(archive, before, tmp_path / "before.graphml") == 3
 
 
 def test_a_graph_without_results_has_no_communities(disk: Store, tmp_path: Path) -> None:
     Archive(disk).add("snapshots", encode_snapshot(window(0, [("a", "b")], [1])))
     out = tmp_path / "g.graphml"
-    export_graph(disk, ALL, out)
+    export(disk, ALL, out)
     assert dict(networkx.read_graphml(out).nodes["a"]) == {}
 
 
 def test_what_is_no_single_graph_is_said(archive: Store, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="holds one graph: name it with --graph"):
-        export_graph(archive, Selection(), tmp_path / "g.gexf")
+        export(archive, Selection(), tmp_path / "g.gexf")
     with pytest.raises(BadSettings, match="holds no snapshots of graph other"):
-        export_graph(archive, Selection(graph="other"), tmp_path / "g.gexf")
+        export(archive, Selection(graph="other"), tmp_path / "g.gexf")
     hour = window(0, [("a", "b"), ("b", "c")], [1, 2])
     other = replace(found(hour, [4, 4, 4], make_communities), model="other@2")
     Archive(archive).add("communities", encode_communities(other))
     with pytest.raises(BadSettings, match=r"m@1.*other@2.*--model"):
-        export_graph(archive, ALL, tmp_path / "g.gexf")
-    assert export_graph(archive, replace(ALL, model="m@1"), tmp_path / "g.gexf") == 4
+        export(archive, ALL, tmp_path / "g.gexf")
+    assert export(archive, replace(ALL, model="m@1"), tmp_path / "g.gexf") == 4

@@ -36,12 +36,7 @@ def filled(disk: Store) -> Store:
     return disk
 
 
-READERS = {
-    "list": (),
-    "show": ("test/1",),
-    "export": ("--out", "out.csv"),
-    "compact": (),
-}
+READERS = {"list": (), "show": ("test/1",), "export": ("--out", "out.csv"), "compact": ()}
 
 
 @pytest.mark.parametrize("command", READERS)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra, StoreUnwritable
+from stream_icd.core.errors import BrokerUnavailable, MissingExtra, StoreUnwritable
 from stream_icd.kafka.client.connections import open_admin
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.port import TopicSpec
@@ -113,14 +113,6 @@ def test_a_port_that_cannot_be_is_refused() -> None:
     assert (done.returncode, "equal to 65535" in done.stderr) == (2, True)
 
 
-def test_a_taken_port_is_an_error_that_names_it() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        with pytest.raises(BadSettings, match=f"{port}.*in use"), embedded_broker(port=port):
-            pass
-
-
 def test_where_another_broker_listens_nothing_is_started_and_nothing_made() -> None:
     with embedded_broker() as other:
         port = other.bootstrap_servers.rpartition(":")[2]
@@ -129,7 +121,7 @@ def test_where_another_broker_listens_nothing_is_started_and_nothing_made() -> N
         with open_admin(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) as admin:
             assert admin.list_topics() == []
     assert done.returncode == 78
-    assert f"127.0.0.1:{port}" in done.stderr
+    assert f"127.0.0.1:{port} (Address already in use)" in done.stderr
     assert "listening" not in done.stdout
 
 

@@ -180,8 +180,7 @@ def test_equal_keys_share_a_partition_and_keep_their_order(port: Port) -> None:
     topic = port.topic(partitions=4)
     places = [TopicPartition(topic, number) for number in range(4)]
     Outcomes().send(
-        port.producer(),
-        *[OutgoingRecord(topic, b"%d" % n, b"key-%d" % (n % 5)) for n in range(50)],
+        port.producer(), *[OutgoingRecord(topic, b"%d" % n, b"key-%d" % (n % 5)) for n in range(50)]
     )
     found = read(port.reader(*places), 50)
     for key, partition in enumerate((1, 0, 2, 3, 1)):  # as with every client of Kafka

@@ -31,72 +31,49 @@ ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 WORKAROUNDS = ROOM / "client" / "workarounds.py"
 # By the section of the workarounds that relies on them. Not all are private by name, but none is
 # documented.
-PARTS: dict[str, list[tuple[type, str]]] = {
-    "consumers": [
-        (kafka.KafkaConsumer, "_coordinator"),
-        (kafka.KafkaConsumer, "_fetcher"),
-        (BaseCoordinator, "heartbeat"),
-        (ConsumerCoordinator, "time_to_next_poll"),
-        (Fetcher, "config"),
-        (Heartbeat, "config"),
-        (BaseCoordinator, "request_rejoin"),
-        (BaseCoordinator, "reset_generation"),
-        (BaseCoordinator, "rejoining"),
-        (ConsumerCoordinator, "_assignors"),
-        (StickyPartitionAssignor, "member_assignment"),
-        (Heartbeat, "last_receive"),
-        (Heartbeat, "last_reset"),
-        (BaseCoordinator, "_net"),
-        (ConsumerCoordinator, "_offset_fetch_futures"),
-        (ConsumerCoordinator, "fetch_committed_offsets"),
-        (ConsumerCoordinator, "fetch_committed_offsets_async"),
-        (kafka.KafkaConsumer, "_cluster"),
-    ],
-    "fetched_records": [
-        (kafka.KafkaConsumer, "_fetcher"),
-        (kafka.KafkaConsumer, "_subscription"),
-        (SubscriptionState, "assignment"),
-        (TopicPartitionState, "position"),
-        (Fetcher, "PartitionRecords"),
-        (Fetcher, "_next_partition_records"),
-        (Fetcher.PartitionRecords, "topic_partition"),
-        (Fetcher.PartitionRecords, "next_fetch_offset"),
-        (Fetcher.PartitionRecords, "take"),
-        (Fetcher.PartitionRecords, "_unpack_records"),
-        (Fetcher.PartitionRecords, "_next_inline_exception"),
-        (DefaultRecordBatch, "_buffer"),
-        (DefaultRecordBatch, "_read_msg"),
-        (DefaultRecordBatch, "next_offset"),
-    ],
-    "connections": [
-        (kafka.KafkaConsumer, "_client"),
-        (KafkaNetClient, "_manager"),
-        (KafkaConnectionManager, "cluster"),
-        (kafka.KafkaAdminClient, "_manager"),
-        (ClusterMetadata, "config"),
-        (KafkaConnectionManager, "_connect"),
-        (KafkaConnectionManager, "bootstrapped"),
-        (KafkaConnectionManager, "get_connection"),
-        (KafkaConnectionManager, "least_loaded_node"),
-        (KafkaConnectionManager, "send"),
-        (KafkaTCPTransport, "_sock_recv"),
-        (KafkaConnection, "close_future"),
-        (KafkaConnection, "connection_lost"),
-        (KafkaConnection, "connection_made"),
-        (KafkaConnection, "pause"),
-        (NetworkSelector, "wait_read"),
-    ],
-    "producers": [
-        (kafka.KafkaProducer, "_accumulator"),
-        (RecordAccumulator, "config"),
-        (kafka.KafkaProducer, "_sender"),
-        (Sender, "force_close"),
-        (kafka.KafkaProducer, "_transaction_manager"),
-        (TransactionManager, "begin_transaction"),
-        (TransactionManager, "_pending_txn_offset_commits"),
-    ],
+PARTS: dict[str, dict[type, str]] = {
+    "consumers": {
+        kafka.KafkaConsumer: "_coordinator _fetcher _cluster",
+        BaseCoordinator: "heartbeat request_rejoin reset_generation rejoining _net",
+        ConsumerCoordinator: "time_to_next_poll _assignors _offset_fetch_futures "
+        "fetch_committed_offsets fetch_committed_offsets_async",
+        Fetcher: "config",
+        Heartbeat: "config last_receive last_reset",
+        StickyPartitionAssignor: "member_assignment",
+    },
+    "fetched_records": {
+        kafka.KafkaConsumer: "_fetcher _subscription",
+        SubscriptionState: "assignment",
+        TopicPartitionState: "position",
+        Fetcher: "PartitionRecords _next_partition_records",
+        Fetcher.PartitionRecords: "topic_partition next_fetch_offset take _unpack_records "
+        "_next_inline_exception",
+        DefaultRecordBatch: "_buffer _read_msg next_offset",
+    },
+    "connections": {
+        kafka.KafkaConsumer: "_client",
+        kafka.KafkaAdminClient: "_manager",
+        KafkaNetClient: "_manager",
+        KafkaConnectionManager: "cluster _connect bootstrapped get_connection least_loaded_node "
+        "send",
+        ClusterMetadata: "config",
+        KafkaTCPTransport: "_sock_recv",
+        KafkaConnection: "close_future connection_lost connection_made pause",
+        NetworkSelector: "wait_read",
+    },
+    "producers": {
+        kafka.KafkaProducer: "_accumulator _sender _transaction_manager",
+        RecordAccumulator: "config",
+        Sender: "force_close",
+        TransactionManager: "begin_transaction _pending_txn_offset_commits",
+    },
 }
-EACH = [(section, owner, name) for section, parts in PARTS.items() for owner, name in parts]
+EACH = [
+    (section, owner, name)
+    for section, parts in PARTS.items()
+    for owner, names in parts.items()
+    for name in names.split()
+]
 
 
 def test_the_client_still_has_them() -> None:

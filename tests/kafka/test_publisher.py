@@ -12,12 +12,7 @@ from kafka.errors import (
     MessageSizeTooLargeError,
 )
 
-from stream_icd.core.errors import (
-    BadSettings,
-    MessageTooLarge,
-    RecordTooLarge,
-    TopicMissing,
-)
+from stream_icd.core.errors import BadSettings, MessageTooLarge, RecordTooLarge, TopicMissing
 from stream_icd.kafka.client.broker import _refusal
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port import TopicSpec

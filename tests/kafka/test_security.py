@@ -352,12 +352,6 @@ def test_detect_anew_says_if_it_may_not_see_what_the_group_has_read(
     assert f"may not describe {SNAPSHOTS}" in log.read_text()
 
 
-def test_reading_is_not_writing(secure: SecureKafka) -> None:
-    secure.grant("stranger", [("Topic", COMMUNITIES, "Read")])
-    with pytest.raises(NotAllowed, match="icd.communities.v1"):
-        publish(secure.settings("stranger"), COMMUNITIES)
-
-
 def test_a_certificate_of_ones_own_does_instead_of_a_password(secure: SecureKafka) -> None:
     mtls = {"bootstrap_servers": secure.mtls_servers, "security_protocol": "SSL"}
     certified = secure.settings(**mtls, ssl_certfile=secure.client_certificate)

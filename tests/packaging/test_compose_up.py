@@ -23,13 +23,10 @@ UP_S, BUILD_S = 300, 1200
 
 
 def has_engine() -> bool:
-    """Whether `docker info` and `docker compose` work."""
-    if shutil.which("docker") is None:
-        return False
     asked = (["docker", "info"], ["docker", "compose", "version"])
-    return all(
-        subprocess.run(one, capture_output=True, check=False, timeout=60).returncode == 0
-        for one in asked
+    quietly = {"capture_output": True, "check": False, "timeout": 60}
+    return shutil.which("docker") is not None and all(
+        subprocess.run(one, **quietly).returncode == 0 for one in asked
     )
 
 
@@ -61,16 +58,12 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 def inside(up: list[str], service: str, *arguments: str) -> str:
     command = [*up, "exec", "--no-TTY", service, "stream-icd", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, check=True, timeout=UP_S, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout
+    return subprocess.check_output(command, cwd=ROOT, timeout=UP_S, text=True)
 
 
 def test_communities_of_the_stream_come_and_all_is_well(up: list[str]) -> None:
-    came = inside(
-        up, "detector", "subscribe", "--from", "beginning", "--limit", "3", "--format", "json"
-    )
+    asked = ("subscribe", "--from", "beginning", "--limit", "3", "--format", "json")
+    came = inside(up, "detector", *asked)
     assert [json.loads(line)["graph"] for line in came.splitlines()] == ["lfr"] * 3
     assert "error " not in inside(up, "retrain", "doctor", "--registry", "registry")
 

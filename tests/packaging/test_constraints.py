@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.packaging.requirements import PROJECT, needed
+
 ROOT = Path(__file__).parents[2]
-PROJECT = "stream-icd"
 
 
 def pins() -> dict[str, Requirement]:
@@ -23,49 +23,20 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(pin.name): pin for pin in parsed}
 
 
-def declared() -> list[Requirement]:
+def declared() -> list[str]:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = table["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
-    lines = [*project["dependencies"], *extras, *table["build-system"]["requires"]]
-    return [Requirement(line) for line in lines]
-
-
-def needed() -> set[str]:
-    """Names of all dependencies, direct and not, that this platform and Python ask for."""
-    names: set[str] = set()
-    waiting, seen = declared(), set()
-    while waiting:
-        requirement = waiting.pop()
-        wanted = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        if wanted in seen or wanted[0] == PROJECT:
-            continue
-        seen.add(wanted)
-        names.add(wanted[0])
-        waiting.extend(_requirements_of(requirement))
-    return names
-
-
-def _requirements_of(requirement: Requirement) -> Iterator[Requirement]:
-    try:
-        lines = requires(requirement.name) or []
-    except PackageNotFoundError:  # an extra that is not installed here
-        return
-    for line in lines:
-        further = Requirement(line)
-        marker = further.marker
-        extras = ("", *requirement.extras)
-        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras):
-            yield further
+    return [*project["dependencies"], *extras, *table["build-system"]["requires"]]
 
 
 def test_every_dependency_is_pinned() -> None:
-    missing = needed() - set(pins())
+    missing = needed(declared()) - set(pins())
     assert not missing, f"add to constraints.txt: {sorted(missing)}"
 
 
 def test_nothing_is_pinned_that_nobody_needs() -> None:
-    stale = {name for name in pins() if _installed(name)} - needed()
+    stale = {name for name in pins() if _installed(name)} - needed(declared())
     assert not stale, f"remove from constraints.txt: {sorted(stale)}"
 
 
@@ -74,7 +45,7 @@ def test_pins_hold_a_version_and_no_address() -> None:
     assert "://" not in (ROOT / "constraints.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("requirement", declared(), ids=str)
+@pytest.mark.parametrize("requirement", list(map(Requirement, declared())), ids=str)
 def test_pinned_versions_are_ones_that_the_project_accepts(requirement: Requirement) -> None:
     name = canonicalize_name(requirement.name)
     if name != PROJECT:

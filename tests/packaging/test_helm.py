@@ -22,7 +22,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from stream_icd.commands.cli.environment import variables
+from stream_icd.commands.cli.environment import check_environment
 from stream_icd.interfaces.view.web.serve import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.methods.tracking.rules import parse_rule
@@ -100,16 +100,23 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     return [*pod["initContainers"], *pod["containers"]]
 
 
+def environments(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The environment of each container that stays, by name; None: from elsewhere."""
+    running = [one for pod in pods(objects).values() for one in pod["containers"]]
+    return [{one["name"]: one.get("value") for one in container["env"]} for container in running]
+
+
+def deployments(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in objects if one["kind"] == "Deployment"}
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_lint_has_no_complaint(case: str) -> None:
+def test_lint_has_no_complaint_and_every_object_fits_its_schema(
+    objects: Objects, case: str
+) -> None:
     values = CASES[case]
     done = helm("lint", "--strict", CHART, *(() if values is None else ("--values", values)))
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("version", KUBERNETES)
-@pytest.mark.parametrize("case", CASES)
-def test_every_object_fits_its_schema(objects: Objects, case: str, version: str) -> None:
     assert objects[case]
     for one in objects[case]:
         definition = Path(__file__).parent / "crds" / f"{one['kind']}.json"
@@ -118,7 +125,8 @@ def test_every_object_fits_its_schema(objects: Objects, case: str, version: str)
             assert one["apiVersion"] == custom["apiVersion"]
             jsonschema.validate(one, closed(custom["schema"]))
         else:
-            kubernetes_validate.validate(one, version, strict=True)
+            for version in KUBERNETES:
+                kubernetes_validate.validate(one, version, strict=True)
 
 
 def closed(schema: Any) -> Any:
@@ -154,26 +162,10 @@ def commands_of(container: dict[str, Any]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_containers_run_commands_that_exist_with_settings_that_exist(
+def test_pods_run_commands_that_exist_without_rights_and_with_limits(
     objects: Objects, case: str
 ) -> None:
-    known = {*variables(), "VIEW_TOKEN"}
-    ran = 0
-    for pod in pods(objects[case]).values():
-        for container in containers(pod):
-            if container["name"] == "compiled-code":
-                continue
-            ran += 1
-            for arguments in commands_of(container):
-                assert complaint(arguments) is None
-            assert {one["name"] for one in container["env"]} <= known
-    assert ran >= 2
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_no_container_is_root_or_without_limits_or_writes_outside_its_volumes(
-    objects: Objects, case: str
-) -> None:
+    ran = probed = 0
     for pod in pods(objects[case]).values():
         assert pod["securityContext"]["runAsNonRoot"]
         if case != "reached-values":  # where the cluster gives one
@@ -188,32 +180,26 @@ def test_no_container_is_root_or_without_limits_or_writes_outside_its_volumes(
             assert security["capabilities"] == {"drop": ["ALL"]}
             assert {one["name"] for one in container["volumeMounts"]} <= volumes
             resources = container["resources"]  # where a quota asks for them, else no pod starts
-            assert "cpu" in resources["requests"]
-            assert "memory" in resources["requests"]
+            assert {"cpu", "memory"} <= resources["requests"].keys()
             assert "memory" in resources["limits"]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_workers_are_probed_where_they_serve_health(objects: Objects, case: str) -> None:
-    probed = 0
-    for pod in pods(objects[case]).values():
-        for container in pod["containers"]:
-            if "--metrics-port" not in container["args"]:
+            if container["name"] == "compiled-code":
                 continue
-            probed += 1
-            port = container["args"][container["args"].index("--metrics-port") + 1]
-            assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
-            for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
-                assert container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "metrics"}
+            ran += 1
+            assert {complaint(arguments) for arguments in commands_of(container)} == {None}
+            given = {one["name"]: "" for one in container["env"]}
+            assert all(name.startswith("STREAM_ICD_") or name == "VIEW_TOKEN" for name in given)
+            assert check_environment(given) == []
+            if "--metrics-port" in container.get("args", ()):
+                probed += 1
+                (port,) = values_of(container["args"], "--metrics-port")
+                assert container["ports"] == [{"name": "metrics", "containerPort": int(port)}]
+                for probe, path in (("liveness", "/healthz"), ("readiness", "/readyz")):
+                    asked = {"path": path, "port": "metrics"}
+                    assert container[f"{probe}Probe"]["httpGet"] == asked
+    assert ran >= 2
     # The retrainer is a CronJob by default, which serves nothing.
     expected = {"smallest-values": 1, "default": 3, "reached-values": 4, "secured-values": 6}
     assert probed == expected[case]
-
-
-def test_the_page_is_probed_for_what_it_answers(objects: Objects) -> None:
-    (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
-    for probe in ("livenessProbe", "readinessProbe"):
-        assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
 
 
 @pytest.mark.parametrize(
@@ -249,13 +235,12 @@ def test_detectors_are_scaled_by_their_own_lag(objects: Objects) -> None:
     assert trigger["authenticationRef"]["name"] == allowed["metadata"]["name"]
     given = {one["parameter"] for one in allowed["spec"]["secretTargetRef"]}
     assert given == {"username", "password", "ca", "cert", "key"}
-
-
-def test_scaling_needs_no_secret_where_the_brokers_certificate_is_a_public_one() -> None:
-    public = "kafka.securityProtocol=SSL,detector.autoscaling.enabled=true"
-    objects = rendered("default", "--set", public)
-    assert not [one for one in objects if one["kind"] == "TriggerAuthentication"]
-    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
+    # No secret is needed if the brokers' certificate is a public one.
+    public = rendered(
+        "default", "--set", "kafka.securityProtocol=SSL,detector.autoscaling.enabled=true"
+    )
+    assert "TriggerAuthentication" not in {one["kind"] for one in public}
+    (trigger,) = of_kind(public, "ScaledObject")["spec"]["triggers"]
     assert trigger["metadata"]["tls"] == "enable"
     assert "authenticationRef" not in trigger
 
@@ -296,9 +281,7 @@ def test_prometheus_scrapes_all_workers_as_the_job_of_the_alerts(objects: Object
     )
     chosen = service["spec"]["selector"].items()
     scraped = {
-        one["metadata"]["name"]
-        for one in secured
-        if one["kind"] == "Deployment" and chosen <= pod_labels(one).items()
+        name for name, one in deployments(secured).items() if chosen <= pod_labels(one).items()
     }
     assert scraped == {
         f"icd-stream-icd-{one}"
@@ -313,12 +296,12 @@ def pod_labels(deployment: dict[str, Any]) -> dict[str, str]:
 
 def test_selectors_find_the_pods_they_are_for(objects: Objects) -> None:
     for case in objects.values():
-        deployments = {one["metadata"]["name"]: one for one in case if one["kind"] == "Deployment"}
-        for name, one in deployments.items():
-            assert one["spec"]["selector"]["matchLabels"].items() <= pod_labels(one).items(), name
+        labels = {name: pod_labels(one).items() for name, one in deployments(case).items()}
+        for name, one in deployments(case).items():
+            assert one["spec"]["selector"]["matchLabels"].items() <= labels[name]
         for budget in (one for one in case if one["kind"] == "PodDisruptionBudget"):
             wanted = budget["spec"]["selector"]["matchLabels"].items()
-            hit = [name for name, one in deployments.items() if wanted <= pod_labels(one).items()]
+            hit = [name for name in labels if wanted <= labels[name]]
             assert hit == [budget["metadata"]["name"]]
 
 
@@ -354,20 +337,16 @@ TOKENS = "kafka.securityProtocol=SASL_SSL,kafka.sasl.mechanism=OAUTHBEARER"
 
 def test_a_login_by_token_takes_its_settings_from_those_of_all_containers() -> None:
     extra = "extraEnv[0].name=STREAM_ICD_SASL_OAUTH_TOKEN_FILE,extraEnv[0].value=/run/token"
-    for pod in pods(rendered("default", "--set", f"{TOKENS},{extra}")).values():
-        for container in pod["containers"]:
-            env = {one["name"]: one.get("value") for one in container["env"]}
-            assert env["STREAM_ICD_SASL_MECHANISM"] == "OAUTHBEARER"
-            assert env["STREAM_ICD_SASL_OAUTH_TOKEN_FILE"] == "/run/token"
-            assert "STREAM_ICD_SASL_USERNAME" not in env
+    for env in environments(rendered("default", "--set", f"{TOKENS},{extra}")):
+        assert env["STREAM_ICD_SASL_MECHANISM"] == "OAUTHBEARER"
+        assert env["STREAM_ICD_SASL_OAUTH_TOKEN_FILE"] == "/run/token"
+        assert "STREAM_ICD_SASL_USERNAME" not in env
 
 
 def test_a_prefix_is_that_of_all_programs_and_of_their_scaling() -> None:
     prefix = "kafka.topicPrefix=team-a.,detector.autoscaling.enabled=true"
     objects = rendered("default", "--set", prefix)
-    for name, pod in pods(objects).items():
-        for container in pod["containers"]:
-            assert {"name": "STREAM_ICD_TOPIC_PREFIX", "value": "team-a."} in container["env"], name
+    assert {env["STREAM_ICD_TOPIC_PREFIX"] for env in environments(objects)} == {"team-a."}
     (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
     assert trigger["metadata"]["topic"] == "team-a.icd.snapshots.v1"
     assert trigger["metadata"]["consumerGroup"] == "team-a.stream-icd-detect"
@@ -409,6 +388,7 @@ def test_the_readme_explains_every_value_and_is_up_to_date() -> None:
     made = runpy.run_path(str(ROOT / "deploy" / "helm" / "readme.py"))["readme"]()
     assert (CHART / "README.md").read_text("utf-8") == made, "run python deploy/helm/readme.py"
     assert set(re.findall(r"^\| `([\w.]+)` \|", made, re.MULTILINE)) == set(leaves(VALUES))
+    assert VALUES["registry"]["firstChampion"] in shipped_models()
 
 
 def leaves(values: dict[str, Any], path: str = "") -> list[str]:
@@ -423,22 +403,16 @@ def leaves(values: dict[str, Any], path: str = "") -> list[str]:
     ]
 
 
-def test_the_first_champion_is_a_shipped_model() -> None:
-    assert VALUES["registry"]["firstChampion"] in shipped_models()
-
-
 # The next test holds what must never change: Kubernetes refuses other selectors in an upgrade, and
 # objects of other names are new ones.
 
 
 def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> None:
     other = rendered("default", "--set", "image.tag=next,detector.processes=3,podLabels.a=b")
+    parts = ("detector", "tracker", "archive", "view")
     for found in (objects["default"], other):
-        deployments = {one["metadata"]["name"]: one for one in found if one["kind"] == "Deployment"}
-        assert deployments.keys() == {
-            f"icd-stream-icd-{one}" for one in ("detector", "tracker", "archive", "view")
-        }
-        for name, one in deployments.items():
+        assert deployments(found).keys() == {f"icd-stream-icd-{one}" for one in parts}
+        for name, one in deployments(found).items():
             assert one["spec"]["selector"] == {
                 "matchLabels": {
                     "app.kubernetes.io/name": "stream-icd",
@@ -455,16 +429,13 @@ def test_selectors_and_names_are_those_of_every_version(objects: Objects) -> Non
 def test_an_upgrade_starts_a_pod_before_it_stops_one_and_lets_it_finish_its_batch(
     objects: Objects, case: str
 ) -> None:
-    for one in objects[case]:
-        if one["kind"] == "Deployment":
-            assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    for pod in pods(objects[case]).values():
-        for container in pod["containers"]:
-            env = {one["name"]: one.get("value") for one in container["env"]}
-            batch_s = int(env["STREAM_ICD_SHUTDOWN_TIMEOUT_S"])
-            assert batch_s >= KafkaSettings().shutdown_timeout_s
-            # After its batch, a worker notes its end (5 s) and leaves its group (5 s).
-            assert pod["terminationGracePeriodSeconds"] >= batch_s + 15
+    for one in deployments(objects[case]).values():
+        assert one["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    batch_s = {int(env["STREAM_ICD_SHUTDOWN_TIMEOUT_S"]) for env in environments(objects[case])}
+    assert min(batch_s) >= KafkaSettings().shutdown_timeout_s
+    # After its batch, a worker notes its end (5 s) and leaves its group (5 s).
+    grace_s = [pod["terminationGracePeriodSeconds"] for pod in pods(objects[case]).values()]
+    assert min(grace_s) >= max(batch_s) + 15
 
 
 def test_each_revision_has_a_setup_of_its_own() -> None:
@@ -482,29 +453,28 @@ def test_topics_may_be_left_to_administrators(objects: Objects) -> None:
     assert not [one for one in nothing if one["kind"] == "Job"]
 
 
-def test_names_can_be_chosen(objects: Objects) -> None:
-    names = [one["metadata"]["name"] for one in objects["reached-values"]]
+def test_names_users_and_the_spread_of_pods_can_be_chosen(objects: Objects) -> None:
+    reached = objects["reached-values"]
+    names = [one["metadata"]["name"] for one in reached]
     assert all(name == "graphs" or name.startswith("graphs-") for name in names)
     named = of_kind(rendered("default", "--set", "nameOverride=graphs"), "Deployment", "detector")
     assert named["metadata"]["name"] == "icd-graphs-detector"
     assert named["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"] == "graphs"
-
-
-def test_a_cluster_may_give_users_and_groups(objects: Objects) -> None:
-    for pod in pods(objects["reached-values"]).values():
+    for pod in pods(reached).values():
         assert not {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
         assert pod["priorityClassName"] == "high"
+    for one in deployments(reached).values():
+        (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert constraint["labelSelector"] == one["spec"]["selector"]
+        assert pod_labels(one)["team"] == "graphs"
 
 
-def test_pods_of_a_kind_are_spread(objects: Objects) -> None:
-    for one in objects["reached-values"]:
-        if one["kind"] == "Deployment":
-            (constraint,) = one["spec"]["template"]["spec"]["topologySpreadConstraints"]
-            assert constraint["labelSelector"] == one["spec"]["selector"]
-            assert pod_labels(one)["team"] == "graphs"
-
-
-def test_the_page_is_reached_through_its_service(objects: Objects) -> None:
+def test_the_page_is_reached_through_its_service_and_probed_for_what_it_answers(
+    objects: Objects,
+) -> None:
+    (page,) = pods(objects["default"])["icd-stream-icd-view"]["containers"]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert page[probe]["httpGet"] == {"path": HEALTH, "port": "http"}
     found = objects["reached-values"]
     service = of_kind(found, "Service", "view")
     (port,) = service["spec"]["ports"]
@@ -529,14 +499,14 @@ def test_the_network_lets_through_metrics_page_brokers_and_no_more(objects: Obje
     alert = of_kind(objects["reached-values"], "Deployment", "alert")
     assert by_name["graphs-alert"]["podSelector"] == alert["spec"]["selector"]
     wanted = everyone["podSelector"]["matchLabels"].items()
-    deployments = [one for one in objects["reached-values"] if one["kind"] == "Deployment"]
-    assert all(wanted <= pod_labels(one).items() for one in deployments)
+    workers = list(deployments(objects["reached-values"]).values())
+    assert all(wanted <= pod_labels(one).items() for one in workers)
     for name, port in (("graphs-metrics", "metrics"), ("graphs-view", "http")):
         (rule,) = by_name[name]["ingress"]
         assert rule["from"]
         assert rule["ports"] == [{"port": port, "protocol": "TCP"}]
         chosen = by_name[name]["podSelector"]["matchLabels"].items()
-        for one in deployments:
+        for one in workers:
             if chosen <= pod_labels(one).items():
                 (container,) = one["spec"]["template"]["spec"]["containers"]
                 assert port in {p["name"] for p in container["ports"]}

@@ -1,51 +1,137 @@
-"""What the image leaves out of its libraries is needed by no program."""
+"""The Dockerfile, what it leaves out of the libraries, and the release of the image."""
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
+import yaml
+
+from tests.packaging.requirements import needed
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ROOT / "deploy" / "image"
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def instructions(name: str) -> list[list[str]]:
+    """Arguments of each instruction of that name in the Dockerfile."""
+    return [shlex.split(a) for a in re.findall(rf"^{name} +(.*)$", DOCKERFILE, re.MULTILINE)]
+
+
+def test_files_copied_into_the_image_exist_and_are_sent_to_the_engine() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    sent = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+    assert "*" in ignored
+    copied = [c[:-1] for c in instructions("COPY") if not c[0].startswith("--from")]
+    assert copied
+    for source in (source for sources in copied for source in sources):
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch.fnmatch(source, pattern) for pattern in sent), source
+
+
+def test_the_image_runs_our_command_as_nobody_special() -> None:
+    assert instructions("ENTRYPOINT") == [["[stream-icd]"]]
+    last_stage = DOCKERFILE.split("\nFROM ")[-1]
+    (user,) = re.findall(r"^USER (\w+)$", last_stage, re.MULTILINE)
+    assert user != "root"
+    assert f" {user}" in next(line for line in last_stage.splitlines() if "useradd" in line)
+
+
+def test_the_image_says_what_it_is_and_a_release_says_from_where() -> None:
+    label = re.search(r"^LABEL (.*)$", DOCKERFILE, re.MULTILINE)
+    assert label is not None
+    said = dict(one.split("=", 1) for one in shlex.split(label[1]))
+    names = {name.removeprefix("org.opencontainers.image.") for name in said}
+    assert names >= {"title", "description", "source", "licenses", "version", "revision"}
+    assert said["org.opencontainers.image.licenses"] == PROJECT["license"]
+    by_release = {value.removeprefix("$") for value in said.values() if value.startswith("$")}
+    assert by_release == {"VERSION", "REVISION", "SOURCE"}
+    assert {a[0].split("=")[0] for a in instructions("ARG")} == {"PYTHON", *by_release}
+
+
+def release() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The job that releases the image, and its steps."""
+    path = ROOT / ".github" / "workflows" / "release.yml"
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert set(workflow[True]) == {"push"}  # YAML 1.1 takes `on` for a yes
+    assert set(workflow[True]["push"]) == {"tags"}
+    assert workflow["permissions"] == {"contents": "read"}
+    (job,) = workflow["jobs"].values()
+    return job, job["steps"]
+
+
+def test_a_release_is_for_both_architectures_and_says_what_is_in_it() -> None:
+    job, steps = release()
+    assert job["permissions"] == {"contents": "read", "packages": "write"}
+    build = steps[-1]["with"]
+    assert build["platforms"].split(",") == ["linux/amd64", "linux/arm64"]
+    assert (build["push"], build["sbom"], build["provenance"]) == (True, True, "mode=max")
+    given = {line.split("=")[0] for line in build["build-args"].splitlines()}
+    assert given == {a[0].split("=")[0] for a in instructions("ARG")} - {"PYTHON"}
+
+
+@pytest.mark.parametrize("tag", ["v{version}", "v9.9.9"])
+def test_a_release_is_of_the_version_that_its_tag_names(tag: str, tmp_path: Path) -> None:
+    _, steps = release()
+    (check,) = (step["run"] for step in steps if "run" in step)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GITHUB_REF_NAME": tag.format(version=PROJECT["version"]),
+        "GITHUB_REPOSITORY": "Owner/Name",
+        "GITHUB_ENV": str(tmp_path / "env"),
+    }
+    command = ["bash", "-e", "-c", check]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    assert (done.returncode == 0) == (tag != "v9.9.9")
+    if not done.returncode:
+        assert (tmp_path / "env").read_text().splitlines() == [
+            f"VERSION={PROJECT['version']}",
+            "IMAGE=ghcr.io/owner/name",
+        ]
+
+
+def test_the_image_asks_workers_for_their_health() -> None:
+    (line,) = instructions("HEALTHCHECK")
+    assert line[-2:] == ["-m,", "stream_icd.streaming.metrics.probe]"]
+
+
+def test_the_image_has_a_python_that_the_project_supports() -> None:
+    (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert tuple(map(int, version.split("."))) >= (3, 11)
+
+
+def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
+    (line,) = re.findall(r"^RUN (\[.*\])$", DOCKERFILE.split("\nFROM ")[-1], re.MULTILINE)
+    python, *arguments = json.loads(line)
+    assert python == "python"
+    assert arguments[0] == "-c"
+    exec(arguments[1])  # with this checkout's own cache: only whether it runs is asked
 
 
 def extras_of_the_image() -> set[str]:
-    found = re.search(r"'\.\[(.*)\]'", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    found = re.search(r"'\.\[(.*)\]'", DOCKERFILE)
     assert found is not None
     return set(found[1].split(","))
 
 
 def libraries() -> set[str]:
     """The packages that the image installs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = extras_of_the_image()
-    texts = [*project["dependencies"]]
-    texts += [text for extra in extras for text in project["optional-dependencies"][extra]]
-    found, waiting = set[str](), [Requirement(text) for text in texts]
-    while waiting:
-        wanted = waiting.pop()
-        extra = {"extra": next(iter(wanted.extras), "")}
-        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate(extra)):
-            continue
-        found.add(wanted.name)
-        needs = [Requirement(text) for text in distribution(wanted.name).requires or ()]
-        waiting += [
-            need
-            for need in needs
-            if need.marker is None
-            or any(need.marker.evaluate({"extra": one}) for one in ("", *wanted.extras))
-        ]
-    return found
+    extras = [PROJECT["optional-dependencies"][extra] for extra in extras_of_the_image()]
+    return needed([*PROJECT["dependencies"], *(text for texts in extras for text in texts)])
 
 
 @pytest.fixture(scope="module")

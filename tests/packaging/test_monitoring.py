@@ -1,27 +1,41 @@
-"""The dashboard and the alerts ask for metrics that exist, and the documents explain each."""
+"""The dashboard and the alerts ask for metrics that exist, and the documents explain each.
+
+promtool runs `alerts_test.yml`, whose series are those that workers serve.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
+from stream_icd.core.errors import BadInput, kinds_of
+from stream_icd.history.archiver import Archiver
 from stream_icd.learning.retraining.retrain import OUTCOMES
+from stream_icd.streaming.dead_letters.letters import possible
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.track import Tracker
+from tests.testbed.programs import PROMTOOL
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
+MONITORING = ROOT / "deploy" / "monitoring"
+PROMETHEUS = MONITORING / "prometheus"
 DASHBOARD: dict[str, Any] = json.loads(
-    (ROOT / "deploy" / "monitoring" / "grafana" / "dashboards" / "stream_icd.json").read_text(
-        "utf-8"
-    )
+    (MONITORING / "grafana" / "dashboards" / "stream_icd.json").read_text("utf-8")
 )
-ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
+ALERTS: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))[
+    "groups"
+][0]["rules"]
+FOLDER = Path(__file__).parent
+CASES = yaml.safe_load((FOLDER / "alerts_test.yml").read_text("utf-8"))["tests"]
 METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 GROUPED = re.compile(
     r"by \(([\w, ]+)\) \((?:\w+\()*(stream_icd_\w+?)(?:_total|_bucket|_sum|_count|_info)?[{\[)]"
@@ -32,7 +46,7 @@ METRIC = re.compile(r"\b(?:stream_icd|process)_[a-z_]+\b")
 def detecting() -> Metrics:
     """The metrics of a detector that starts."""
     metrics = Metrics(Health(3600, 3600))
-    metrics.watch("t", "g")
+    metrics.watch("t", "g", stages=Detector.stages).lagged({0: 0})
     metrics.model("m@1", "g")
     metrics.follows_champion(lambda: True)
     return metrics
@@ -63,12 +77,11 @@ def questions() -> dict[str, str]:
     return {**panels, **{rule["alert"]: rule["expr"] for rule in ALERTS}}
 
 
-@pytest.mark.parametrize("name", questions())
-def test_every_metric_asked_for_exists(name: str) -> None:
-    expression = questions()[name]
-    asked = set(METRIC.findall(expression))
-    assert asked <= names(), asked - names()
-    assert asked or "up{" in expression
+def test_every_metric_asked_for_exists() -> None:
+    for name, expression in questions().items():
+        asked = set(METRIC.findall(expression))
+        assert asked <= names(), name
+        assert asked or "up{" in expression, name
 
 
 def test_labels_asked_for_exist() -> None:
@@ -87,19 +100,15 @@ def test_labels_asked_for_exist() -> None:
             assert wanted <= labels[metric] | {"instance"}, name
 
 
-@pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])
-def test_every_panel_is_explained(panel: dict[str, Any]) -> None:
-    assert panel["description"]
+def test_every_alert_says_what_is_wrong_and_the_documents_what_to_do() -> None:
+    for rule in ALERTS:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert {"summary", "description"} == set(rule["annotations"])
+        assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in METRICS
 
 
-@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_every_alert_says_what_is_wrong_and_the_documents_what_to_do(rule: dict[str, Any]) -> None:
-    assert rule["labels"]["severity"] in ("warning", "critical")
-    assert {"summary", "description"} == set(rule["annotations"])
-    assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in METRICS
-
-
-def test_panels_do_not_overlap() -> None:
+def test_panels_are_explained_and_do_not_overlap() -> None:
+    assert all(panel["description"] for panel in DASHBOARD["panels"])
     places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
     cells = [
         (x, y)
@@ -109,3 +118,49 @@ def test_panels_do_not_overlap() -> None:
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
+
+
+@pytest.mark.skipif(
+    PROMTOOL is None,
+    reason="install promtool to check the alerts: on Debian and Ubuntu, apt install prometheus",
+)
+def test_prometheus_accepts_its_files_and_a_fault_fires_its_alert_and_no_other() -> None:
+    for folder, *arguments in (
+        (PROMETHEUS, "check", "config", "prometheus.yml"),
+        (PROMETHEUS, "check", "rules", "alerts.yml"),
+        (FOLDER, "test", "rules", "alerts_test.yml"),
+    ):
+        done = subprocess.run(("promtool", *arguments), cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_fault_that_fires_it() -> None:
+    fired = {alert["alertname"] for case in CASES for alert in case.get("alert_rule_test", ())}
+    assert fired == {rule["alert"] for rule in ALERTS}
+
+
+def test_the_faults_are_told_in_series_that_workers_and_retrainers_serve() -> None:
+    served = {
+        (sample.name, frozenset(sample.labels) | {"job", "instance"})
+        for registry in (detecting().registry, retraining().registry)
+        for family in registry.collect()
+        for sample in family.samples
+    }
+    told = [series["series"] for case in CASES for series in case["input_series"]]
+    for series in set(told):
+        ((sample,),) = (
+            family.samples for family in text_string_to_metric_families(f"{series} 0\n")
+        )
+        assert sample.name == "up" or (sample.name, frozenset(sample.labels)) in served, series
+
+
+@pytest.mark.parametrize("step", [Detector, Tracker, Archiver])
+def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
+    metrics = Metrics(Health(300, 10))
+    metrics.watch("t", "g", stages=step.stages)
+    for stage in step.stages:
+        for error in kinds_of(BadInput):
+            labels = {"group": "g", "topic": "t", "stage": stage, "exception": error.__name__}
+            counted = metrics.registry.get_sample_value("stream_icd_dead_letters_total", labels)
+            assert counted == (0 if (stage, error.__name__) in possible(step.stages) else None)
+    assert ("crashed", "CrashedWorker") in possible(step.stages)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+import conftest
+from tests.testbed.programs import told_missing
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -19,16 +21,13 @@ def read_yaml(path: str) -> Any:
     return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
 
 
-def test_the_licence_is_the_one_that_is_declared() -> None:
+def test_licence_and_version_are_those_that_are_declared() -> None:
+    assert read_yaml("CITATION.cff")["version"] == PROJECT["version"]
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert PROJECT["license"] == "Apache-2.0" == read_yaml("CITATION.cff")["license"]
     assert "Apache License" in text
     assert "9. Accepting Warranty or Additional Liability" in text
     assert all((ROOT / file).exists() for file in PROJECT["license-files"])
-
-
-def test_versions_agree() -> None:
-    assert read_yaml("CITATION.cff")["version"] == PROJECT["version"]
 
 
 def test_the_changelog_has_the_headings_of_its_format() -> None:
@@ -49,14 +48,6 @@ def test_the_workflow_runs_what_ci_runs_with_the_python_that_is_supported() -> N
     assert [f"{known}{one.removeprefix('3.')}" for one in versions] == [
         one for one in PROJECT["classifiers"] if one.startswith(known)
     ]
-
-
-def test_an_installation_says_first_how_large_it_is_and_how_long_it_takes() -> None:
-    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
-    said = [lines[at - 1] for at, line in enumerate(lines) if line.startswith("\t$(INSTALL)")]
-    assert len(said) == 4
-    for line in said:
-        assert re.search(r"@echo .* [0-9.]+ GB; .*minute", line), line
 
 
 SHARED = "tests.testbed"
@@ -93,3 +84,12 @@ def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+
+
+def test_each_missing_program_is_said_with_the_way_to_get_it() -> None:
+    chromium, promtool = told_missing(None, None)
+    assert "tests of the live page are skipped" in chromium
+    assert "apt install chromium" in chromium
+    assert "apt install prometheus" in promtool
+    assert told_missing("/usr/bin/chromium", "/usr/bin/promtool") == []
+    assert conftest.pytest_report_header() == told_missing()

@@ -125,6 +125,17 @@ def test_imports_load_only_what_they_name_and_the_check_sees_what_is_loaded(tmp_
     assert loaded_by(looks, tmp_path) == ["pandas"]
 
 
+def test_listing_commands_loads_none_of_what_they_work_with(tmp_path: Path) -> None:
+    code = """
+import sys
+from importlib.metadata import entry_points
+for group in ("producers", "consumers"):
+    for entry in entry_points(group=f"stream_icd.{group}"):
+        entry.load()
+print(*sorted({"pyarrow", "numpy", "scipy", "kafka", "torch"} & set(sys.modules)))"""
+    assert in_a_process(code, tmp_path) == ""
+
+
 def test_an_estimator_needs_no_other_library_of_graphs(tmp_path: Path) -> None:
     """Nor does a detector; neither needs torch."""
     detector = "import consumers.detect, stream_icd.streaming.workers.detect"

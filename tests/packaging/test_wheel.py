@@ -104,14 +104,20 @@ def test_what_an_index_shows_links_to_nothing_that_it_lacks(wheel: Path) -> None
     assert "docs/training.md" in readme, "where to read on stays, as text"
 
 
-def test_it_is_the_wheel_that_runs(clean: Path, away: Path) -> None:
-    python = str(clean / "bin" / "python")
+def test_package_models_and_plug_ins_are_those_of_the_wheel(clean: Path, away: Path) -> None:
     show = (
         "import stream_icd; from stream_icd import producers; "
-        "print(stream_icd.__file__, producers.__file__, sep='\\n')"
+        "from stream_icd.registry.find import shipped_models; "
+        "models = [store.place for store in shipped_models().values()]; "
+        "print(stream_icd.__file__, producers.__file__, *models)"
     )
-    for path in _run(python, "-I", "-c", show, cwd=away).split():
-        assert Path(path).is_relative_to(clean)
+    places = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()
+    assert all(Path(place).is_relative_to(clean) for place in places)
+    recipes = (ROOT / "models").glob("*/recipe.toml")
+    assert {Path(place).name for place in places[2:]} == {one.parent.name for one in recipes}
+    command = str(clean / "bin" / "stream-icd")
+    assert re.search(r"\blfr\b", _run(command, "produce", "lfr", "--help", cwd=away))
+    assert re.search(r"\bdetect\b", _run(command, "consume", "detect", "--help", cwd=away))
 
 
 def test_a_program_beside_it_keeps_its_own_consumers(clean: Path, tmp_path: Path) -> None:
@@ -128,24 +134,6 @@ def test_a_program_beside_it_keeps_its_own_consumers(clean: Path, tmp_path: Path
     )
     said = _run(str(clean / "bin" / "python"), str(program), cwd=tmp_path)
     assert said.strip() == "my own consumers, my own producers, 1"
-
-
-def test_models_are_found_beside_the_package(clean: Path, away: Path) -> None:
-    show = (
-        "from stream_icd.registry.find import shipped_models; "
-        "print(*(store.place for store in shipped_models().values()))"
-    )
-    found = _run(str(clean / "bin" / "python"), "-I", "-c", show, cwd=away).split()
-    assert {Path(path).name for path in found} == {
-        recipe.parent.name for recipe in (ROOT / "models").glob("*/recipe.toml")
-    }
-    assert all(Path(path).is_relative_to(clean) for path in found)
-
-
-def test_plug_ins_are_found_by_their_entry_points(clean: Path, away: Path) -> None:
-    command = str(clean / "bin" / "stream-icd")
-    assert re.search(r"\blfr\b", _run(command, "produce", "lfr", "--help", cwd=away))
-    assert re.search(r"\bdetect\b", _run(command, "consume", "detect", "--help", cwd=away))
 
 
 def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.sources.datasets.public_data import CATALOGUE, fetch, public_data
+from stream_icd.sources.datasets.public_data import CATALOGUE, public_data
 from tests.testbed.http_server import serving
 
 CONTENT = bytes(range(256)) * 2048
@@ -64,12 +64,12 @@ def offered(*urls: str) -> Any:
 def test_a_file_is_fetched_with_progress_and_once(server: str, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
     data = offered(f"{server}/data.bin")
-    path = fetch(data, tmp_path, lambda *now: seen.append(now))
+    path = data.fetch(tmp_path, lambda *now: seen.append(now))
     assert path == tmp_path / "test" / "data.bin"
     assert path.read_bytes() == CONTENT
     assert len(seen) > 1
     assert seen[-1] == ("data.bin", len(CONTENT), len(CONTENT))
-    fetch(data, tmp_path)
+    data.fetch(tmp_path)
     assert Handler.asked == [None]
 
 
@@ -81,18 +81,15 @@ def test_a_broken_download_goes_on_where_it_was(
     monkeypatch.setattr(Handler, "can_resume", can_resume)
     data = offered(f"{server}/data.bin")
     with pytest.raises(SourceNotFound, match="go on"):
-        fetch(data, tmp_path)
+        data.fetch(tmp_path)
     assert not (tmp_path / "test" / "data.bin").exists()
     monkeypatch.setattr(Handler, "breaks_after", None)
-    assert fetch(data, tmp_path).read_bytes() == CONTENT
+    assert data.fetch(tmp_path).read_bytes() == CONTENT
     assert Handler.asked == [None, "bytes=1000-"]
     assert [file.name for file in (tmp_path / "test").iterdir()] == ["data.bin"]
-
-
-def test_a_part_that_is_too_long_is_fetched_afresh(server: str, tmp_path: Path) -> None:
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "data.bin.part").write_bytes(CONTENT + b"more")
-    assert fetch(offered(f"{server}/data.bin"), tmp_path).read_bytes() == CONTENT
+    path = tmp_path / "test" / "data.bin"
+    path.rename(path.with_name("data.bin.part")).write_bytes(CONTENT + b"too long")
+    assert data.fetch(tmp_path).read_bytes() == CONTENT
 
 
 def test_several_archives_are_unpacked_into_one_folder(server: str, tmp_path: Path) -> None:
@@ -102,16 +99,13 @@ def test_several_archives_are_unpacked_into_one_folder(server: str, tmp_path: Pa
             archive.writestr(f"{part}/1{part}.txt", "1,2008-02-02 15:36:08,116.5,39.9\n")
             archive.writestr("../../escaped.txt", "x")
         Handler.files[f"/{part}.zip"] = packed.getvalue()
-    folder = fetch(offered(f"{server}/06.zip", f"{server}/07.zip"), tmp_path / "to")
+    folder = offered(f"{server}/06.zip", f"{server}/07.zip").fetch(tmp_path / "to")
     assert sorted(f.name for f in folder.rglob("1*.txt")) == ["106.txt", "107.txt"]
     assert not list(tmp_path.glob("*.txt"))
-
-
-def test_a_damaged_archive_is_thrown_away(server: str, tmp_path: Path) -> None:
-    Handler.files["/06.zip"] = b"not an archive"
-    with pytest.raises(BadSettings, match=r"06\.zip is damaged"):
-        fetch(offered(f"{server}/06.zip"), tmp_path)
-    assert list((tmp_path / "test").iterdir()) == []
+    Handler.files["/08.zip"] = b"not an archive"
+    with pytest.raises(BadSettings, match=r"08\.zip is damaged"):
+        offered(f"{server}/08.zip").fetch(tmp_path)
+    assert list((tmp_path / "test").iterdir()) == []  # it was thrown away
 
 
 def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
@@ -119,16 +113,16 @@ def test_without_a_network_it_says_what_to_do_by_hand(tmp_path: Path) -> None:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/data.bin"
         with pytest.raises(SourceNotFound) as raised:
-            fetch(offered(url), tmp_path)
+            offered(url).fetch(tmp_path)
     assert url in str(raised.value)
     assert str(tmp_path / "test") in str(raised.value)
 
 
 def test_what_is_not_there_or_no_web_address_is_said(server: str, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match=r"Not Found.*by hand"):
-        fetch(offered(f"{server}/gone.bin"), tmp_path)
+        offered(f"{server}/gone.bin").fetch(tmp_path)
     with pytest.raises(BadSettings, match="not a web address"):
-        fetch(offered("file:///etc/passwd"), tmp_path)
+        offered("file:///etc/passwd").fetch(tmp_path)
     with pytest.raises(BadSettings, match="as-733.*t-drive"):
         public_data("as-734")
 

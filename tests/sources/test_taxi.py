@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.sources.datasets import taxi
-from stream_icd.sources.datasets.taxi import TaxiSettings, degrees
+from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
@@ -25,7 +24,7 @@ from tests.real_data import real_data
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = Window(datetime(2008, 2, 2, tzinfo=UTC), datetime(2008, 2, 3, tzinfo=UTC))
-FIX = degrees("lat", "lon")
+FIX = TaxiSettings.degrees("lat", "lon")
 
 
 def great_circle_m(lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -68,12 +67,11 @@ def test_a_radius_is_measured_along_the_surface(radius_m: float) -> None:
     assert joined(lat, lon, nearest=0, radius_m=radius_m) == set(map(tuple, near.tolist()))
 
 
-def test_many_at_one_place_have_others_for_neighbours_not_themselves() -> None:
+def test_many_at_one_place_join_others_not_themselves_and_never_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pairs = joined(np.full(20, 39.9), np.full(20, 116.4), nearest=3)
     assert {taxi for pair in pairs for taxi in pair} == set(range(20))  # type: ignore[attr-defined]
-
-
-def test_a_radius_that_joins_everybody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taxi, "_MAX_PAIRS", 100)
     with pytest.raises(LimitExceeded, match=r"190 pairs .* lower --radius"):
         joined(np.full(20, 39.9), np.full(20, 116.4), nearest=0, radius_m=10.0)
@@ -125,14 +123,6 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
     ] * 2
 
 
-def test_positions_can_be_left_out() -> None:
-    moving = fixes((0.1, "a", 39.9, 116.4), (0.2, "b", 39.9, 116.4), (1.1, "b", 39.9, 116.4))
-    ((placed, *_), (hidden, *_)) = (at_ticks(moving, coordinates=given) for given in (True, False))
-    assert placed.coordinates is not None
-    assert hidden.coordinates is None
-    assert placed.content == hidden.content
-
-
 def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:
     (snapshot,) = at_ticks(fixes((7.5, 1, 39.9, 116.4), (7.6, 2, 39.9, 116.4)), tick=2 * MINUTE)
     assert snapshot.id == "taxi/1970-01-01T00:06:00Z/PT2M"
@@ -140,18 +130,12 @@ def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:
     found = at_ticks(fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), stale=1.5 * MINUTE)
     assert [s.window.end.minute for s in found] == [1]
     assert found[0].window.start == found[0].window.end - 1.5 * MINUTE
-
-
-def test_a_tick_at_which_nobody_is_near_makes_no_snapshot_and_is_counted() -> None:
-    counted: list[str] = []
-    source = windowed_snapshots(
-        [fixes((0, 1, 39.9, 116.4))],
-        TaxiSettings(MINUTE, MINUTE),
-        on_late=lambda _: None,
-        count=lambda what, _: counted.append(what),
+    (hidden,) = at_ticks(
+        fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), stale=1.5 * MINUTE, coordinates=False
     )
-    assert snapshots(source) == []
-    assert counted == ["small_windows"]
+    assert (hidden.coordinates, hidden.content) == (None, found[0].content)
+    assert found[0].coordinates is not None
+    assert at_ticks(fixes((0, 1, 39.9, 116.4))) == []  # nobody is near
 
 
 def test_nearest_and_radius_together_join_by_either() -> None:
@@ -184,25 +168,19 @@ def test_a_sample_is_random_of_its_size_and_stays_the_same() -> None:
     assert nodes(0) & set(range(400)) <= nodes(0, table.slice(0, 400))
 
 
-def test_other_ways_to_join_are_other_sources() -> None:
-    ways = [{}, {"nearest": 10}, {"radius_m": 5.0}, {"sample": 10}, {"sample": 10, "seed": 1}]
-    assert len({TaxiSettings(MINUTE, MINUTE, **way).source for way in ways}) == len(ways)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_settings_that_make_no_sense_are_refused_and_others_are_other_sources() -> None:
+    for wrong in (
         {"nearest": 0},
         {"nearest": -1},
         {"radius_m": -1.0},
         {"sample": 1},
         {"stale": MINUTE / 2},
         {"tick": timedelta(0)},
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadSettings):
-        TaxiSettings(**{"tick": MINUTE, "stale": MINUTE, **wrong}).rule  # type: ignore[arg-type] # noqa: B018
+    ):
+        with pytest.raises(BadSettings):
+            TaxiSettings(**{"tick": MINUTE, "stale": MINUTE, **wrong}).rule  # type: ignore[arg-type] # noqa: B018
+    ways = [{}, {"nearest": 10}, {"radius_m": 5.0}, {"sample": 10}, {"sample": 10, "seed": 1}]
+    assert len({TaxiSettings(MINUTE, MINUTE, **way).source for way in ways}) == len(ways)  # type: ignore[arg-type]
 
 
 def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
@@ -230,21 +208,3 @@ def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
     assert snapshot.n_nodes == 1279
     assert 38_554 <= snapshot.n_edges <= 40_171
     assert snapshot.window.end == datetime(2008, 2, 2, 9, tzinfo=UTC)  # 17:00 in Beijing
-
-
-def test_ten_thousand_taxis_take_far_less_than_all_pairs_would() -> None:
-    def seconds(n: int) -> float:
-        rng = np.random.default_rng(0)
-        lat, lon = rng.normal(39.9, 0.1, n), rng.normal(116.4, 0.1, n)
-        table = pa.table({"taxi": np.arange(n), "lat": lat, "lon": lon})
-        took = []
-        for _ in range(4):
-            started = time.process_time()
-            snapshot = TaxiSettings(MINUTE, MINUTE).snapshot(DAY, table)
-            assert snapshot is not None
-            assert snapshot.n_edges > 25 * n
-            took.append(time.process_time() - started)
-        return min(took)
-
-    # Twenty times as many taxis have four hundred times as many pairs.
-    assert seconds(10_000) < 100 * seconds(500)

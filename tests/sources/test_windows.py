@@ -80,11 +80,13 @@ def test_tumbling_windows_hold_their_start_and_not_their_end() -> None:
     assert late == []
 
 
-def test_hopping_windows_overlap_and_may_be_shifted() -> None:
+def test_hopping_windows_overlap_and_may_be_shifted_and_sessions_end_after_a_gap() -> None:
     cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(5)))
     assert cuts == [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]
     cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
     assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
+    cuts, _ = cut([rows([0, 4, 8, 13, 30])], Session(seconds(5)))  # which ends after a gap
+    assert cuts == [(0, 13, [0, 1, 2]), (13, 18, [3]), (30, 35, [4])]
 
 
 def test_overlapping_windows_and_their_rows_are_not_in_memory_at_once() -> None:
@@ -97,11 +99,6 @@ def test_overlapping_windows_and_their_rows_are_not_in_memory_at_once() -> None:
     assert next(windows([rows([0])], many_more))[0].end == EPOCH + timedelta(milliseconds=1)
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
-
-
-def test_a_session_ends_after_a_gap() -> None:
-    cuts, _ = cut([rows([0, 4, 8, 13, 30])], Session(seconds(5)))
-    assert cuts == [(0, 13, [0, 1, 2]), (13, 18, [3]), (30, 35, [4])]
 
 
 def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
@@ -281,19 +278,16 @@ def all_windows(rule: Hopping) -> list[tuple[float, float]]:
     return [(start, start + size) for start in starts]
 
 
-def test_windows_that_would_lose_rows_are_refused() -> None:
+def test_windows_beyond_the_calendar_or_that_would_lose_rows_are_refused() -> None:
+    size, late = parse_duration("3652058d"), 8000 * 365 * 86_400
+    for rule in (Hopping(size, size), Hopping(size, size / 4, -size), Session(size)):
+        with pytest.raises(BadSettings, match="choose a shorter one, or correct the times"):
+            cut([rows([late])], rule, lateness=size.total_seconds())
     for size, hop in ((0, 0), (5, 10)):
         with pytest.raises(BadSettings):
             Hopping(seconds(size), seconds(hop))
     with pytest.raises(BadSettings):
         Session(seconds(0))
-
-
-def test_windows_beyond_the_calendar_are_refused() -> None:
-    size, late = parse_duration("3652058d"), 8000 * 365 * 86_400
-    for rule in (Hopping(size, size), Hopping(size, size / 4, -size), Session(size)):
-        with pytest.raises(BadSettings, match="choose a shorter one, or correct the times"):
-            cut([rows([late])], rule, lateness=size.total_seconds())
 
 
 def test_durations_are_read_or_refused() -> None:

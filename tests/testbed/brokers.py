@@ -49,11 +49,7 @@ INSTRUCTION = (
 QUICK: dict[str, dict[str, float]] = {
     "memory": {"transaction_timeout_s": 2.0},
     "embedded": {"session_timeout_s": 2.0, "heartbeat_interval_s": 0.2},
-    "kafka": {
-        "session_timeout_s": 3.0,
-        "heartbeat_interval_s": 0.3,
-        "transaction_timeout_s": 2.0,
-    },
+    "kafka": {"session_timeout_s": 3.0, "heartbeat_interval_s": 0.3, "transaction_timeout_s": 2.0},
 }
 # On a busy machine a broker may stand still for a while, and is there all the same.
 ANSWERS_WITHIN_S = 30.0

@@ -38,7 +38,7 @@ _PRELOADED = (
     f"{CLI}.main",
     *(f"stream_icd.consumers.{name}" for name in ("alert", "archive", "detect", "rows", "track")),
     *(f"stream_icd.streaming.workers.{name}" for name in ("alert", "detect", "rows", "track")),
-    "stream_icd.commands.programs.model_at_work",
+    "stream_icd.streaming.workers.model_swap",
     "stream_icd.history.archiver",
     "stream_icd.kafka.client.broker",
     "stream_icd.registry.find",
@@ -91,11 +91,7 @@ Program = Forked | subprocess.Popen[bytes]
 
 
 def start_forked(
-    arguments: Sequence[str],
-    log: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    module: str = CLI,
+    arguments: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None, module: str = CLI
 ) -> Program:
     """Run `MODULE ARGUMENTS`; its output goes to `log`. Only Linux forks it."""
     if sys.platform != "linux":
@@ -111,11 +107,7 @@ def start_forked(
 
 
 def start_python(
-    arguments: Sequence[str],
-    log: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    module: str = CLI,
+    arguments: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None, module: str = CLI
 ) -> subprocess.Popen[bytes]:
     """The same in a Python of its own, as users start it; for tests and measures of the start."""
     return start_child((sys.executable, "-m", module, *arguments), log, env=env)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args, get_type_hints
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_icd.core.errors import BadAnnouncement, BadInput, LimitExceeded
+from stream_icd.core.errors import BadAnnouncement, LimitExceeded
 from stream_icd.core.lineage import Figure, Gate
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from tests.wire.samples import with_header
@@ -82,11 +81,3 @@ def test_fields_of_a_later_version_are_ignored_and_missing_headers_named() -> No
             decode_announcement(message.key, message.value, headers)
     with pytest.raises(LimitExceeded, match="at most 1 MiB"):
         decode_announcement(message.key, bytes(2**20 + 1), message.headers)
-
-
-@settings(max_examples=30)
-@given(st.binary(max_size=200))
-def test_any_bytes_are_refused_or_read(value: bytes) -> None:
-    message = encode_announcement(PLAIN)
-    with suppress(BadInput):
-        decode_announcement(message.key, value, message.headers)

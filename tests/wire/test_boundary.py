@@ -13,7 +13,7 @@ import pytest
 
 from stream_icd.core.errors import BadInput, BadSnapshot, LimitExceeded
 from stream_icd.core.snapshot import LEAST_WEIGHT, MOST_WEIGHT, snapshot_from_pairs
-from stream_icd.history.replay.redetect import record_job
+from stream_icd.history.replay.redetect import Job
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.record import Record
 from stream_icd.methods.quality.partition import modularity, ncut
@@ -47,7 +47,7 @@ def test_a_time_outside_the_calendar_is_named(kind: str) -> None:
         headers = with_header(SNAPSHOT.headers, "icd_window_end", FAR)
         record = Record("icd.snapshots.v1", 0, 0, 0, SNAPSHOT.key, SNAPSHOT.value, headers)
         with pytest.raises(BadSnapshot, match="outside the years"):
-            record_job(record, MessageReader(limits=DEFAULT_LIMITS))
+            Job.of_record(record, MessageReader(limits=DEFAULT_LIMITS))
 
 
 @pytest.mark.parametrize(

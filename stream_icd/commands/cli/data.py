@@ -41,7 +41,6 @@ class _Fetch:
         from rich.progress import DownloadColumn, TransferSpeedColumn
 
         from stream_icd.commands.programs.process import progress_bar
-        from stream_icd.sources.datasets.public_data import fetch as download
         from stream_icd.sources.datasets.public_data import public_data
 
         data = public_data(self.name)
@@ -54,7 +53,7 @@ class _Fetch:
                 progress.start_task(tasks[file])
                 progress.update(tasks[file], completed=got, total=size)
 
-            path = download(data, self.to, show)
+            path = data.fetch(self.to, show)
         say(f"{path}: {data.about}")
         say(f"terms: {data.terms}")
         say(f"cite:  {data.citation}")

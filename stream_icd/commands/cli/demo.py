@@ -3,12 +3,12 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.commands.programs.declared import command, option, path
-from stream_icd.commands.programs.naming import OneNames, graph_and_file
+from stream_icd.commands.programs.naming import graph_and_file
 from stream_icd.commands.programs.options import MethodOptions
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import say
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from stream_icd.methods.names.attributes import Attributes
 
 app = typer.Typer()
+
+_Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        metavar="[GRAPH=]FILE",
+        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
+        "Parquet, with the column node and one for each attribute, such as country.",
+    ),
+]
 
 _MIXING = "0.6"
 """So much that memory between windows matters: a snapshot alone shows three quarters."""
@@ -59,7 +69,7 @@ class _Demo(MethodOptions):
         "with drifting communities.",
     )
     limit: int | None = option(None, "Number of snapshots. Default: all of --data, or 90.", min=1)
-    names: OneNames = None
+    names: _Names = None
     view: bool = option(False, "Serve the live page while the demonstration runs.")
     port: int = option(8321, "Port of the page, with --view.", min=1, max=65535)
     out: Path = option(Path("out"), "Folder for picture, results and logs.")

@@ -101,7 +101,7 @@ class _ListLetters(_ChosenLetters):
                 no_match = error
         if no_match is not None and not records:
             raise no_match
-        say(*(json_lines(records) if self.format == "json" else table_lines(records)))
+        say(*(_json_lines(records) if self.format == "json" else _table_lines(records)))
 
 
 @command(app, "show")
@@ -129,7 +129,7 @@ class _ShowLetter(BrokerOptions):
         for letter, came in read_again(
             settings, _ChosenLetters().choice(settings, dead_letters, places).of(box)
         ):
-            say(*letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
+            say(*_letter_lines(letter, came, box.retried.get(letter.origin, ()), reader))
             if self.out is None:
                 continue
             value = came.value or reader.whole(came).value
@@ -218,7 +218,7 @@ class _RetryLetters(_ChosenLetters):
         finish(stop, bool(refused), **counts)
 
 
-def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
+def _table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     """A line for each, however long, and how many there are of each exception."""
     cells = ([printable(cell(record)) for cell in _COLUMNS.values()] for record in records)
     rows = [list(_COLUMNS), *cells]
@@ -231,15 +231,13 @@ def table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
 
 
 def _counts_lines(letters: Iterable[DeadLetter]) -> Iterator[str]:
-    """How many there are of each exception, most first."""
     from stream_icd.streaming.dead_letters.box import UNKNOWN
 
     for name, count in Counter(letter.exception or UNKNOWN for letter in letters).most_common():
         yield f"{count:,} {printable(name)}"
 
 
-def json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
-    """A JSON object for each, with all but the value."""
+def _json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
     return (json.dumps(_document(record)) for record in records)
 
 
@@ -254,7 +252,7 @@ def _plan_lines(plan: ResendPlan) -> Iterator[str]:
         yield "nothing to send"
 
 
-def letter_lines(
+def _letter_lines(
     letter: DeadLetter, came: Record, retried: Sequence[Retried], reader: MessageReader
 ) -> Iterator[str]:
     """All that is known of a dead letter, and of what the record that came holds."""
@@ -269,7 +267,7 @@ def letter_lines(
     for name, text in letter.added.items():
         yield f"header {name}: {text}"
     yield "value: null" if letter.size is None else f"value: {letter.size:,} bytes"
-    yield f"today: {verdict(came, reader)}"
+    yield f"today: {_verdict(came, reader)}"
     yield from _first_rows(came, reader)
 
 
@@ -298,7 +296,7 @@ def _document(record: BadRecord) -> dict[str, Any]:
     }
 
 
-def verdict(record: Record, reader: MessageReader) -> str:
+def _verdict(record: Record, reader: MessageReader) -> str:
     """Return whether it is a valid message with the current settings, or what is wrong."""
     from stream_icd.history.archiver import CODECS
     from stream_icd.wire.message import EVENT_TYPES

@@ -42,7 +42,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     """
     ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
     given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(_OF_THE_TESTS)}
-    known = {name.removeprefix(ENV_PREFIX) for name in variables()}
+    known = {name.removeprefix(ENV_PREFIX) for name in _variables()}
     warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
     if path := config_file(environment):
         tables, found = {settings.table for settings in SETTINGS}, _tables(Path(path))
@@ -56,7 +56,7 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     return warnings
 
 
-def variables() -> Iterator[str]:
+def _variables() -> Iterator[str]:
     """The names of all environment variables that are settings."""
     yield CONFIG_FILE
     for settings in SETTINGS:

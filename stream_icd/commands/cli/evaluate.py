@@ -11,7 +11,6 @@ import typer
 
 from stream_icd.commands.cli.report import OneGraph
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
@@ -64,11 +63,7 @@ class _Evaluate(OneGraph):
         with needs_extra("evaluate", "matplotlib"):
             from stream_icd.interfaces.evaluation import page
 
-        written = [path for path in (self.out, self.csv, self.picture) if path is not None]
-        if len({path.resolve() for path in written}) < len(written):
-            raise BadSettings("give --out, --csv and --picture different files")
-        if self.picture is not None:
-            page.check_format(self.picture)
+        files = page.EvaluationFiles(self.out, self.csv, self.picture)
         names = [name.strip() for name in self.methods.split(",") if name.strip()]
         methods = chosen(names, methods_in(OWN))
         names = list(methods)
@@ -83,13 +78,8 @@ class _Evaluate(OneGraph):
 
         def write() -> None:
             done = results[: len(results) - len(results) % len(names)]  # of whole windows
-            if not done:
-                return
-            page.write_page(self.out, found.graph, done, len(found), notes)
-            if self.csv is not None:
-                evaluate.write_rows(self.csv, done)
-            if self.picture is not None:
-                page.write_picture(self.picture, done)
+            if done:
+                files.write(found.graph, done, len(found), notes)
 
         with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
@@ -113,7 +103,7 @@ class _Evaluate(OneGraph):
 
         console.print(page.table_of(results))
         say(*notes[1:])
-        say(*(f"written: {path}" for path in written))
+        say(*(f"written: {path}" for path in files.paths))
         if all(result.measures is None for result in results):
             say("no method has a result", err=True)
             raise typer.Exit(1)

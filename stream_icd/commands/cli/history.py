@@ -52,10 +52,10 @@ class _ListWindows(PastOptions):
         chosen = [self.selection(kind) for kind in KINDS if self.kind in (None, kind)]
         refuse_nothing(store, chosen)
         if not self.windows:
-            wide_console().print(graphs_table(store, chosen))
+            wide_console().print(_graphs_table(store, chosen))
             return
         for selection in chosen:
-            say(*windows_lines(store, selection))
+            say(*_windows_lines(store, selection))
 
 
 @command(app, "show")
@@ -117,11 +117,11 @@ class _Export(PastOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.export import GRAPH_WRITERS, export, export_graph
+        from stream_icd.history.export import GRAPH_WRITERS, export
 
         if self.out.suffix in GRAPH_WRITERS:
             chosen = replace(self.selection("snapshots"), model=self.model)
-            n_nodes = export_graph(open_store(self.uri), chosen, self.out)
+            n_nodes = export(open_store(self.uri), chosen, self.out)
             say(f"{n_nodes:,} nodes to {self.out}")
             return
         if self.model is not None and self.kind not in ("communities", "events"):
@@ -171,8 +171,7 @@ def _opened(uri: str, graph: str | None) -> Store:
     return store
 
 
-def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
-    """A line for each kind, graph and model version."""
+def _graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -204,7 +203,7 @@ def graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     return table
 
 
-def windows_lines(store: Store, selection: Selection) -> Iterator[str]:
+def _windows_lines(store: Store, selection: Selection) -> Iterator[str]:
     """Kind, beginning, end, rows, graph, snapshot, model, revision, state of each revision."""
     from stream_icd.history.archive import newest, windows
 

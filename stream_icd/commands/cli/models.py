@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +11,11 @@ import typer
 
 from stream_icd.commands.programs.declared import argument, command, option, options
 from stream_icd.commands.programs.options import BrokerOptions, RegistryUri
+from stream_icd.core.errors import ModelDamaged, ModelError, RegistryDamaged
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
+    from stream_icd.core.lineage import Gate, Lineage
     from stream_icd.core.store.store import Store
     from stream_icd.wire.announcements import Announcement
 
@@ -94,7 +97,6 @@ class _ListModels(_OfRegistry):
     )
 
     def run(self) -> None:
-        from stream_icd.commands.cli.model_lines import model_lines, version_lines
         from stream_icd.core.errors import ModelNotFound
         from stream_icd.core.store.store import open_store
         from stream_icd.registry.find import shipped_models
@@ -103,7 +105,7 @@ class _ListModels(_OfRegistry):
         if self.folder is None:
             models = shipped_models()
             if (versions := self.opened()) is not None:
-                lines = list(version_lines(versions))
+                lines = list(_version_lines(versions))
                 say(*lines)
                 if not lines:
                     nothing = f"{versions.place} holds no version"
@@ -117,7 +119,7 @@ class _ListModels(_OfRegistry):
                 "stream-icd models show shows a single one"
             )
         for name, place in models.items():
-            say(*model_lines(name, place))
+            say(*_model_lines(name, place))
 
 
 @command(app, "show")
@@ -134,14 +136,18 @@ class _Show(_OfRegistry):
     name: _Model
 
     def run(self) -> None:
-        from stream_icd.commands.cli.model_lines import card_lines, lineage_lines
         from stream_icd.registry.find import find_model
+        from stream_icd.registry.model import read_card, version_of
 
         versions = self.opened()
         folder = find_model(self.name, versions)
         if versions is not None:
-            say(*lineage_lines(versions, folder))
-        say(*card_lines(folder))
+            say(*_lineage_lines(versions, folder))
+        version = version_of(folder)
+        try:
+            say(*read_card(folder).removesuffix("\n").split("\n"))
+        except ModelDamaged:
+            say(f"no card  ({version})", *_about(folder))
 
 
 @command(app, "diff")
@@ -158,11 +164,13 @@ class _Diff(_OfRegistry):
     after: _Model
 
     def run(self) -> None:
-        from stream_icd.commands.cli.model_lines import difference_lines
         from stream_icd.registry.find import find_model
+        from stream_icd.registry.model import differences
 
-        versions = self.opened()
-        say(*difference_lines(find_model(self.before, versions), find_model(self.after, versions)))
+        before, after = (find_model(name, self.opened()) for name in (self.before, self.after))
+        for name, *values in differences(before, after):
+            was, now = ("-" if value is None else value for value in values)
+            say(f"{name}: {was} -> {now}")
 
 
 @command(app, "import")
@@ -268,7 +276,6 @@ class _History(_OfRegistry, BrokerOptions):
     )
 
     def run(self) -> None:
-        from stream_icd.commands.cli.model_lines import announcement_line
         from stream_icd.registry.aliases import history
         from stream_icd.registry.announce import announcements, change
 
@@ -279,7 +286,10 @@ class _History(_OfRegistry, BrokerOptions):
             announced = {event.id for event in events}
             events += [event for event in changes if event.id not in announced]
             changes = sorted(events, key=lambda event: event.at)
-        say(*map(announcement_line, changes))
+        for event in changes:
+            version = event.version or event.champion or "-"
+            when = f"{event.at:%Y-%m-%d %H:%M:%S}"
+            say(f"{when}  {event.kind:<11}  {version}  {event.by}: {event.reason}")
         if not changes:
             say(
                 f"{store.place} has no history yet: stream-icd models import adds a "
@@ -305,3 +315,108 @@ class _Export(_OfRegistry):
         from stream_icd.registry.versions import export_folder
 
         say(export_folder(find_model(self.name, self.opened()), self.target))
+
+
+def _model_lines(name: str, folder: Store) -> list[str]:
+    """A model outside of a registry: name, version, and its description; or how it is damaged."""
+    from stream_icd.registry.model import version_of
+
+    try:
+        return [f"{name}  ({version_of(folder)})", *_about(folder)]
+    except ModelError as error:
+        return [name, _damaged(error)]
+
+
+def _version_lines(registry: Store) -> Iterator[str]:
+    """The versions of a registry and what is known of each, the oldest first, damaged ones last."""
+    from stream_icd.registry.aliases import current
+    from stream_icd.registry.versions import versions
+
+    names: dict[str | None, str] = {}
+    try:
+        if (aliases := current(registry)) is not None:
+            names = {aliases.previous: "previous", aliases.champion: "champion"}
+    except RegistryDamaged as error:
+        yield from ("aliases", _damaged(error))
+    there = {*versions(registry), *filter(None, names)}  # or the folder of an alias is gone
+    described = (_described(registry, version) for version in there)
+    for _, version, lines in sorted(described):
+        yield f"{version}  {names.get(version, '')}".rstrip()
+        yield from lines
+
+
+def _described(registry: Store, version: str) -> tuple[datetime, str, list[str]]:
+    from stream_icd.registry.versions import read_lineage, version_folder
+
+    try:
+        lineage = read_lineage(registry, version)
+        about = _about(version_folder(registry, version))
+        return lineage.made_at, version, [f"  made     {_made(lineage)}", *about]
+    except ModelError as error:
+        return datetime.max.replace(tzinfo=UTC), version, [_damaged(error)]
+
+
+def _damaged(error: ModelError) -> str:
+    return f"  damaged  {type(error).__name__}: {error}"
+
+
+def _lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
+    """Where a version of the registry comes from; nothing of a model that is not in it."""
+    from stream_icd.registry.aliases import current
+    from stream_icd.registry.model import version_of
+    from stream_icd.registry.versions import read_lineage, version_folder
+
+    version = version_of(folder)
+    if version_folder(registry, version).uri != folder.uri:
+        return
+    lineage, aliases = read_lineage(registry, version), current(registry)
+    yield f"version  {version}"
+    yield f"made     {_made(lineage)}"
+    yield f"parent   {lineage.parent or 'none'}"
+    yield f"data     {_data(lineage)}"
+    yield from _gate(lineage.gate)
+    if aliases is not None and aliases.champion == version:
+        yield (
+            f"champion {aliases.change} {aliases.at:%Y-%m-%d %H:%M:%S} UTC by {aliases.by}: "
+            f"{aliases.reason} (generation {aliases.generation})"
+        )
+    yield ""
+
+
+def _about(folder: Store) -> Iterator[str]:
+    from stream_icd.registry.model import read_about
+
+    about = read_about(folder)
+    yield f"  for      {about.purpose}"
+    yield f"  learned  {about.learned_on}"
+    yield f"  figures  {about.figures}"
+
+
+def _made(lineage: Lineage) -> str:
+    source = f" from {lineage.source}" if lineage.source else ""
+    when = f"{lineage.made_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{when} by {lineage.made_by}{source} (stream-icd {lineage.code_version})"
+
+
+def _data(lineage: Lineage) -> str:
+    data = lineage.data
+    if data is None:
+        return "not known"
+    period = f"{data.start:%Y-%m-%d %H:%M} to {data.end:%Y-%m-%d %H:%M} UTC"
+    labelled = f"{data.labelled} of them with labels"
+    return f"{data.windows} windows of {', '.join(data.graphs)}, {period}, {labelled}"
+
+
+def _gate(gate: Gate | None) -> Iterator[str]:
+    if gate is None:
+        yield "gate     none"
+        return
+    result = "passed" if gate.passed else "not passed"
+    yield f"gate     {result} against {gate.champion} on {gate.windows} windows"
+    yield f"         {gate.reason}"
+    for figure in gate.figures:
+        interval = ""
+        if figure.low is not None and figure.high is not None:
+            interval = f", difference {figure.low:+.4g} to {figure.high:+.4g}"
+        values = f"{figure.champion:.4g} -> {figure.challenger:.4g}"
+        yield f"         {figure.measure}: {values}{interval}"

@@ -6,7 +6,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,9 +17,11 @@ from stream_icd.commands.programs.declared import command, option
 from stream_icd.commands.programs.naming import GraphNames, naming_by
 from stream_icd.commands.programs.options import BrokerOptions, OnlyGraph
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.printable import end_without_reader, say
+from stream_icd.core.printable import did_you_mean, end_without_reader, listed, printable, say
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from stream_icd.commands.cli.subscribe_shapes import Shape
     from stream_icd.core.times import Gap
     from stream_icd.kafka.settings import KafkaSettings
@@ -29,6 +31,13 @@ app = typer.Typer()
 
 _PATIENCE_S = 1.0
 """How long the reader of standard output may take, after Ctrl-C, for what is written to it."""
+
+
+_EVENTS = "icd.events.v1"
+
+_NO_TRACKER = (
+    f"{_EVENTS} is empty: no tracker has published events. Run one: stream-icd consume track"
+)
 
 
 @command(app, "subscribe")
@@ -121,14 +130,11 @@ class _Subscribe(BrokerOptions):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some events are wanted."""
         filters = self.event or None, self.community, self.least_bits, self.confirmed
         return any(wanted is not None for wanted in filters)
 
     def check(self) -> None:
         """Check that the options fit together; raise `BadSettings` if they do not."""
-        from stream_icd.commands.cli.subscribe_formats import is_one_file
-
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
@@ -136,7 +142,11 @@ class _Subscribe(BrokerOptions):
             )
         if (self.format == "parquet") != (self.out is not None):
             raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
-        if self.group is not None and self.out is not None and is_one_file(self.out):
+        if (
+            self.group is not None
+            and self.out is not None
+            and (self.out.suffix == ".parquet" and not self.out.is_dir())
+        ):
             raise BadSettings(
                 "a group continues after a restart, and the new file would replace the results "
                 "before: give --out a folder, or leave out --group"
@@ -148,27 +158,24 @@ class _Subscribe(BrokerOptions):
         self, settings: KafkaSettings, topic: str
     ) -> tuple[Subscription[Any], Shape[Any]]:
         """Subscribe; return what arrives, and how it is shown."""
-        from stream_icd.commands.cli import subscribe_shapes as shapes
-        from stream_icd.commands.cli.subscribe_formats import parse_start
-        from stream_icd.kafka.topics import EVENTS
+        from stream_icd.commands.cli.subscribe_shapes import shape_of
         from stream_icd.methods.tracking.followed import MOST_WAITING, followed
         from stream_icd.streaming.subscribers import subscribe as following
 
         options: SubscribeOptions = {
             "model": self.model,
             "revisions": self.revisions,
-            "start": None if self.start is None else parse_start(self.start),
+            "start": None if self.start is None else _parse_start(self.start),
             "until": self.until,
             "limit": self.limit,
             "group": self.group,
             "settings": settings,
             "on_gap": _say_gap,
         }
-        shape: Shape[Any]
         if self.node is not None:
-            shape = shapes.OfMembers() if self.members else shapes.OfNode()
+            shape = shape_of("members" if self.members else "node")
             return following.subscribe_node(self.node, self.graph, **options), shape
-        if topic == EVENTS:
+        if topic == _EVENTS:
             # Lines for people say how long past events have lasted; the newest ones come at once.
             waiting = MOST_WAITING if self.until == "end" else 0
             subscription = following.following_events(
@@ -182,22 +189,22 @@ class _Subscribe(BrokerOptions):
             )
             left_out = () if self.event else ("continued", "returned")
             if self.members:
-                return subscription, shapes.OfMembers(self.community)
+                return subscription, shape_of("members", community=self.community)
             supported = 0.0 if self.least_bits is None else self.least_bits
-            return subscription, shapes.OfEvents(left_out, supported)
-        return following.subscribe(self.graph, **options), shapes.OfCommunities()
+            return subscription, shape_of("events", left_out=left_out, least_bits=supported)
+        return following.subscribe(self.graph, **options), shape_of("communities")
 
     def run(self) -> None:
-        from stream_icd.commands.cli import subscribe_formats as formats
-        from stream_icd.commands.cli.subscribe_shapes import Named
+        from stream_icd.commands.cli.subscribe_formats import write
+        from stream_icd.commands.cli.subscribe_shapes import named
         from stream_icd.core.imports import without_pandas
-        from stream_icd.kafka.topics import COMMUNITIES, EVENTS
+        from stream_icd.kafka.topics import COMMUNITIES
         from stream_icd.kafka.tracing import traces_of
 
         without_pandas()
         self.check()
         settings = self.kafka(check=False)
-        topic = EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
+        topic = _EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
         subscription, shape = self.subscription(settings, topic)
         shown = 0
 
@@ -211,19 +218,19 @@ class _Subscribe(BrokerOptions):
         _when_reader_leaves(subscription.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            if self.until == "forever" and topic == EVENTS:
-                formats.warn_of_no_tracker(settings)
+            if self.until == "forever" and topic == _EVENTS:
+                _warn_of_no_tracker(settings)
             naming = naming_by(self.names, self.graph)
             with traces_of("subscribe"):
                 if naming is not None:
-                    shape = Named(shape, naming, of_one_graph=self.graph is not None)
-                formats.write(self.format, counted(), shape, self.out)
+                    shape = named(shape, naming, of_one_graph=self.graph is not None)
+                write(self.format, counted(), shape, self.out)
             if self.until == "end" and not shown:
-                formats.refuse_nothing(settings, topic, self.graph, self.model)
+                refuse_nothing(settings, topic, self.graph, self.model)
                 say(f"no result: nothing in {topic} matches", err=True)
         except (KeyboardInterrupt, BrokenPipeError):
             # Ctrl-C, SIGTERM, or `| head`: the reader has seen enough.
-            let_reader_finish()
+            _let_reader_finish()
             raise typer.Exit(0) from None
         finally:
             subscription.close()
@@ -233,7 +240,7 @@ def _say_gap(gap: Gap) -> None:
     say(str(gap), err=True)
 
 
-def let_reader_finish(patience_s: float = _PATIENCE_S) -> None:
+def _let_reader_finish(patience_s: float = _PATIENCE_S) -> None:
     """Write what is buffered; end the program if nobody takes it, or at a further signal."""
     for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: end_without_reader())
@@ -260,3 +267,55 @@ def _when_reader_leaves(call: Callable[[], None]) -> None:
         call()
 
     threading.Thread(target=watch, name="reader", daemon=True).start()
+
+
+def _parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
+    from stream_icd.core.times import time_of_option
+
+    if text == "beginning":
+        return "beginning"
+    if text == "latest":
+        return "latest"
+    forms = "beginning, latest, or a time such as 2026-01-31T12:00:00Z"
+    return time_of_option("--from", text, forms)
+
+
+def _warn_of_no_tracker(settings: KafkaSettings) -> None:
+    """Say on standard error if there are no events yet: perhaps no tracker runs."""
+    from stream_icd.kafka.reader import open_reader
+
+    with open_reader(settings, _EVENTS, until="end", limit=1) as records:
+        if next(iter(records), None) is None:
+            say(f"{_NO_TRACKER}; waiting for one", err=True)
+
+
+def refuse_nothing(
+    settings: KafkaSettings, topic: str, graph: str | None, model: str | None = None
+) -> None:
+    """Raise `BadSettings` if no tracker has published, or only other graphs or models are there."""
+    from stream_icd.kafka.reader import open_reader
+
+    if graph is None and model is None and topic != _EVENTS:
+        return
+    with open_reader(settings, topic, until="end") as records:
+        held = {
+            (record.key, dict(record.headers).get("icd_model", b""))
+            for record in records
+            if record.value is not None  # which starts a graph anew, even one that is not there
+        }
+    if not held and topic == _EVENTS:
+        raise BadSettings(_NO_TRACKER)
+    graphs = {(key or b"").decode(errors="replace") for key, _ in held}
+    if graph is not None and graph not in graphs:
+        raise _other("graph", graph, topic, graphs)
+    versions = {version.decode(errors="replace") for _, version in held if version}
+    names = {version.rpartition("@")[0] for version in versions}
+    if model is not None and model not in names | versions:
+        raise _other("model", model, topic, versions)
+
+
+def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
+    others = f"it holds {listed(sorted(known))}{did_you_mean(name, known)}"
+    if not known:
+        others = "it is empty: what publishes there is still at its first window, or does not run"
+    return BadSettings(printable(f"{topic} holds nothing of {what} {name}; {others}"))

@@ -1,12 +1,11 @@
-"""How what is followed is written; and where there is nothing to write, why."""
+"""How what is followed is written: lines, JSON, CSV, Arrow, Parquet."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -17,25 +16,11 @@ import pyarrow as pa
 from stream_icd.commands.cli.subscribe_shapes import Item, Shape
 from stream_icd.core.errors import BadSettings, StreamIcdError
 from stream_icd.core.node_ids import in_schema
-from stream_icd.core.printable import did_you_mean, listed, printable, safe_cells, say
+from stream_icd.core.printable import safe_cells, say
 from stream_icd.core.store.whole_file import make_folder, whole_file, writing
-from stream_icd.core.times import time_of_option
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import EVENTS
 
 _MOST_NAME = 200
 """Bytes of a file's name; file systems take 255."""
-
-
-def parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
-    """`beginning`, `latest`, or a time; a time without a zone is taken for UTC."""
-    if text == "beginning":
-        return "beginning"
-    if text == "latest":
-        return "latest"
-    forms = "beginning, latest, or a time such as 2026-01-31T12:00:00Z"
-    return time_of_option("--from", text, forms)
 
 
 def write(
@@ -68,7 +53,6 @@ def _write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def _write_json_lines(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """A JSON object a snapshot, whole, for programs."""
     for result in results:
         say(json.dumps(shape.document(result)))
 
@@ -85,7 +69,6 @@ def _write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """One Arrow IPC stream, a batch a snapshot."""
     writer: pa.ipc.RecordBatchStreamWriter | None = None
     for table in _tables(results, shape):
         writer = writer or pa.ipc.new_stream(sys.stdout.buffer, table.schema)
@@ -95,11 +78,6 @@ def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
         writer.close()
 
 
-def is_one_file(out: Path) -> bool:
-    """Whether all results go to one Parquet file; else the place is a folder."""
-    return out.suffix == ".parquet" and not out.is_dir()
-
-
 def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
     """Parquet: one file, whole when the stream ends; or, in a folder, a file a result.
 
@@ -107,7 +85,7 @@ def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> No
     FILE.incomplete.parquet.
     """
     with writing(out):
-        if is_one_file(out):
+        if out.suffix == ".parquet" and not out.is_dir():
             _write_one_file(_tables(results, shape), out)
         else:
             _write_a_file_each(map(shape.table, results), out)
@@ -162,7 +140,6 @@ def _file_name(table: pa.Table) -> str:
 
 
 def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
-    """The results as tables of one schema, that of the first."""
     schema: pa.Schema | None = None
     for table in map(shape.table, results):
         same = table if schema is None else in_schema(table, schema)
@@ -173,45 +150,3 @@ def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
             )
         schema = same.schema
         yield same
-
-
-_NO_TRACKER = (
-    f"{EVENTS} is empty: no tracker has published events. Run one: stream-icd consume track"
-)
-
-
-def warn_of_no_tracker(settings: KafkaSettings) -> None:
-    """Say on standard error if there are no events yet: perhaps no tracker runs."""
-    with open_reader(settings, EVENTS, until="end", limit=1) as records:
-        if next(iter(records), None) is None:
-            say(f"{_NO_TRACKER}; waiting for one", err=True)
-
-
-def refuse_nothing(
-    settings: KafkaSettings, topic: str, graph: str | None, model: str | None = None
-) -> None:
-    """Raise `BadSettings` if no tracker has published, or only other graphs or models are there."""
-    if graph is None and model is None and topic != EVENTS:
-        return
-    with open_reader(settings, topic, until="end") as records:
-        held = {
-            (record.key, dict(record.headers).get("icd_model", b""))
-            for record in records
-            if record.value is not None  # which starts a graph anew, even one that is not there
-        }
-    if not held and topic == EVENTS:
-        raise BadSettings(_NO_TRACKER)
-    graphs = {(key or b"").decode(errors="replace") for key, _ in held}
-    if graph is not None and graph not in graphs:
-        raise _other("graph", graph, topic, graphs)
-    versions = {version.decode(errors="replace") for _, version in held if version}
-    names = {version.rpartition("@")[0] for version in versions}
-    if model is not None and model not in names | versions:
-        raise _other("model", model, topic, versions)
-
-
-def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
-    others = f"it holds {listed(sorted(known))}{did_you_mean(name, known)}"
-    if not known:
-        others = "it is empty: what publishes there is still at its first window, or does not run"
-    return BadSettings(printable(f"{topic} holds nothing of {what} {name}; {others}"))

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,6 @@ class Shape(ABC, Generic[Item]):
 
     @property
     def heading(self) -> str:
-        """What stands over the lines."""
         return f"{'graph':<12} {'snapshot':<28} {self.titles}"
 
     def lines(self, result: Item) -> Iterator[str]:
@@ -57,7 +56,6 @@ class Shape(ABC, Generic[Item]):
             yield f"{graph:<12} {snapshot:<28} {printable(text)}"
 
     def document(self, result: Item) -> dict[str, Any]:
-        """Return the whole result as JSON."""
         return {**_place(result), **self.values(result)}
 
     def table(self, result: Item) -> pa.Table:
@@ -81,6 +79,38 @@ class Shape(ABC, Generic[Item]):
         """Return what follows the place of the result in the table."""
 
 
+def shape_of(
+    kind: Literal["communities", "events", "node", "members"],
+    *,
+    left_out: Collection[str] = (),
+    least_bits: float = -inf,
+    community: int | None = None,
+) -> Shape[Any]:
+    """Return how results of a kind are shown.
+
+    Args:
+        left_out: kinds of events that lines leave out, as they do what another event causes.
+        least_bits: lines leave out weaker events; one without a strength stays.
+        community: whose members are shown; None: of the one that a node is in now.
+    """
+    if kind == "communities":
+        return _OfCommunities()
+    if kind == "node":
+        return _OfNode()
+    return _OfMembers(community) if kind == "members" else _OfEvents(left_out, least_bits)
+
+
+def named(shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> Shape[Item]:
+    """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`.
+
+    Events in words name each community that takes part; other lines end with the name of theirs.
+    The names that a tracker gave to events are replaced. It is an error if the attributes name
+    nodes by ids of another type than the one graph that is followed. Of several graphs, the others
+    have no names.
+    """
+    return _Named(shape, naming, of_one_graph=of_one_graph)
+
+
 def _place(result: _Result) -> dict[str, Any]:
     return {
         "graph": result.graph,
@@ -92,7 +122,7 @@ def _place(result: _Result) -> dict[str, Any]:
     }
 
 
-class OfCommunities(Shape[Communities]):
+class _OfCommunities(Shape[Communities]):
     titles = (
         f"{'nodes':>8} {'edges':>9} {'communities':>11} {'modularity':>10} "
         f"{'evidence':>8} {'probable':>8} {'horizon':>7} {'predicted':>9} "
@@ -161,16 +191,10 @@ def _listed(values: NDArray[Any] | None) -> list[Any] | None:
     return None if values is None else values.tolist()
 
 
-class OfEvents(Shape[CommunityEvents]):
-    """Events of a window.
-
-    Lines leave out those of these kinds, what another event causes, and events below this strength;
-    one without a strength stays.
-    """
-
+class _OfEvents(Shape[CommunityEvents]):
     titles = f"{'event':<10} {'community':>9} {'before':>8} {'members':>8}  what happened"
 
-    def __init__(self, left_out: Collection[str] = (), least_bits: float = -inf) -> None:
+    def __init__(self, left_out: Collection[str], least_bits: float) -> None:
         self.left_out = left_out
         self.least_bits = least_bits
 
@@ -211,7 +235,7 @@ class OfEvents(Shape[CommunityEvents]):
         return dict(zip(table.column_names, table.columns, strict=True))
 
 
-class OfNode(Shape[NodeChange]):
+class _OfNode(Shape[NodeChange]):
     titles = f"{'node':>10} {'before':>8} {'now':>8}  what happened"
 
     def texts(self, result: NodeChange) -> Iterator[str]:
@@ -239,12 +263,10 @@ def _or_dash(community: int | None) -> str:
     return "-" if community is None else str(community)
 
 
-class OfMembers(Shape[CommunityEvents | NodeChange]):
-    """The members of a community; None: of the one that a node is in now."""
-
+class _OfMembers(Shape[CommunityEvents | NodeChange]):
     titles = f"{'community':>9} {'size':>8}  members"
 
-    def __init__(self, community: int | None = None) -> None:
+    def __init__(self, community: int | None) -> None:
         self.community = community
 
     def texts(self, result: CommunityEvents | NodeChange) -> Iterator[str]:
@@ -265,18 +287,9 @@ class OfMembers(Shape[CommunityEvents | NodeChange]):
         return community, result.members_of(community)
 
 
-class Named(Shape[Item]):
-    """A shape that names communities: in its lines, as `names` in JSON, as column `name`.
-
-    Events in words name each community that takes part; other lines end with the name of theirs.
-
-    The names that a tracker gave to events are replaced. It is an error if the attributes name
-    nodes by ids of another type than the one graph that is followed. Of several graphs, the others
-    have no names.
-    """
-
+class _Named(Shape[Item]):
     def __init__(self, shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> None:
-        self.titles = shape.titles if isinstance(shape, OfEvents) else f"{shape.titles}  name"
+        self.titles = shape.titles if isinstance(shape, _OfEvents) else f"{shape.titles}  name"
         self._shape = shape
         self._naming = naming
         self._of_one_graph = of_one_graph
@@ -285,7 +298,7 @@ class Named(Shape[Item]):
         self._last: OrderedDict[str, tuple[str, _Names, _Names]] = OrderedDict()
 
     def texts(self, result: Item) -> Iterator[str]:
-        if isinstance(self._shape, OfEvents) and isinstance(result, CommunityEvents):
+        if isinstance(self._shape, _OfEvents) and isinstance(result, CommunityEvents):
             yield from self._shape.told(result, self._of_sentences(result))
             return
         named = self._of_lines(result)
@@ -293,11 +306,11 @@ class Named(Shape[Item]):
             yield f"{text}  {next(named, '')}".rstrip()
 
     def values(self, result: Item) -> dict[str, Any]:
-        names = {str(community): name for community, name in self.names_of(result).items()}
+        names = {str(community): name for community, name in self._names_of(result).items()}
         return {**self._shape.values(result), "names": names}
 
     def columns(self, result: Item) -> dict[str, pa.Array]:
-        columns, names = self._shape.columns(result), self.names_of(result)
+        columns, names = self._shape.columns(result), self._names_of(result)
         named = "after" if "after" in columns else "community"
         if isinstance(result, Communities) and result.community_ids is not None:
             named = "community_id"
@@ -305,7 +318,7 @@ class Named(Shape[Item]):
         of_rows = [names.get(community) for community in columns[named].to_pylist()]
         return {**columns, "name": pa.array(of_rows, pa.string())}
 
-    def names_of(self, result: Item) -> _Names:
+    def _names_of(self, result: Item) -> _Names:
         """Return the names of the communities of a result, and of those that have just ended."""
         nodes, ids = _assignment(result)
         if not len(nodes):  # it is late
@@ -325,14 +338,14 @@ class Named(Shape[Item]):
         return {**ended, **now}
 
     def _of_lines(self, result: Item) -> Iterator[str]:
-        names = self.names_of(result)
+        names = self._names_of(result)
         if isinstance(result, Communities):
             ids, sizes = np.unique(_assignment(result)[1], return_counts=True)
             largest = ids[np.argsort(-sizes, kind="stable")].tolist()
             yield "; ".join([names[at] for at in largest if at in names][:_SHOWN])
         elif isinstance(result, NodeChange):
             yield names.get(result.after, "")
-        elif isinstance(self._shape, OfMembers):
+        elif isinstance(self._shape, _OfMembers):
             yield names.get(self._shape.community, "")
 
     def _of_sentences(self, result: CommunityEvents) -> dict[int, str]:
@@ -357,7 +370,6 @@ class Named(Shape[Item]):
 
 
 def _assignment(result: _Result) -> tuple[pa.Array, NDArray[np.integer]]:
-    """Return the nodes of a result, and the community of each: stable ids if there are any."""
     if isinstance(result, NodeChange):
         result = result.window_events
     if isinstance(result, CommunityEvents):

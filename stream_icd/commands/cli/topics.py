@@ -52,7 +52,7 @@ class _TrackAnew(BrokerOptions):
     topic: str = option("icd.events.v1", "Topic that the trackers write to.")
 
     def run(self) -> None:
-        from stream_icd.commands.cli.subscribe_formats import refuse_nothing
+        from stream_icd.commands.cli.subscribe import refuse_nothing
         from stream_icd.commands.programs.options import WorkerOptions
         from stream_icd.kafka.publisher import Publisher
         from stream_icd.kafka.topics import check_stopped

@@ -82,9 +82,7 @@ class _ViewPage(BrokerOptions):
             stores = [open_store(uri) for uri in self.history]
             chosen = Selection("communities", self.graph, start=since)
             if naming is not None:
-                naming.attributes.check_graphs(
-                    {one.graph for s in stores for one in partitions(s, chosen)}
-                )
+                naming.check_graphs({one.graph for s in stores for one in partitions(s, chosen)})
             sources = Archives.of(stores, seen, chosen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)

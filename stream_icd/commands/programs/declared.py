@@ -77,12 +77,12 @@ def command(app: typer.Typer, name: str) -> Callable[[type[_Options]], type[_Opt
     """Make a class a frozen dataclass, and a command of the app that calls its method `run`."""
 
     def made(declared: type[_Options]) -> type[_Options]:
-        return app.command(name, cls=Declared)(options(declared))
+        return app.command(name, cls=_Declared)(options(declared))
 
     return made
 
 
-class Declared(TyperCommand):
+class _Declared(TyperCommand):
     """A command whose callback is a dataclass of options: makes one of them, and runs it.
 
     What is required comes first; then its own options, and those that it shares with others.

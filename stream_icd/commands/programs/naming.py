@@ -13,18 +13,8 @@ from stream_icd.commands.programs.options import checked_graph
 from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
-    from stream_icd.methods.names.attributes import Tables
+    from stream_icd.methods.names.attributes import Attributes
     from stream_icd.methods.names.names import Naming
-
-OneNames = Annotated[
-    str | None,
-    Option(
-        "--names",
-        metavar="[GRAPH=]FILE",
-        help="Name communities by this table of attributes of nodes: CSV, JSON lines or "
-        "Parquet, with the column node and one for each attribute, such as country.",
-    ),
-]
 
 GraphNames = Annotated[
     list[str] | None,
@@ -47,7 +37,7 @@ def naming_by(names: list[str] | None, graph: str | None = None) -> Naming | Non
     return Naming(_tables_of(names, graph))
 
 
-def _tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
+def _tables_of(names: Sequence[str], graph: str | None = None) -> dict[str | None, Attributes]:
     """Read tables of attributes, each given as `FILE` or `GRAPH=FILE`.
 
     `graph`: that of a table without one; None: the only graph that there is.
@@ -56,7 +46,6 @@ def _tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
         BadSettings: two tables are of one graph, one of several has no graph, or as
             `read_attributes`.
     """
-    from stream_icd.methods.names.attributes import Tables
     from stream_icd.sources.node_tables import read_attributes
 
     found: dict[str | None, Path] = {}
@@ -74,7 +63,7 @@ def _tables_of(names: Sequence[str], graph: str | None = None) -> Tables:
             f"--names {found[None]} does not say to which graph it belongs: give each of several "
             "tables its graph, as in --names as733=countries.csv"
         )
-    return Tables({of: read_attributes(file) for of, file in found.items()})
+    return {of: read_attributes(file) for of, file in found.items()}
 
 
 def graph_and_file(name: str, graph: str | None) -> tuple[str | None, str]:

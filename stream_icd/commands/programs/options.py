@@ -154,11 +154,6 @@ Delivery = Annotated[
 Seed = Annotated[int, Option(min=0, help="Random seed; the same seed gives the same bytes.")]
 
 
-def threads_for(asked: int | None, processes: int) -> int:
-    """Cores of one snapshot: together, the processes use no more than there are."""
-    return asked or max(1, min((os.cpu_count() or 1) // processes, 4))
-
-
 @options
 class MethodOptions:
     """The method, and how far back it looks with memory."""
@@ -214,7 +209,6 @@ class DetectionOptions(MethodOptions):
     seed: Seed = 0
 
     def settings(self, processes: int, group: str = "") -> DetectSettings:
-        """Return the settings of a detection in so many processes."""
         from stream_icd.streaming.detection.settings import DetectSettings
 
         return DetectSettings(
@@ -223,7 +217,8 @@ class DetectionOptions(MethodOptions):
             group=group,
             n_communities=self.k,
             method=self.method,
-            threads=threads_for(self.threads, processes),
+            # Together, the processes use no more cores than there are.
+            threads=self.threads or max(1, min((os.cpu_count() or 1) // processes, 4)),
             seed=self.seed,
         )
 
@@ -258,7 +253,6 @@ class Producer(ServedOptions, _WaitingOptions):
         return False
 
     def tempo(self) -> Tempo:
-        """Return how fast it sends."""
         return Tempo(rate=self.rate)
 
     def open(self, run: ProducerRun) -> Source:
@@ -266,7 +260,6 @@ class Producer(ServedOptions, _WaitingOptions):
         raise NotImplementedError
 
     def run(self) -> None:
-        """Send the snapshots of the source; see `run_producer`."""
         from stream_icd.commands.programs.producer import run_producer
 
         run_producer(self.open, self)
@@ -387,7 +380,6 @@ class RowOptions:
 
     @property
     def header(self) -> list[str] | None:
-        """The names of the columns of files without a header line, if they were given."""
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
 
     @cached_property
@@ -460,37 +452,7 @@ class TempoOptions:
     fastest: bool = option(False, "Do not wait between windows (default).", "--as-fast-as-possible")
 
     def tempo(self) -> Tempo:
-        """Return the tempo; raise `BadSettings` if the options exclude each other."""
         return Tempo.of_options(self.speed, self.rate, fastest=self.fastest)
-
-
-@options
-class ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
-    """The options of the commands that detect past snapshots again."""
-
-    graph: OnlyGraph = None
-    out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
-    into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
-    model: str = option(
-        "default",
-        "Name of a shipped model, a version such as as@b4b47a3e (an error if the model has "
-        "another one), the folder of a model (a path or a URI), or with a registry: a version, "
-        "champion, or previous.",
-    )
-    compare: bool = option(False, "Compare with the earlier results: NMI, quality, churn.")
-    dry_run: bool = option(False, "Print what would be done, and do nothing.")
-    engine: Literal["serial", "pool", "ray"] = option(
-        "pool", "serial: this process; pool: processes on this machine; ray: a Ray cluster."
-    )
-    workers: int | None = option(None, "Processes or actors. Default: one per core.", min=1)
-    ray_address: str | None = option(
-        None, "Address of a Ray cluster, such as auto. Default: a local cluster is started."
-    )
-
-    @property
-    def processes(self) -> int:
-        """Number of processes or actors that detect."""
-        return 1 if self.engine == "serial" else self.workers or os.cpu_count() or 1
 
 
 def parse_time(option: str, text: str | None) -> datetime | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -48,40 +48,11 @@ from stream_icd.sources.source import Source
 from stream_icd.sources.values import IdKind
 from stream_icd.sources.windows import LateRows, OnLate, OnOpen
 
+if TYPE_CHECKING:
+    from stream_icd.commands.programs.options import Producer
+
 _SHOWN = 5
 """Number of bad rows, and of changed snapshots, that are logged."""
-
-
-class _SendingOptions(Protocol):
-    """What sending needs of a producer's options; `programs.Producer` has it."""
-
-    @property
-    def limit(self) -> int | None: ...
-
-    @property
-    def again(self) -> bool: ...
-
-    @property
-    def correct(self) -> bool: ...
-
-    @property
-    def partition_by(self) -> Literal["graph", "snapshot"]: ...
-
-    @property
-    def strict(self) -> bool: ...
-
-    @property
-    def give_up_after_s(self) -> float | None: ...
-
-    @property
-    def metrics_port(self) -> int | None: ...
-
-    @property
-    def metrics_host(self) -> str: ...
-
-    def kafka(self, *, check: bool = True) -> KafkaSettings: ...
-
-    def tempo(self) -> Tempo: ...
 
 
 @dataclass
@@ -94,7 +65,7 @@ class ProducerRun:
     """
 
     settings: KafkaSettings
-    options: _SendingOptions
+    options: Producer
     stop: Event
     topic: str = SNAPSHOTS
     left_out: Counter[str] = field(default_factory=Counter)
@@ -109,7 +80,6 @@ class ProducerRun:
 
     @cached_property
     def outage(self) -> Outage:
-        """The broker's absence, however often it is noticed."""
         return Outage(self.options.give_up_after_s)
 
     def _read_sent_before(self) -> SentBefore:
@@ -147,7 +117,6 @@ class ProducerRun:
             structlog.get_logger().warning("bad row", reason=str(error))
 
     def count(self, kind: str, how_many: int) -> None:
-        """Count data that was left out; the summary shows it."""
         self.left_out[kind] += how_many
 
     def on_late(self, path: Path) -> OnLate:
@@ -176,7 +145,7 @@ class ProducerRun:
 
 def run_producer(
     open_source: Callable[[ProducerRun], Source],
-    options: _SendingOptions,
+    options: Producer,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
 ) -> Published:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -14,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 import typer
 
-from stream_icd.commands.programs.declared import Declared
 from stream_icd.commands.programs.options import Producer
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.core.communities import Labels
@@ -200,7 +200,8 @@ def _producer(name: str, options: _Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())
-    if not isinstance(command, Declared):
+    made = inspect.unwrap(command.callback)
+    if not (isinstance(made, type) and issubclass(made, Producer)):
         raise ValueError(f"the producer {name} is no class with a method `open`")
     flagged = (param for param in command.params if getattr(param, "is_flag", False))
     flags = {flag for param in flagged for flag in param.opts}
@@ -218,8 +219,7 @@ def _producer(name: str, options: _Options) -> Producer:
     if path is not None:
         arguments += ["--", path]
     with command.make_context(name, arguments) as context:
-        made: Any = command.callback
-        producer: Producer = context.invoke(made, **context.params)
+        producer: Producer = context.invoke(command.callback, **context.params)
     return producer
 
 

@@ -100,10 +100,7 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _agreement(
-    a: _Version,
-    b: _Version,
-    old: dict[_Name, Communities],
-    new: dict[_Name, Communities],
+    a: _Version, b: _Version, old: dict[_Name, Communities], new: dict[_Name, Communities]
 ) -> _Agreement:
     common = sorted(old.keys() & new.keys())
     values = {name: _nmi(old[name], new[name]) for name in common}

@@ -67,26 +67,43 @@ class Job:
         """The name of the chain that the windows of its era are."""
         return _chain_name(self.graph, self.era)
 
+    @classmethod
+    def of_archived(
+        cls,
+        uri: str,
+        noted: ArchivedWindow,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        for_memory: bool = False,
+        era: int = 0,
+    ) -> Job:
+        """Return an archived snapshot as a job; the worker reads it itself."""
+        return cls(
+            graph=noted.partition.graph,
+            snapshot_id=noted.identity.snapshot_id,
+            window_end=noted.window.end,
+            sent_bytes=_SENT_BYTES_A_ROW * noted.rows,
+            headers=noted.headers,
+            snapshot=partial(_read, uri, noted, limits),
+            for_memory=for_memory,
+            era=era,
+        )
 
-def archived_job(
-    uri: str,
-    noted: ArchivedWindow,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    for_memory: bool = False,
-    era: int = 0,
-) -> Job:
-    """Return an archived snapshot as a job; the worker reads it itself."""
-    return Job(
-        graph=noted.partition.graph,
-        snapshot_id=noted.identity.snapshot_id,
-        window_end=noted.window.end,
-        sent_bytes=_SENT_BYTES_A_ROW * noted.rows,
-        headers=noted.headers,
-        snapshot=partial(_read, uri, noted, limits),
-        for_memory=for_memory,
-        era=era,
-    )
+    @classmethod
+    def of_record(cls, record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
+        """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
+        with refusing(BadSnapshot, "the headers cannot be read"):
+            limits = reader.limits
+            fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], limits, BadSnapshot)
+            return cls(
+                graph=graph_of(record.key, limits, BadSnapshot),
+                snapshot_id=fields.text("ce_id"),
+                window_end=fields.window().end,
+                sent_bytes=sent_bytes(record, limits),
+                headers=record.headers,
+                snapshot=partial(reader.decoded, record, decode_snapshot),
+                for_memory=for_memory,
+            )
 
 
 _opened_store = lru_cache(maxsize=8)(open_store)
@@ -94,22 +111,6 @@ _opened_store = lru_cache(maxsize=8)(open_store)
 
 def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
     return read_snapshot(_opened_store(uri), noted, limits)
-
-
-def record_job(record: Record, reader: MessageReader, *, for_memory: bool = False) -> Job:
-    """Return a record of the snapshots topic as a job; bad headers raise `BadSnapshot`."""
-    with refusing(BadSnapshot, "the headers cannot be read"):
-        limits = reader.limits
-        fields = EventHeaders(record.headers, EVENT_TYPES["snapshots"], limits, BadSnapshot)
-        return Job(
-            graph=graph_of(record.key, limits, BadSnapshot),
-            snapshot_id=fields.text("ce_id"),
-            window_end=fields.window().end,
-            sent_bytes=sent_bytes(record, limits),
-            headers=record.headers,
-            snapshot=partial(reader.decoded, record, decode_snapshot),
-            for_memory=for_memory,
-        )
 
 
 Outcome = Message | Refused
@@ -281,7 +282,7 @@ def _identities(
     """Return the identities that the memory after windows with this end has on the stream."""
     forward = replace(redetection, smooth=False)
     jobs = (
-        archived_job(store.uri, noted)
+        Job.of_archived(store.uri, noted)
         for noted in read_partition(store, replace(day, kind="snapshots"))
         if noted.window.end == end
     )

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings, OverBudget, Overloaded
-from stream_icd.core.printable import listed, safe_cells
+from stream_icd.core.printable import listed
 from stream_icd.core.store.store import Store
-from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.core.times import AHEAD
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.replay.compare import Assignment, churn
@@ -34,8 +30,7 @@ from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import accuracy, ami, nmi, of_known
-from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
-from stream_icd.methods.quality.partition import modularity, ncut
+from stream_icd.methods.quality.partition import mean_hidden_edge_score, modularity, ncut
 from stream_icd.streaming.execution.budget import Allowance
 
 
@@ -197,7 +192,7 @@ class WindowResult:
     stability: float | None = None  # share of the common nodes that stay since the window before
 
     def value(self, name: str) -> float | None:
-        """One of `_NUMBERS`; None where it has none."""
+        """A number of this result or of its measures; None where it has none."""
         if self.measures is None:
             return None
         value: float | None = getattr(self if hasattr(self, name) else self.measures, name)
@@ -274,22 +269,3 @@ class _Run:
         if self.learned.status != "ok":
             return self.learned
         return self.process.find(self.name, task)
-
-
-_TEXTS = ("method", "snapshot", "status", "detail")
-_NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
-"""Columns; the numbers of a window without a result are empty fields."""
-
-
-def write_rows(path: Path, results: Sequence[WindowResult]) -> None:
-    """Write the file as a whole."""
-    columns = {
-        name: pa.array([getattr(result, name) for result in results], pa.string())
-        for name in _TEXTS
-    }
-    columns |= {
-        name: pa.array([result.value(name) for result in results], pa.float64())
-        for name in _NUMBERS
-    }
-    with writing(path), whole_file(path) as aside:
-        pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)

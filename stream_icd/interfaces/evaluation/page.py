@@ -1,9 +1,10 @@
-"""The page of an evaluation: one HTML file with the table and the picture."""
+"""The files of an evaluation: one HTML page with the table and the picture, and these alone."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from html import escape
 from io import StringIO
 from itertools import cycle
@@ -11,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.printable import printable
+from stream_icd.core.printable import printable, safe_cells
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.interfaces.evaluation.evaluate import WindowResult
+from stream_icd.interfaces.evaluation.evaluate import Measures, WindowResult
 
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     (
@@ -36,60 +39,18 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
 )
 """Value of a result, its format, and what it means."""
 
+_TEXTS = ("method", "snapshot", "status", "detail")
+_NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
+"""Columns; the numbers of a window without a result are empty fields."""
+
+_FORMATS = (".png", ".svg", ".pdf")
+"""Endings of the name of a picture's file."""
 
 _PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 """The values that are drawn."""
 
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
-
-_FORMATS = (".png", ".svg", ".pdf")
-"""Endings of the name of a picture's file."""
-
-
-def check_format(path: Path) -> None:
-    """Raise BadSettings unless the file's name has one of the `_FORMATS`."""
-    if path.suffix not in _FORMATS:
-        raise BadSettings(f"a picture ends in {', '.join(_FORMATS)}, not {path.name!r}")
-
-
-def write_picture(path: Path, results: Sequence[WindowResult]) -> None:
-    """Write the picture, in the format that the file's name tells."""
-    check_format(path)
-    with writing(path), whole_file(path) as aside:
-        _figure_of(results).savefig(aside, format=path.suffix[1:], dpi=120)
-
-
-def _figure_of(results: Sequence[WindowResult]) -> Figure:
-    figure = Figure(figsize=(11, 6.5), layout="constrained")
-    axes: Any = figure.subplots(2, 2)
-    methods = list(
-        dict.fromkeys(result.method for result in results if result.measures is not None)
-    )
-    for panel, name in zip(axes.flat, _PANELS, strict=True):
-        _draw(panel, name, results, methods)
-    if methods:
-        lines, names = axes.flat[0].get_legend_handles_labels()
-        figure.legend(lines, names, loc="outside lower center", ncols=len(methods))
-    return figure
-
-
-def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
-    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
-    for method, colour in zip(methods, cycle(_COLOURS), strict=False):
-        values = [
-            (places[result.snapshot], value)
-            for result in results
-            if result.method == method and (value := result.value(name)) is not None
-        ]
-        x, y = zip(*values, strict=True) if values else ((), ())
-        panel.plot(x, y, marker=".", color=colour, label=method)
-    panel.set(title=name, xlabel="window", xlim=(-0.5, max(len(places), 1) - 0.5))
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if name == "seconds":
-        panel.set_yscale("log")
-    panel.grid(alpha=0.3)
-
 
 REFRESH_S = 5
 """Interval at which a browser loads the page anew while windows are missing."""
@@ -102,6 +63,45 @@ th:first-child, td:first-child, td.why { text-align: left; }
 svg { max-width: 100%; height: auto; }
 dt { font-weight: 600; }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """What an evaluation writes: an HTML page and, if wanted, a CSV file and the picture alone.
+
+    Raises:
+        BadSettings: two of them are one file, or a picture has a name of none of the `_FORMATS`.
+    """
+
+    page: Path
+    csv: Path | None = None
+    picture: Path | None = None
+
+    def __post_init__(self) -> None:
+        if len({path.resolve() for path in self.paths}) < len(self.paths):
+            raise BadSettings("give --out, --csv and --picture different files")
+        if self.picture is not None and self.picture.suffix not in _FORMATS:
+            formats = ", ".join(_FORMATS)
+            raise BadSettings(f"a picture ends in {formats}, not {self.picture.name!r}")
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.page, self.csv, self.picture) if path is not None]
+
+    def write(
+        self, graph: str, results: Sequence[WindowResult], n_windows: int, notes: Sequence[str] = ()
+    ) -> None:
+        """Write each file as it is now; the page loads itself anew until all windows are there.
+
+        notes: paragraphs above its table.
+        """
+        _write_page(self.page, graph, results, n_windows, notes)
+        if self.csv is not None:
+            _write_rows(self.csv, results)
+        if self.picture is not None:
+            with writing(self.picture), whole_file(self.picture) as aside:
+                form = self.picture.suffix[1:]
+                _figure_of(results).savefig(aside, format=form, dpi=120)
 
 
 def table_of(results: Sequence[WindowResult]) -> Table:
@@ -134,17 +134,22 @@ def _rows(results: Sequence[WindowResult]) -> list[list[str]]:
     return rows
 
 
-def write_page(
-    path: Path,
-    graph: str,
-    results: Sequence[WindowResult],
-    n_windows: int,
-    notes: Sequence[str] = (),
-) -> None:
-    """Write the page as it is now; it loads itself anew until all windows are there.
+def _write_rows(path: Path, results: Sequence[WindowResult]) -> None:
+    columns = {
+        name: pa.array([getattr(result, name) for result in results], pa.string())
+        for name in _TEXTS
+    }
+    columns |= {
+        name: pa.array([result.value(name) for result in results], pa.float64())
+        for name in _NUMBERS
+    }
+    with writing(path), whole_file(path) as aside:
+        pyarrow.csv.write_csv(safe_cells(pa.table(columns)), aside)
 
-    notes: paragraphs above the table.
-    """
+
+def _write_page(
+    path: Path, graph: str, results: Sequence[WindowResult], n_windows: int, notes: Sequence[str]
+) -> None:
     n_done = len({result.snapshot for result in results})
     done = n_done >= n_windows
     refresh = "" if done else f'<meta http-equiv="refresh" content="{REFRESH_S}">\n'
@@ -160,6 +165,37 @@ def write_page(
     )
     with writing(path), whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8")
+
+
+def _figure_of(results: Sequence[WindowResult]) -> Figure:
+    figure = Figure(figsize=(11, 6.5), layout="constrained")
+    axes: Any = figure.subplots(2, 2)
+    methods = list(
+        dict.fromkeys(result.method for result in results if result.measures is not None)
+    )
+    for panel, name in zip(axes.flat, _PANELS, strict=True):
+        _draw(panel, name, results, methods)
+    if methods:
+        lines, names = axes.flat[0].get_legend_handles_labels()
+        figure.legend(lines, names, loc="outside lower center", ncols=len(methods))
+    return figure
+
+
+def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
+    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
+    for method, colour in zip(methods, cycle(_COLOURS), strict=False):
+        values = [
+            (places[result.snapshot], value)
+            for result in results
+            if result.method == method and (value := result.value(name)) is not None
+        ]
+        x, y = zip(*values, strict=True) if values else ((), ())
+        panel.plot(x, y, marker=".", color=colour, label=method)
+    panel.set(title=name, xlabel="window", xlim=(-0.5, max(len(places), 1) - 0.5))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if name == "seconds":
+        panel.set_yscale("log")
+    panel.grid(alpha=0.3)
 
 
 def _svg(results: Sequence[WindowResult]) -> str:

@@ -178,7 +178,7 @@ def _kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str]) -
         "places": queries.places(asked) if drawn["placed"] else None,
         "members": _all_members(queries, asked),
         "values": _values(queries, asked, drawn),
-        "legend": _legends(queries, asked),
+        "legend": {one: queries.legend({**asked, "by": one}) for one in _attributes(queries)},
         "nodes": _node_spans(windows),
         "compare": None,
         "explain": None,
@@ -188,11 +188,7 @@ def _kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str]) -
 
 def _attributes(queries: Queries) -> Sequence[str]:
     naming = queries.seen.naming
-    return () if naming is None else naming.attributes.names
-
-
-def _legends(queries: Queries, asked: Mapping[str, str]) -> _Answers:
-    return {name: queries.legend({**asked, "by": name}) for name in _attributes(queries)}
+    return () if naming is None else naming.names
 
 
 def _values(queries: Queries, asked: Mapping[str, str], drawn: _Answers) -> _Answers:

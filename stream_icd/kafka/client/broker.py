@@ -29,15 +29,10 @@ from stream_icd.kafka.client.connections import (
     open_admin,
     open_consumer,
     open_producer,
-    positions,
+    their_offsets,
 )
 from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, ClientReader
-from stream_icd.kafka.client.translate import (
-    GROUP_MOVED_ON,
-    TOO_LARGE,
-    translate,
-    translated,
-)
+from stream_icd.kafka.client.translate import GROUP_MOVED_ON, TOO_LARGE, translate, translated
 from stream_icd.kafka.client.workarounds import close_producer, encodable
 from stream_icd.kafka.port import (
     KAFKA,
@@ -155,7 +150,7 @@ class _ClientAdmin:
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         with translated(f"move group {group} on"):
-            answers = self._admin.alter_group_offsets(group, positions(offsets))
+            answers = self._admin.alter_group_offsets(group, their_offsets(offsets))
         for partition, answer in sorted(answers.items()):
             if answer in (client.UnknownMemberIdError, client.RebalanceInProgressError):
                 raise BrokerError(f"group {group} still has running members: stop them first")
@@ -222,7 +217,7 @@ class _ClientTransactionalProducer(_ClientProducer):
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         generation = ConsumerGroupMetadata(group.group, group.generation, group.member_id)
         send = self._producer.send_offsets_to_transaction
-        self._in_transaction(send, positions(offsets), generation)
+        self._in_transaction(send, their_offsets(offsets), generation)
 
     def commit(self) -> None:
         self._in_transaction(self._producer.commit_transaction)

@@ -18,71 +18,9 @@ from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.core.printable import listed
 from stream_icd.kafka.client.login import login_options
 from stream_icd.kafka.client.translate import is_final, tls_error, translate
-from stream_icd.kafka.client.workarounds import (
-    Network,
-    advertised,
-    mend_consumer,
-    mend_producer,
-)
+from stream_icd.kafka.client.workarounds import Network, advertised, mend_consumer, mend_producer
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
 from stream_icd.kafka.settings import KafkaSettings, listens, nobody_listens
-
-
-def client_options(settings: KafkaSettings) -> dict[str, Any]:
-    """The options common to all kinds of clients (producer, consumer, admin)."""
-    return {
-        "bootstrap_servers": settings.servers,
-        "client_id": settings.client_id,
-        "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
-        "request_timeout_ms": milliseconds(settings.request_timeout_s),
-        "reconnect_backoff_max_ms": 1000,
-        "security_protocol": settings.security_protocol,
-        **login_options(settings),
-    }
-
-
-def milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
-
-
-def theirs(partition: TopicPartition) -> Any:
-    return kafka.TopicPartition(*partition)
-
-
-def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
-    return [theirs(partition) for partition in partitions]
-
-
-def positions(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
-    return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
-
-
-_CLIENT = logging.getLogger("kafka")
-_lock = Lock()
-_connecting: list[int] = []
-"""The log level to restore, one entry for each connection in progress."""
-
-
-@contextmanager
-def _quiet_while_connecting() -> Iterator[None]:
-    """Silence the client's log in the block, unless the log level is DEBUG.
-
-    The client logs four lines for each failed try; if all fail, one error reports the cause.
-    """
-    if _CLIENT.isEnabledFor(logging.DEBUG):
-        yield
-        return
-    with _lock:
-        _connecting.append(_connecting[0] if _connecting else _CLIENT.level)
-        _CLIENT.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        with _lock:
-            level = _connecting.pop()
-            if not _connecting:
-                _CLIENT.setLevel(level)
-
 
 # The client's default limit for one response; it requests half, but one record may be larger.
 _ANSWER_BYTES = 100_000_000
@@ -158,6 +96,35 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     return consumer
 
 
+def client_options(settings: KafkaSettings) -> dict[str, Any]:
+    """The options common to all kinds of clients (producer, consumer, admin)."""
+    return {
+        "bootstrap_servers": settings.servers,
+        "client_id": settings.client_id,
+        "bootstrap_timeout_ms": milliseconds(settings.connect_timeout_s),
+        "request_timeout_ms": milliseconds(settings.request_timeout_s),
+        "reconnect_backoff_max_ms": 1000,
+        "security_protocol": settings.security_protocol,
+        **login_options(settings),
+    }
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def theirs(partition: TopicPartition) -> Any:
+    return kafka.TopicPartition(*partition)
+
+
+def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
+    return [theirs(partition) for partition in partitions]
+
+
+def their_offsets(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
+    return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+
+
 def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
     """Construct a client; on failure, stop its I/O thread and raise an error with the cause."""
     started: list[Network] = []
@@ -177,6 +144,33 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
             failure = started[0].failure if started else None
             raise _not_connected(settings, error, failure) from error
         raise
+
+
+_CLIENT = logging.getLogger("kafka")
+_lock = Lock()
+_connecting: list[int] = []
+"""The log level to restore, one entry for each connection in progress."""
+
+
+@contextmanager
+def _quiet_while_connecting() -> Iterator[None]:
+    """Silence the client's log in the block, unless the log level is DEBUG.
+
+    The client logs four lines for each failed try; if all fail, one error reports the cause.
+    """
+    if _CLIENT.isEnabledFor(logging.DEBUG):
+        yield
+        return
+    with _lock:
+        _connecting.append(_connecting[0] if _connecting else _CLIENT.level)
+        _CLIENT.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        with _lock:
+            level = _connecting.pop()
+            if not _connecting:
+                _CLIENT.setLevel(level)
 
 
 _PASSWORD = "sasl_username, sasl_password and sasl_mechanism"

@@ -22,7 +22,7 @@ from stream_icd.core.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.client.connections import all_theirs, milliseconds, positions, theirs
+from stream_icd.kafka.client.connections import all_theirs, milliseconds, their_offsets, theirs
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
 from stream_icd.kafka.client.workarounds import ConsumerParts
 from stream_icd.kafka.port import (
@@ -260,7 +260,7 @@ class ClientMember(ClientReader):
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         try:
-            self._consumer.commit(positions(offsets), timeout_ms=milliseconds(timeout_s))
+            self._consumer.commit(their_offsets(offsets), timeout_ms=milliseconds(timeout_s))
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.RetriableError as error:

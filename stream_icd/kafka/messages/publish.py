@@ -26,11 +26,7 @@ from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
-from stream_icd.wire.message import (
-    EVENT_TYPES,
-    EventHeaders,
-    graph_of,
-)
+from stream_icd.wire.message import EVENT_TYPES, EventHeaders, graph_of
 from stream_icd.wire.snapshots import (
     check_snapshot_headers,
     decode_snapshot,

@@ -84,11 +84,6 @@ def is_of(record: Record, graph: bytes | None) -> bool:
     return graph is None or graph_name(record) == graph
 
 
-def graph_in_key(record: Record) -> str:
-    """Return the graph that a record's key names, whose length and form are not checked yet."""
-    return (record.key or b"").decode(errors="replace")
-
-
 @contextmanager
 def about(record: Record, **more: str) -> Iterator[None]:
     """Add the record's fields to all log lines in the block, including those of libraries.

@@ -25,7 +25,7 @@ from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi, of_known
-from stream_icd.methods.quality.hidden_edges import mean_hidden_edge_score
+from stream_icd.methods.quality.partition import mean_hidden_edge_score
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import PackedModel, pack
 from stream_icd.streaming.detection.detect import detect

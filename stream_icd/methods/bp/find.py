@@ -61,9 +61,6 @@ def find_communities(
     >>> find_communities(two, BpParameters()).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if adjacency.shape[0] == 0:
-        return np.empty(0, np.int32)
     return _found_in(adjacency, parameters, n_communities, seed, threads)[1].labels
 
 
@@ -77,10 +74,6 @@ def find_memberships(
     threads: int = 1,
 ) -> tuple[Labels, Memberships]:
     """`find_communities`, and how probable it is that each node belongs to its community."""
-    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
-    if adjacency.shape[0] == 0:
-        nobody, zeros = np.empty(0, np.int32), np.empty(0, np.float32)
-        return nobody, Memberships(zeros, nobody, zeros)
     graph, found = _found_in(adjacency, parameters, n_communities, seed, threads)
     if found.beliefs is None:
         return found.labels, memberships_given_others(graph, found.labels)
@@ -94,7 +87,10 @@ def _found_in(
     seed: int,
     threads: int,
 ) -> tuple[LevelGraph, Partition]:
+    n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     graph = finest_level(comparable(adjacency, parameters.weight_exponent))
+    if not graph.n_nodes:
+        return graph, Partition(np.empty(0, np.int32), 0.0, 0.0)
     rng = np.random.default_rng(seed)
     with keep_threads(threads_for(graph.n_nodes, threads)):
         return graph, found_exactly(graph, parameters, n_communities, rng)

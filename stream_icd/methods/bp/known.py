@@ -35,34 +35,21 @@ KNOWN_AND_K = (
 
 
 class KnownHere(NamedTuple):
-    """What is known of the nodes of one graph.
+    """What is known of the nodes of one graph."""
 
-    Attributes:
-        labels: `(n,)`, numbers of the labels in `present`; `NOBODY` for other nodes.
-        present: the labels that are there, ascending.
-        fixed: as of `Known`.
-    """
-
-    labels: Labels
-    present: Ids
-    fixed: bool
+    labels: Labels  # (n,), numbers of the labels in `present`; `NOBODY` for other nodes
+    present: Ids  # the labels that are there, ascending
+    fixed: bool  # as of `Known`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Labels of some nodes: those of one label are in one community, in all windows of a graph.
+    """Labels of some nodes: those of one label are in one community, in all windows of a graph."""
 
-    Attributes:
-        nodes: ids, each once (`node_ids.widened`); a window need not have all of them.
-        labels: `(len(nodes),)`, 0..L-1.
-        fixed: they are certainly in that community; else that is what they are before any edge.
-        digest: of all of this, for those that tell results apart by it.
-    """
-
-    nodes: pa.Array
-    labels: Labels
-    fixed: bool = False
-    digest: str = ""
+    nodes: pa.Array  # ids, each once (`node_ids.widened`); a window need not have all of them
+    labels: Labels  # (len(nodes),), 0..L-1
+    fixed: bool = False  # certainly in that community; else that is what they are before any edge
+    digest: str = ""  # of all of this, for those that tell results apart by it
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str], *, fixed: bool) -> Known:

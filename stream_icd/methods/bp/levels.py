@@ -46,6 +46,23 @@ class Levels(NamedTuple):
     above: tuple[Labels, ...] = ()
     below: tuple[Labels, ...] = ()
 
+    def ancestors(self, ids: Ids) -> Ids:
+        """The id of the community on each level above that each community is part of, (L, K).
+
+        Coarsest first. A community of communities has the smallest id of these: that of the oldest,
+        so it lasts as long as that one is in it.
+
+        ids: (K,) of the communities.
+        """
+        found = np.empty((len(self.above), len(ids)), np.int64)
+        place = np.arange(len(ids), dtype=np.int32)
+        for level, into in enumerate(self.above):
+            place = into[place]
+            smallest = np.full(int(into.max()) + 1, np.iinfo(np.int64).max)
+            np.minimum.at(smallest, place, ids)
+            found[len(self.above) - 1 - level] = smallest[place]
+        return found
+
 
 def levels_of(graph: LevelGraph, labels: Labels, wanted: Wanted, seed: int = 0) -> Levels:
     """The levels above and below the communities of a graph; none if they save no bits.
@@ -115,21 +132,3 @@ def _between(graph: LevelGraph, labels: Labels) -> LevelGraph:
     rows = csr_array((coarse.weights, coarse.indices, coarse.indptr), (k, k))
     rows.sort_indices()
     return level_of(rows_of(rows))._replace(n_edges=float(coarse.weights.sum() / 2))
-
-
-def ancestors(above: tuple[Labels, ...], ids: Ids) -> Ids:
-    """The id of the community on each level above that each community is part of, (L, K).
-
-    Coarsest first. A community of communities has the smallest id of these: that of the oldest, so
-    it lasts as long as that one is in it.
-
-    ids: (K,) of the communities.
-    """
-    found = np.empty((len(above), len(ids)), np.int64)
-    place = np.arange(len(ids), dtype=np.int32)
-    for level, into in enumerate(above):
-        place = into[place]
-        smallest = np.full(int(into.max()) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(smallest, place, ids)
-        found[len(above) - 1 - level] = smallest[place]
-    return found

@@ -45,10 +45,7 @@ class Partition(NamedTuple):
 
 
 def measured(graph: LevelGraph, labels: Labels, resolution: float = 1.0) -> Partition:
-    """The partition that these labels make of the nodes on any level, (n,), not negative.
-
-    Some of 0..max may be unused. O(E), several times as fast as from the adjacency.
-    """
+    """The partition that these labels make of the nodes on any level, (n,); some may be unused."""
     labels, k = compact(labels)
     if not graph.n_edges:
         return Partition(labels, 0.0, 0.0, resolution)
@@ -70,10 +67,8 @@ def split_communities(
 ) -> Labels:
     """Split the communities 0..n_communities-1 if the edges support it: labels (n,).
 
-    Each community is cut into well-linked pieces of such pieces, which are united while that
-    shortens the description.
-
-    The largest piece of each keeps its label; the others are numbered from n_communities on.
+    Each is cut into well-linked pieces of such pieces, which are united while that shortens the
+    description. The largest keeps its label; the others are numbered from n_communities on.
     """
     first, coarse, parents = refined(graph, labels, resolution, rng)
     united = connected_pieces(coarse, parents, resolution, rng)

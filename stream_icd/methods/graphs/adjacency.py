@@ -74,7 +74,7 @@ def as_adjacency(graph: Any) -> csr_array:
     >>> as_adjacency((np.array([[0, 1, 1], [1, 2, 2]]), 4)).toarray().tolist()
     [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
-    if is_table_of_pairs(graph):
+    if _is_table_of_pairs(graph):
         return _snapshot_of_pairs(graph).adjacency()
     matrix = _as_matrix(graph)
     _check(matrix)
@@ -118,7 +118,7 @@ def as_named(graph: Any) -> _NamedGraph:
     >>> as_named([("b", "a"), ("c", "b")]).nodes.tolist()
     ['a', 'b', 'c']
     """
-    if is_table_of_pairs(graph):
+    if _is_table_of_pairs(graph):
         graph = _snapshot_of_pairs(graph)
     adjacency = as_adjacency(graph)
     if isinstance(graph, Snapshot):
@@ -156,7 +156,7 @@ def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
     return csr_array((adjacency.data, place[adjacency.indices], starts), (n_nodes, n_nodes))
 
 
-def is_table_of_pairs(graph: Any) -> bool:
+def _is_table_of_pairs(graph: Any) -> bool:
     """Whether a graph is a list of tuples or a table of two columns of ids, and maybe weights."""
     if isinstance(graph, list):
         return bool(graph) and all(map(_is_pair, graph))

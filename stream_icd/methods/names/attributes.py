@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.node_ids import id_array, is_id_type, is_text, places, values_of, widened
-from stream_icd.core.printable import listed, printable, shortened
 
 _UNKNOWN = -1
 """Code of a node without a value."""
@@ -30,13 +29,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributes:
-    """Attributes of nodes; made by `attributes_of`.
+    """Attributes of nodes; made by `attributes_of`."""
 
-    Attributes:
-        nodes: `(n,)` ids, ascending, each once.
-    """
-
-    nodes: pa.Array
+    nodes: pa.Array  # (n,) ids, ascending, each once
     columns: tuple[Attribute, ...]
 
     def of_nodes(
@@ -73,47 +68,6 @@ class Attributes:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
-
-
-class Tables:
-    """Tables of attributes: one for each graph, or one for the only graph that there is.
-
-    A node of another graph may have the same id. So if a second graph comes, a table without a
-    graph belongs to none of them, and `trouble` says so.
-    """
-
-    def __init__(self, tables: Mapping[str | None, Attributes]) -> None:
-        self.trouble = ""  # why no graph has attributes
-        self._tables = dict(tables)  # None: that of the only graph
-        self._only: str | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all attributes, ascending."""
-        return tuple(sorted({name for table in self._tables.values() for name in table.names}))
-
-    def check_graphs(self, graphs: Collection[str]) -> None:
-        """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
-        if None in self._tables and len(graphs) > 1:
-            raise BadSettings(_of_which_graph(graphs))
-
-    def of_graph(self, graph: str) -> Attributes | None:
-        """Return the attributes of a graph; None if there are none."""
-        if None in self._tables:
-            self._only = self._only or graph
-            if graph != self._only:
-                self.trouble = _of_which_graph((self._only, graph))
-            if self.trouble:
-                return None
-        return self._tables.get(graph, self._tables.get(None))
-
-
-def _of_which_graph(graphs: Collection[str]) -> str:
-    first = min(graphs)
-    return (
-        f"the table of attributes does not say whether it belongs to {listed(sorted(graphs))}: "
-        f"give --names {shortened(printable(first), 40)}=FILE, once for each graph, or one --graph"
-    )
 
 
 def attributes_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,8 @@ from scipy.special import betainc
 
 from stream_icd.core.arrays import AnyLabels
 from stream_icd.core.errors import BadInput, BadSettings
-from stream_icd.core.printable import printable, shortened
-from stream_icd.methods.names.attributes import Attribute, Attributes, Tables
+from stream_icd.core.printable import listed, printable, shortened
+from stream_icd.methods.names.attributes import Attribute, Attributes
 from stream_icd.methods.quality.agreement import ami
 
 _MOST_VALUES = 3
@@ -105,9 +105,6 @@ def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray
     since all of them are tried.
     n_tests: number of all comparisons, also of those that are in none of the arrays because the
     community has no such member (Benjamini and Hochberg, JRSS B 1995).
-
-    >>> [names.tolist() for names in _significant([np.array([0.1, 1e-4]), np.array([0.004])], 20)]
-    [[False, True], [True]]
     """
     ascending = np.sort(np.concatenate(p))
     limits = _FALSE_NAMES * np.arange(1, len(ascending) + 1) / max(n_tests, 1)
@@ -118,18 +115,12 @@ def _significant(p: Sequence[NDArray[np.float64]], n_tests: int) -> list[NDArray
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What is over-represented in a community.
-
-    Attributes:
-        values: the values that name it, that of the most members first, and how many have each.
-        known: members with a value of the attribute.
-        size: all members.
-    """
+    """What is over-represented in a community."""
 
     attribute: str
-    values: tuple[tuple[str, int], ...]
-    known: int
-    size: int
+    values: tuple[tuple[str, int], ...]  # that name it, and how many members have each, most first
+    known: int  # members with a value of the attribute
+    size: int  # all members
 
     def __str__(self) -> str:
         """Return the name in words: `2BIO1, 31 of 32`, `mostly RU, UA` or `partly RU`."""
@@ -148,20 +139,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One value of an attribute in a community.
+    """One value of an attribute in a community."""
 
-    Attributes:
-        value: None stands for the members of which it is not known.
-        members, total: how many members, and how many nodes of the window, have it.
-        z: log-odds against the other communities, in standard errors.
-        names: whether it is over-represented beyond chance.
-    """
-
-    value: str | None
+    value: str | None  # None stands for the members of which it is not known
     members: int
-    total: int
-    z: float
-    names: bool
+    total: int  # nodes of the window that have it
+    z: float  # log-odds against the other communities, in standard errors
+    names: bool  # whether it is over-represented beyond chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,15 +172,10 @@ class _ComparedAttribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedWindow:
-    """The communities of a window beside attributes of their nodes; made by `named`.
+    """The communities of a window beside attributes of their nodes; made by `named`."""
 
-    Attributes:
-        ids: id of each community, `(K,)`, ascending.
-        labels: position of each node's community in `ids`, `(n,)`.
-    """
-
-    ids: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    ids: NDArray[np.int64]  # (K,), ascending
+    labels: NDArray[np.int64]  # (n,), position of each node's community in `ids`
     compared: tuple[_ComparedAttribute, ...]
 
     def names(self) -> dict[int, Name]:
@@ -314,26 +293,43 @@ class WindowNames:
 
 
 class Naming:
-    """Names communities, window after window, by attributes of nodes."""
+    """Names communities, window after window, by attributes of nodes.
 
-    def __init__(self, attributes: Tables) -> None:
-        self.attributes = attributes
+    There is a table of attributes for each graph, or one for the only graph that there is (None). A
+    node of another graph may have the same id. So if a second graph comes, a table without a graph
+    belongs to none of them, and `trouble` says so.
+    """
+
+    def __init__(self, tables: Mapping[str | None, Attributes]) -> None:
+        self._tables = dict(tables)
+        self._only: str | None = None  # the graph of a table without one
+        self._several = ""  # why no graph has attributes
         self.other_ids = ""  # why a graph has no attributes, since its ids are of another type
         self.found = False  # whether a node of any window had an attribute
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all attributes, ascending."""
+        return tuple(sorted({name for table in self._tables.values() for name in table.names}))
+
+    @property
     def trouble(self) -> str:
         """Why nodes have no attributes; empty if all is well."""
-        return self.other_ids or self.attributes.trouble
+        return self.other_ids or self._several
 
     @property
     def is_of_none(self) -> bool:
         """Whether several graphs came, and a table does not say which of them it belongs to."""
-        return self.attributes.trouble != ""
+        return self._several != ""
+
+    def check_graphs(self, graphs: Collection[str]) -> None:
+        """Raise `BadSettings` if a table does not say to which of these graphs it belongs."""
+        if None in self._tables and len(graphs) > 1:
+            raise BadSettings(_of_which_graph(graphs))
 
     def window(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> NamedWindow | None:
         """Return the communities beside the attributes; None if no node can be found in them."""
-        attributes = self.attributes.of_graph(graph)
+        attributes = self._of_graph(graph)
         if attributes is None:
             return None
         try:
@@ -346,7 +342,7 @@ class Naming:
 
     def attribute(self, graph: str, nodes: pa.Array, name: str) -> Attribute | None:
         """Return an attribute of some nodes; None if the graph has none of this name."""
-        attributes = self.attributes.of_graph(graph)
+        attributes = self._of_graph(graph)
         if attributes is None or name not in attributes.names or self.other_ids:
             return None
         return attributes.of_nodes(nodes)[attributes.names.index(name)]
@@ -355,3 +351,20 @@ class Naming:
         """Return what is kept of a window."""
         window = self.window(graph, nodes, ids)
         return WindowNames() if window is None else WindowNames(window.names(), window.agreement())
+
+    def _of_graph(self, graph: str) -> Attributes | None:
+        if None in self._tables:
+            self._only = self._only or graph
+            if graph != self._only:
+                self._several = _of_which_graph((self._only, graph))
+            if self._several:
+                return None
+        return self._tables.get(graph, self._tables.get(None))
+
+
+def _of_which_graph(graphs: Collection[str]) -> str:
+    return (
+        f"the table of attributes does not say whether it belongs to {listed(sorted(graphs))}: "
+        f"give --names {shortened(printable(min(graphs)), 40)}=FILE, once for each graph, or one "
+        "--graph"
+    )

@@ -36,6 +36,26 @@ class _PublicData:
     citation: str
     produce: str  # command to send it, with `{path}` for the file, or the folder of several
 
+    def fetch(
+        self, folder: Path, on_progress: _OnProgress = lambda _name, _got, _all: None
+    ) -> Path:
+        """Download the missing files into `folder/name`, and unpack `.zip`.
+
+        If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
+        Returns the file, or the folder if the data are several files. Raises `SourceNotFound` if
+        the server cannot be reached, which says how to download manually; `BadSettings` if a file
+        is damaged, or cannot be written.
+        """
+        target = folder / self.name
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            files = [_file(url, target, on_progress) for url in self.urls]
+        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            raise SourceNotFound(_by_hand(self, target, error)) from error
+        except OSError as error:
+            raise BadSettings(f"cannot write to {target}: {error.strerror or error}") from error
+        return files[0] if len(files) == 1 else target
+
 
 _SNAP_TERMS = "SNAP states no licence for the data; it asks for the citation."
 _AS_CITATION = (
@@ -108,27 +128,6 @@ def public_data(name: str) -> _PublicData:
     if name not in by_name:
         raise BadSettings(f"no data set {name!r}: choose from {', '.join(by_name)}")
     return by_name[name]
-
-
-def fetch(
-    data: _PublicData, folder: Path, on_progress: _OnProgress = lambda _name, _got, _all: None
-) -> Path:
-    """Download the missing files of the data into `folder/name`, and unpack `.zip`.
-
-    If a connection breaks, the partial file is kept as `.part`, and the next call resumes it.
-    Returns the file, or the folder if the data are several files. Raises `SourceNotFound` if the
-    server cannot be reached, which says how to download manually; `BadSettings` if a file is
-    damaged, or cannot be written.
-    """
-    target = folder / data.name
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        files = [_file(url, target, on_progress) for url in data.urls]
-    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        raise SourceNotFound(_by_hand(data, target, error)) from error
-    except OSError as error:
-        raise BadSettings(f"cannot write to {target}: {error.strerror or error}") from error
-    return files[0] if len(files) == 1 else target
 
 
 def _file(url: str, folder: Path, on_progress: _OnProgress) -> Path:

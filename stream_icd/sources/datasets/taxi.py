@@ -118,6 +118,14 @@ class TaxiSettings:
         """Windows of length `stale` that end at ticks."""
         return Hopping(self.stale, self.tick, align=-self.stale)
 
+    @staticmethod
+    def degrees(lat: str, lon: str) -> dict[str, Number]:
+        """Return what a table of fixes has besides ids, given the names of its columns; checked."""
+        return {
+            "lat": (lat, lambda given: abs(given) <= 90),
+            "lon": (lon, lambda given: abs(given) <= 180),
+        }
+
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:
         """Return the graph at a tick: each taxi is at the position of its last fix.
 
@@ -149,14 +157,6 @@ class TaxiSettings:
             )
         except BadSnapshot:  # fixes are already checked
             return None
-
-
-def degrees(lat: str, lon: str) -> dict[str, Number]:
-    """Return what a table of fixes has besides ids, given the names of its columns; checked."""
-    return {
-        "lat": (lat, lambda given: abs(given) <= 90),
-        "lon": (lon, lambda given: abs(given) <= 180),
-    }
 
 
 def _last_fixes(taxi: pa.ChunkedArray) -> tuple[pa.Array, Ids]:

@@ -22,7 +22,6 @@ from stream_icd.kafka.messages.records import (
     Stage,
     about,
     described,
-    graph_in_key,
     outgoing,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -143,7 +142,7 @@ class RecordDetection(Detection):
         """Return the graph, whose windows need each other's memory, or what is known of its nodes;
         None without both."""
         if self.settings.follows_known or self._is_remembered(record):
-            return graph_in_key(record)
+            return record.key_text
         return None
 
     def _is_remembered(self, record: Record) -> bool:
@@ -153,7 +152,7 @@ class RecordDetection(Detection):
         """Return the communities of the record's snapshot, or why there are none."""
         told: Detection = self
         if relay is not None and relay.known is not None:
-            known = {graph_in_key(record): relay.known}
+            known = {record.key_text: relay.known}
             told = replace(self, settings=replace(self.settings, known=known))
         with about(record, model=self.version):
             outcome = told.detected(

@@ -22,7 +22,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.level_graph import finest_level
-from stream_icd.methods.bp.levels import ancestors, levels_of
+from stream_icd.methods.bp.levels import levels_of
 from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
@@ -237,9 +237,9 @@ def _levels(
 ) -> Ids:
     """Return the levels above the communities, as `Communities` has them."""
     if memory is not None:
-        return ancestors(memory.levels.above, memory.community_ids)
+        return memory.levels.ancestors(memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
-    return ancestors(levels_of(graph, labels, "above").above, np.arange(int(labels.max()) + 1))
+    return levels_of(graph, labels, "above").ancestors(np.arange(int(labels.max()) + 1))
 
 
 def _memberships_of(memory: Remembered) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from stream_icd.core.printable import did_you_mean, printable
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import Gap, missed_windows, too_far_ahead, utc_now
 from stream_icd.kafka.messages.claims import ClaimSettings, Decode, MessageReader
-from stream_icd.kafka.messages.records import graph_in_key
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -290,7 +289,7 @@ def _results(
     last: dict[str, Window] = {}
     for record in filter(options.want, records):
         if record.value is None:  # an operator reset the graph
-            last.pop(graph_in_key(record), None)
+            last.pop(record.key_text, None)
             seen.forget(record.key)
             continue
         try:

@@ -13,7 +13,7 @@ from stream_icd.core.errors import BadInput
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.times import utc_now
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -117,7 +117,7 @@ class Alerts(Step):
     def process(self, record: Record) -> Outcome:
         """Return the alerts of a window that were not published before."""
         if record.value is None:
-            self._recent.put(graph_in_key(record), ())
+            self._recent.put(record.key_text, ())
             return Processed("the graph starts anew")
         try:
             window = self.reader.decoded(record, decode_events)

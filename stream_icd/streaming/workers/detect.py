@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stream_icd.core.errors import CrashedWorker
 from stream_icd.core.headers import Headers
-from stream_icd.kafka.messages.records import Outcome, Processed, about, graph_in_key
+from stream_icd.kafka.messages.records import Outcome, Processed, about
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.record import TOO_LARGE, RecordDetection, warn_of_k
@@ -85,7 +85,7 @@ class Detector(BatchStep):
         for record, outcome in engine(records, first):
             if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
                 with about(record):
-                    warn_of_k(graph_in_key(record), outcome.facts[TOO_LARGE], self._small_graphs)
+                    warn_of_k(record.key_text, outcome.facts[TOO_LARGE], self._small_graphs)
             yield record, outcome
 
     def last_resort(self, record: Record) -> Outcome | None:
@@ -105,8 +105,8 @@ class Detector(BatchStep):
         return outcome
 
     def state_headers(self, record: Record) -> Headers:
-        return () if self.memories is None else self.memories.headers(graph_in_key(record))
+        return () if self.memories is None else self.memories.headers(record.key_text)
 
     def remember(self, record: Record, state: OutgoingRecord) -> None:
         assert self.memories is not None, "there is no state without memory"
-        self.memories.put(graph_in_key(record), record.partition, state.value or b"")
+        self.memories.put(record.key_text, record.partition, state.value or b"")

@@ -21,7 +21,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import did_you_mean, listed
 from stream_icd.kafka.messages.claims import Claim, MessageReader
-from stream_icd.kafka.messages.records import graph_in_key, outgoing
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
@@ -251,7 +251,7 @@ class Memories:
         """Make the memory of all graphs of a batch available."""
         self._batch += 1
         first = {record.partition: record.offset for record in reversed(records)}
-        graphs = {graph_in_key(record) for record in records}
+        graphs = {record.key_text for record in records}
         self.assigned(self._misread(first))
         if self._new & first.keys():  # read all at once: the topic is read whole
             new, self._new = self._new, set()

@@ -16,7 +16,7 @@ from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
@@ -30,8 +30,7 @@ from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import result_id
-from stream_icd.wire.nodes import decode_member, encode_member, node_key
-from stream_icd.wire.nodes import graph_in_key as graph_in_row_key
+from stream_icd.wire.nodes import decode_member, encode_member, graph_in_key, node_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
@@ -75,7 +74,7 @@ class RowWriter(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed; read rows that are missing."""
         self._changed = {}
-        wanted = {graph_in_key(record) for record in records}
+        wanted = {record.key_text for record in records}
         if not self._is_caught_up:
             self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
             self._is_caught_up = True
@@ -245,7 +244,7 @@ class _Newest:
 
     def take(self, record: Record) -> None:
         try:
-            graph = graph_in_row_key(record.key, self.limits)
+            graph = graph_in_key(record.key, self.limits)
         except BadInput as error:
             log_bad(record, error)
             return

@@ -17,7 +17,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.times import too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, graph_in_key, outgoing
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
@@ -73,7 +73,7 @@ class Tracker(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed."""
         self._changed = {}
-        self._wanted = {graph_in_key(record) for record in records}
+        self._wanted = {record.key_text for record in records}
         self._seen_in_batch = SeenResults(self._seen)
 
     def process(self, record: Record) -> Outcome:

@@ -1,13 +1,25 @@
-"""Options of `stream-icd consume detect` that contradict each other."""
+"""`stream-icd consume detect`: options that contradict each other, and levels."""
 
 from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app, batch_limits
-from stream_icd.commands.programs import options as program_options
+from stream_icd.commands.programs.options import DetectionOptions
+from stream_icd.core.child_process import stop_child
 from stream_icd.core.errors import BadSettings, ModelNotFound
+from stream_icd.kafka.topics import SNAPSHOTS, create_topics
+from tests.run_here import run_here
+from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
+from tests.testbed.brokers import Broker
+from tests.testbed.drifting import outgoing
+from tests.testbed.starting import consuming
+from tests.testbed.streams import publish
 
 
 @pytest.mark.parametrize(
@@ -16,9 +28,9 @@ from stream_icd.core.errors import BadSettings, ModelNotFound
 def test_threads_and_processes_together_use_no_more_than_the_cores(
     monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, threads: int
 ) -> None:
-    monkeypatch.setattr(program_options.os, "cpu_count", lambda: cores)  # type: ignore[attr-defined]
-    assert program_options.threads_for(None, processes) == threads
-    assert program_options.threads_for(3, processes) == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert DetectionOptions().settings(processes).threads == threads
+    assert DetectionOptions(threads=3).settings(processes).threads == 3
 
 
 @pytest.mark.parametrize(
@@ -57,3 +69,23 @@ def test_batches_are_limited_by_time_but_have_several_graphs_for_several_process
     assert batch_limits(1, remembers=True) == (16, 1)
     assert batch_limits(4, remembers=False) == (64, 4)
     assert batch_limits(4, remembers=True) == (128, None)
+
+
+@pytest.mark.brokers("embedded")
+def test_a_detector_publishes_levels_and_subscribers_show_them(
+    broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    create_topics(broker.settings())
+    publish(broker, [outgoing(one, SNAPSHOTS) for one in windows(2, topic_name)])
+    with consuming(broker, topic_name, tmp_path / "log", "detect", "--levels") as detector:
+        options = ("--from", "beginning", "--limit", "2", "--format", "json")
+        where = ("-b", broker.bootstrap_servers, "--graph", topic_name)
+        done = run_here("subscribe", *options, *where)
+        assert stop_child(detector, 30) == 0
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 2, done.stderr
+    for result in found:
+        (level,) = result["levels"]
+        assert len(level) == N_SMALL
+        assert len(set(level)) == N_SMALL // OF_LARGE
+    assert set(found[0]["levels"][0]) == set(found[1]["levels"][0])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.dlq import _RetryLetters, verdict
+from stream_icd.commands.cli.dlq import _RetryLetters
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -26,7 +25,7 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.kafka.client.connections import open_admin, open_producer
-from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
+from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
@@ -48,31 +47,22 @@ from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]
 N = 200
+CLI = (sys.executable, "-m", "stream_icd.commands.cli")
 
 pytestmark = pytest.mark.brokers("memory")
 
 
-def test_a_state_of_memory_is_read_as_one() -> None:
-    message = encode_state(state(value=b"no table"))
-    letter = Record("icd.memory.v1.dlq", 0, 0, 0, message.key, message.value, message.headers)
-    assert verdict(letter, MessageReader()).startswith("it cannot be read: BadMemory: ")
-
-
 @pytest.fixture
-def dlq(broker: Broker) -> Iterator[Dlq]:
+def dlq(broker: Broker) -> Dlq:
     """`dlq("list", TOPIC)`: as the command does it."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(command: str, *arguments: str) -> Result:
         address = ("--bootstrap-servers", broker.bootstrap_servers)
-        result = CliRunner().invoke(app, ["dlq", command, *arguments, *address])
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
+        return CliRunner().invoke(
+            app, ["dlq", command, *arguments, *address], catch_exceptions=False
+        )
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return run
 
 
 def make_topics(broker: Broker, topic: str, **spec: Any) -> None:
@@ -136,10 +126,8 @@ def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
     assert odd["message"] == "x" * 100
 
     assert [one["offset"] for one in listed(dlq, topic_name, "--graph", "g1")] == [1]
-    assert [one["offset"] for one in listed(dlq, topic_name, "--from", "1", "--to", "0:3")] == [
-        1,
-        2,
-    ]
+    part = listed(dlq, topic_name, "--from", "1", "--to", "0:3")
+    assert [one["offset"] for one in part] == [1, 2]
     assert listed(dlq, topic_name, "--exception", "BadSnapshot") == []
     assert listed(dlq, topic_name, "--to", "2020-01-01") == []
     for command in (["list", topic_name], ["retry", "--dry-run", "--topic", topic_name]):
@@ -200,6 +188,16 @@ def test_a_claimed_value_is_written_whole_or_not_at_all(
     shown = dlq("show", "0:0", "--topic", topic_name, "--out", str(out)).stdout
     assert out.read_bytes() == b"large"
     assert shown.endswith(f"5 bytes to {out}\n")
+
+
+def test_a_state_of_memory_is_read_as_one(dlq: Dlq, broker: Broker, topic_name: str) -> None:
+    make_topics(broker, topic_name)
+    message = encode_state(state(value=b"no table"))
+    dead_lettered(
+        broker, [Record(topic_name, 0, 0, 0, message.key, message.value, message.headers)]
+    )
+    shown = dlq("show", "0:0", "--topic", topic_name).stdout
+    assert "today: it cannot be read: BadMemory: " in shown
 
 
 @pytest.mark.brokers("memory", "kafka")
@@ -337,6 +335,10 @@ main()
 """
 
 
+def retry_all(broker: Broker, topic: str) -> list[str]:
+    return ["dlq", "retry", "--all", "--topic", topic, "-b", broker.bootstrap_servers]
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     ("method", "at"),
@@ -351,11 +353,11 @@ def test_kill_9_of_a_retry_is_not_seen(
 ) -> None:
     make_topics(kafka, topic_name)
     dead_lettered(kafka, numbered(topic_name, N))
-    options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
+    options = retry_all(kafka, topic_name)
     command = [sys.executable, "-c", KILLED, method, str(at), *options]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == -9
     # The next one does not wait for the broker to give up on what the first one left open.
-    command = [sys.executable, "-m", "stream_icd.commands.cli", *options]
+    command = [*CLI, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert [int(r.value or b"") for r in everything(kafka, topic_name)] == list(range(N))
@@ -371,9 +373,7 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
     make_topics(broker, topic_name)
     dead_lettered(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
-    address = ("--bootstrap-servers", broker.bootstrap_servers)
-    command = [sys.executable, "-m", "stream_icd.commands.cli", "dlq", "retry", "--all", *address]
-    command += ["--topic", topic_name, "--rate", "2"]
+    command = [*CLI, *retry_all(broker, topic_name), "--rate", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: everything(broker, topic_name))
         process.terminate()
@@ -423,8 +423,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
 def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: str) -> None:
     make_topics(kafka, topic_name)
     dead_lettered(kafka, numbered(topic_name, 40))
-    options = ["dlq", "retry", "--all", "--topic", topic_name, "-b", kafka.bootstrap_servers]
-    command = [sys.executable, "-m", "stream_icd.commands.cli", *options]
+    command = [*CLI, *retry_all(kafka, topic_name)]
     slowly = [*command, "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
         wait_until(lambda: everything(kafka, topic_name))

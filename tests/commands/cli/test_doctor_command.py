@@ -104,15 +104,8 @@ def test_a_registry_without_a_champion_is_an_error(
     done = examined(broker, *place)
     assert done.returncode == 78
     assert "models import default --first-champion" in lines_of(done)["registry"][1]
-    run_here(
-        "models",
-        "import",
-        "default",
-        "--first-champion",
-        *place,
-        "-b",
-        broker.bootstrap_servers,
-    )
+    address = ("-b", broker.bootstrap_servers)
+    run_here("models", "import", "default", "--first-champion", *place, *address)
     state, says = lines_of(examined(broker, *place))["registry"]
     assert state == "ok"
     assert re.fullmatch(r"its champion is default@\w+", says)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_icd
-from stream_icd.commands.cli.environment import SETTINGS, check_environment, variables
+from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import BadSettings
 
@@ -40,29 +40,26 @@ def test_what_other_programs_set_is_reported_and_changes_nothing() -> None:
 
 
 def test_real_settings_and_those_of_the_tests_are_silent() -> None:
-    names = [*variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
+    names = [*_variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
     given = {name: "x" for name in names if name != "STREAM_ICD_CONFIG_FILE"}
     assert check_environment(given) == []
     assert check_environment({name.lower(): "x" for name in given}) == []
 
 
-def test_a_misspelt_table_of_the_settings_file_is_refused(tmp_path: Path) -> None:
+def test_the_settings_file_has_tables_and_settings_that_exist(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text('[kafak]\nbootstrap_servers = "a:1"\n')
+
+    def check(text: str) -> list[str]:
+        file.write_text(text)
+        return check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+
     with pytest.raises(BadSettings, match="table kafak is not a setting; did you mean kafka"):
-        check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
-    file.write_text('[someone_elses]\nx = 1\n[kafka]\nbootstrap_servers = "a:1"\n')
-    (warning,) = check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
+        check('[kafak]\nbootstrap_servers = "a:1"\n')
+    (warning,) = check('[someone_elses]\nx = 1\n[kafka]\nbootstrap_servers = "a:1"\n')
     assert "table someone_elses is not a setting" in warning
-
-
-def test_a_setting_outside_of_its_table_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text('security_protocol = "SASL_SSL"\n[traces]\ntraces = "on"\n')
     with pytest.raises(BadSettings, match=r"security_protocol is in no table: .* below \[kafka\]"):
-        check_environment({"STREAM_ICD_CONFIG_FILE": str(file)})
-    file.write_text('[traces]\ntraces = "on"\n')
-    assert check_environment({"STREAM_ICD_CONFIG_FILE": str(file)}) == []
+        check('security_protocol = "SASL_SSL"\n[traces]\ntraces = "on"\n')
+    assert check('[traces]\ntraces = "on"\n') == []
 
 
 def test_every_command_checks_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,14 +19,13 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.archive import Kinds
-from stream_icd.commands.cli.main import app
-from stream_icd.commands.cli.plugins import BuiltIn, _Consumers, flowing
+from stream_icd.commands.cli.main import _BuiltIn, _Consumers, app
 from stream_icd.history.files import KINDS
 from tests.command_lines import all_commands, arguments_of, complaint
 from tests.run_here import run_here
 
-GROUPS = [(), *sorted({command[:1] for command in all_commands() if len(command) > 1})]
-EVERYTHING = [*GROUPS, *all_commands()]
+COMMANDS = list(all_commands())
+EVERYTHING = [(), *sorted({command[:1] for command in COMMANDS if len(command) > 1}), *COMMANDS]
 
 
 @cache
@@ -51,30 +50,23 @@ def examples(command: tuple[str, ...]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
-def test_examples_are_whole_in_80_columns_and_can_be_typed(command: tuple[str, ...]) -> None:
+def test_paragraphs_fill_80_columns_and_examples_are_whole_and_can_be_typed(
+    command: tuple[str, ...],
+) -> None:
     shown = [line.strip() for line in rendered(command).splitlines()]
+    assert "<bool>" not in rendered(command), "flags have no value"
     for example in examples(command):
         assert example in shown, f"{command}: shorten {example!r}, or indent it by two"
         arguments = arguments_of(example.removesuffix("\\"))
         assert arguments is None or not complaint(arguments), complaint(arguments or [])
-
-
-@pytest.mark.parametrize("command", list(all_commands()), ids=" ".join)
-def test_paragraphs_fill_the_lines_of_the_terminal(command: tuple[str, ...]) -> None:
-    shown = [line.strip() for line in rendered(command).splitlines()]
-    for paragraph in source_of(command).split("\n\n"):
+    for paragraph in source_of(command).split("\n\n") if command in COMMANDS else ():
         if not paragraph.startswith(" "):
             text = " ".join(paragraph.split())
             assert set(textwrap.wrap(text, 78, break_on_hyphens=False)) <= set(shown)
 
 
-@pytest.mark.parametrize("command", EVERYTHING, ids=" ".join)
-def test_flags_are_shown_without_a_value(command: tuple[str, ...]) -> None:
-    assert "<bool>" not in rendered(command)
-
-
 def test_every_command_that_people_type_has_an_example() -> None:
-    lacking = [command for command in all_commands() if not list(examples(command))]
+    lacking = [command for command in COMMANDS if not list(examples(command))]
     assert lacking == []
 
 
@@ -86,14 +78,10 @@ def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: str = typer.Option("x", help="One of [local] or [train].")) -> None:
         """It has options only."""
 
-    monkeypatch.setattr(BuiltIn, "members", lambda _: {"read": lambda: other})
+    monkeypatch.setattr(_BuiltIn, "members", lambda _: {"read": lambda: other})
     said = rendered(("read",))
     assert "a[b]" in said
     assert "[local] or [train]" in said
-
-
-def test_indented_lines_stay_as_they_are() -> None:
-    assert flowing("One\ntwo.\n\n  a  b\n  c") == "One two.\n\n  a  b\n  c"
 
 
 def test_the_version_is_shown() -> None:
@@ -141,17 +129,25 @@ def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
     assert [Kind.value for Kind in Kinds] == list(KINDS)
 
 
-def test_a_name_that_no_file_may_have_is_refused_in_one_line() -> None:
-    refused = run_here("report", "--history", "x", "--names", 300 * "n", "--out", "y.html")
-    assert refused.returncode == 78
-    assert refused.stderr.startswith("OSError: [Errno 36] File name too long")
-
-
-def test_a_link_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_the_system_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x.csv").symlink_to("x.csv")
-    refused = run_here("produce", "events", str(tmp_path / "x.csv"))
-    assert refused.returncode == 78
-    assert refused.stderr.startswith("OSError: [Errno 40] Too many levels of symbolic links")
+    too_long = ("report", "--history", "x", "--names", 300 * "n", "--out", "y.html")
+    for arguments, said in (
+        (too_long, "[Errno 36] File name too long"),
+        (("produce", "events", str(tmp_path / "x.csv")), "[Errno 40] Too many levels of symbolic"),
+    ):
+        refused = run_here(*arguments)
+        assert refused.returncode == 78
+        assert refused.stderr.startswith(f"OSError: {said}")
+
+    def denied(_: Path) -> Iterator[Path]:  # root may read all folders
+        raise PermissionError(errno.EACCES, "Permission denied", "days")
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    done = run_here("produce", "as", str(tmp_path))
+    assert (done.returncode, done.stderr) == (78, "OSError: [Errno 13] Permission denied: 'days'\n")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -171,32 +167,20 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
     assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
 
 
-@pytest.mark.parametrize("command", ["as", "files", "events"])
-def test_an_empty_path_is_not_this_folder(command: str) -> None:
-    done = run_here("produce", command, "")
-    assert done.returncode == 78
-    assert "the path of a file or folder is empty" in done.stderr
-
-
 @pytest.mark.parametrize(
-    "command",
-    ["produce events -", "report --history x --out -", "train --data lfr --out -"],
+    ("command", "said"),
+    [
+        (("produce", "as", ""), "the path of a file or folder is empty"),
+        (("produce", "files", ""), "the path of a file or folder is empty"),
+        (("produce", "events", "-"), "- is not standard input"),
+        (("report", "--history", "x", "--out", "-"), "- is not standard input or output"),
+        (("train", "--data", "lfr", "--out", "-"), "- is not standard input or output"),
+    ],
 )
-def test_a_dash_makes_no_file_of_that_name(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_empty_path_is_not_this_folder_and_a_dash_no_file(
+    command: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run_here(*command.split())
+    done = run_here(*command)
     assert done.returncode == 78
-    assert "- is not standard" in done.stderr
-
-
-def test_a_missing_permission_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(_: Path) -> Iterator[Path]:  # root may read all folders
-        raise PermissionError(errno.EACCES, "Permission denied", "days")
-
-    monkeypatch.setattr(Path, "iterdir", refused)
-    done = run_here("produce", "as", str(tmp_path))
-    assert (done.returncode, done.stderr) == (78, "OSError: [Errno 13] Permission denied: 'days'\n")
+    assert said in done.stderr

@@ -9,14 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.commands.programs.label import _archived, _named
 from stream_icd.commands.programs.training_data import training_graphs
 from stream_icd.core.errors import BadRow, BadSettings
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
-from stream_icd.sources.node_tables import WindowName
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.run_here import run_here
@@ -136,27 +134,14 @@ def test_labels_that_may_be_of_several_graphs_are_refused(archive: str, tmp_path
     assert chosen.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
-def test_a_table_is_read_alike_for_training_and_for_an_archive(
-    archive: str, tmp_path: Path
-) -> None:
-    for columns, rows, said in WRONG:
-        table = _table(tmp_path / "wrong.csv", rows, columns)
-        refused = run_here("label", table, "--archive", archive, "--dry-run")
-        with pytest.raises((BadSettings, BadRow)) as error:
-            training_graphs(f"archive:path={archive},labels={table}")
-        assert said in str(error.value)
-        assert str(error.value) in refused.stderr.replace("\n", " ")
-    table = _table(tmp_path / "right.csv", [row[1:] for row in _rows((0,))], "node,community")
-    assert len(training_graphs(f"archive:path={archive},labels={table}")) == 3
-
-
 def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "archive"))
     for at, name in enumerate(("1999", "1999.04")):
         snapshot = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
         Archive(store).add("snapshots", encode_snapshot(snapshot))
-    found = _named(_archived(store, None), WindowName(None, "1999"))
-    assert [window.identity.snapshot_id for window in found] == [f"{GRAPH}/1999"]
+    table = _table(tmp_path / "known.csv", [("1999", 1, 1)], "snapshot,node,community")
+    done = run_here("label", table, "--archive", str(tmp_path / "archive"), "--dry-run")
+    assert done.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
 def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:
@@ -167,10 +152,13 @@ def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("columns", "rows", "said"), WRONG)
-def test_a_wrong_table_is_refused(
+def test_a_wrong_table_is_refused_as_it_is_for_training(
     archive: str, tmp_path: Path, columns: str, rows: list[tuple[object, ...]], said: str
 ) -> None:
     table = _table(tmp_path / "wrong.csv", rows, columns)
     done = run_here("label", table, "--archive", archive, "--dry-run")
     assert done.returncode in (65, 78)
     assert said in done.stderr
+    with pytest.raises((BadSettings, BadRow)) as error:
+        training_graphs(f"archive:path={archive},labels={table}")
+    assert str(error.value) in done.stderr.replace("\n", " ")

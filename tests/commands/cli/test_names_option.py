@@ -1,18 +1,128 @@
-"""`--names`: a table of attributes for each graph, or one for the only graph."""
+"""`--names`: a table of attributes for each graph or the only one, and what subscribers see."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.commands.programs.naming import _tables_of
+from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadSettings
+from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
-from tests.streaming.workers.tracked import window
+from tests.streaming.workers.tracked import unbroken, window
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
+
+
+def naming(*graphs: str) -> Naming:
+    return Naming(dict.fromkeys(graphs or (None,), CLASSES))
+
+
+def result(graph: str, *, text: bool = False) -> Communities:
+    nodes = pa.array(range(10, 28) if text else range(18))
+    return Communities(
+        graph, f"{graph}/0", Window(START, START), nodes.cast(pa.string()) if text else nodes,
+        (np.arange(18) >= 10).astype(np.int32), 9, "m@1", 0.5, 1.0,
+        dict.fromkeys(STAGES, 1.0), START,
+    )  # fmt: skip
+
+
+def names_in(shape: shapes.Shape[Communities], found: Communities) -> dict[str, str]:
+    names: dict[str, str] = shape.document(found)["names"]
+    return names
+
+
+def test_a_graph_with_other_ids_takes_no_names_from_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    graphs = ("x\x1b[2J", "y", "g")
+    named = shapes.named(shapes.shape_of("communities"), naming(*graphs), of_one_graph=False)
+    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
+        names = named.document(result(graph, text=text))["names"]
+        assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
+    (warned,) = capsys.readouterr().err.splitlines()
+    assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
+
+
+def test_a_table_names_the_communities_of_its_graph_only() -> None:
+    one = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        one.document(result("g", text=True))
+    several = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=False)
+    assert names_in(several, result("g"))
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        several.document(result("school"))
+    of_g = shapes.named(shapes.shape_of("communities"), naming("g"), of_one_graph=False)
+    assert names_in(of_g, result("school")) == {}
+    assert names_in(of_g, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+
+
+def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
+    named = shapes.named(
+        shapes.shape_of("communities"), naming("g", "h0", "h1"), of_one_graph=False
+    )
+    first = result("g")
+    for communities in (first, *(result(f"h{number}") for number in range(2))):
+        names_in(named, communities)
+    assert names_in(named, replace(first, snapshot_id="g/1")) == {
+        "0": "PC, 10 of 10",
+        "1": "MP, 8 of 8",
+    }
+
+
+def test_each_result_has_the_names_of_its_own_communities() -> None:
+    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    first = result("g")
+    other = replace(first, labels=1 - first.labels)
+    assert names_in(named, first) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    for again in ({"revision": "b"}, {"model": "n@1"}):
+        assert names_in(named, replace(other, **again)) == {"1": "PC, 10 of 10", "0": "MP, 8 of 8"}
+    mixed = replace(first, snapshot_id="g/1", labels=np.arange(18, dtype=np.int32) % 2)
+    assert names_in(named, mixed) == {}, "those of the window before are of other communities"
+
+
+def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
+    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
+    first = replace(result("g"), community_ids=ids, replaced=replaced)
+    assert names_in(named, first) == {"4": "PC, 10 of 10", "7": "MP, 8 of 8"}
+    one = replace(first, snapshot_id="g/1", labels=0 * first.labels, community_ids=ids[:1])
+    for revision in ("a", "b"):
+        assert names_in(named, replace(one, revision=revision)) == {"7": "MP, 8 of 8"}
+
+
+def test_lines_leave_out_what_the_edges_speak_against() -> None:
+    first, merged = unbroken([window("g", 0, [0] * 10 + [1] * 8), window("g", 1, [0] * 18)])
+    (event,) = merged.events
+    for bits, said in ((-22.4, []), (16.4, ["16 bits"]), (None, [""])):
+        told = replace(merged, events=(replace(event, bits=bits),))
+        lines = list(shapes.shape_of("events", least_bits=0.0).lines(told))
+        assert [line.partition("community 0")[2].strip("; ") for line in lines] == said
+        assert len(list(shapes.shape_of("events").lines(told))) == 1
+    assert len(list(shapes.shape_of("events", left_out=["born"]).lines(first))) == 0
+
+
+def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
+    apart, together = [0] * 10 + [1] * 8, [0] * 18
+    hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]
+    named = shapes.named(shapes.shape_of("members", community=1), naming(), of_one_graph=True)
+    lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
+    assert len(lines) == 3
+    assert all(line.endswith("  MP, 8 of 8") for line in lines)
 
 
 @pytest.fixture
@@ -22,7 +132,7 @@ def countries(tmp_path: Path) -> str:
 
 
 def graphs_of(names: list[str], graph: str | None = None) -> dict[str | None, str]:
-    return {of: table.columns[0].name for of, table in _tables_of(names, graph)._tables.items()}
+    return {of: table.columns[0].name for of, table in _tables_of(names, graph).items()}
 
 
 def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_path: Path) -> None:

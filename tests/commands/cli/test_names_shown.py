@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -24,20 +24,17 @@ from rich.console import Console
 from rich.table import Table
 
 import stream_icd
-from stream_icd.commands.cli import main, models, subscribe
+from stream_icd.commands.cli import main, subscribe
 from stream_icd.commands.cli import subscribe_formats as formats
-from stream_icd.commands.cli.dlq import table_lines
-from stream_icd.commands.cli.history import graphs_table, windows_lines
-from stream_icd.commands.cli.model_lines import card_lines
-from stream_icd.commands.cli.replay_run import agreements_table, qualities_table
-from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.cli.dlq import _table_lines
+from stream_icd.commands.cli.replay import _agreements_table, _qualities_table
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.commands.programs.process import wide_console
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
 from stream_icd.core.printable import did_you_mean, listed, printable, say, shortened
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
-from stream_icd.core.times import Gap
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.history.replay.compare import compare
@@ -45,8 +42,6 @@ from stream_icd.interfaces.view.report import read_archive
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
-from stream_icd.registry.aliases import Aliases
-from stream_icd.registry.find import shipped_models
 from stream_icd.streaming.dead_letters.box import BadRecord
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.streaming.metrics.metrics import Health, Metrics
@@ -74,31 +69,33 @@ def found(graph: str = FORGED, nodes: tuple[str, ...] = ("a", "b")) -> Communiti
     )
 
 
-def test_what_prints_stays_as_it_is_and_the_rest_is_escaped() -> None:
+def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
     assert printable(FORGED) == ESCAPED
     assert printable("Überwachung/北京 [/red] ✓") == "Überwachung/北京 [/red] ✓"
     assert printable("\ud800") == r"\ud800"
-
-
-@pytest.mark.parametrize("long", ["é" * 8_000_000, ("é" * 8_000_000).encode(), b"\xff" * 8_000_000])
-def test_a_long_name_is_shortened(long: str | bytes) -> None:
-    assert len(shortened(long)) == 120
-    assert shortened(long).endswith("…")
+    for long in ("é" * 8_000_000, ("é" * 8_000_000).encode(), b"\xff" * 8_000_000):
+        assert len(shortened(long)) == 120
+        assert shortened(long).endswith("…")
     assert shortened("é" * 120) == "é" * 120
+    assert listed([FORGED, "as733"]) == f"{ESCAPED}, as733"
+    assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
 
 
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write("table", [found(f"{FORGED}\t"), found()], OfCommunities())
+    formats.write("table", [found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
 
 
-def test_nothing_is_written_to_a_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
     say("as733")
+    write = partial(formats.write, "csv", [found()], shape_of("communities"))
+    monkeypatch.setattr(main, "app", write)
+    main.main()
 
 
 class TakesLittle(io.RawIOBase):
@@ -138,12 +135,6 @@ def test_an_output_that_a_program_put_in_its_place_stays_its_own(
     assert output.buffer is unbuffered
 
 
-def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    monkeypatch.setattr(main, "app", lambda: formats.write("csv", [found()], OfCommunities()))
-    main.main()
-
-
 @pytest.mark.parametrize("reader_is_there", [True, False])
 def test_a_stopped_subscriber_does_not_wait_for_its_reader(
     monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
@@ -163,7 +154,7 @@ def test_a_stopped_subscriber_does_not_wait_for_its_reader(
             monkeypatch.setattr(sys, "stdout", output)
             output.write("as733")
             with pytest.raises(SystemExit) as ended:
-                subscribe.let_reader_finish(0.01)
+                subscribe._let_reader_finish(0.01)
         assert ended.value.code == 0
     finally:
         for number, handler in zip(numbers, before, strict=True):
@@ -202,11 +193,6 @@ def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
         read_archive(store)
 
 
-def test_a_gap_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    subscribe._say_gap(Gap(FORGED, DAY, DAY, 1))
-    assert capsys.readouterr().err.splitlines()[0].startswith(ESCAPED)
-
-
 def test_the_further_lines_of_an_error_are_indented(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,26 +205,17 @@ def test_the_further_lines_of_an_error_are_indented(
     assert capsys.readouterr().err == "HistoryDamaged: \\x1b[2J first\n  second\n"
 
 
-def test_an_output_without_a_character_gets_its_escape(tmp_path: Path) -> None:
-    listed = run_here("models", "list", encoding="ascii")
-    assert (listed.returncode, "\\xb1" in listed.stdout) == (0, True)  # ±
-    Archive(open_store(str(tmp_path))).add("communities", encode_communities(found("Zürich")))
-    assert "Z\\xfcrich" in run_here("history", "list", str(tmp_path), encoding="ascii").stdout
-
-
-def test_the_archive_is_listed_whatever_its_graphs_are_called(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    Archive(store).add("communities", encode_communities(found()))
-    selection = Selection("communities")
-    assert drawn(graphs_table(store, [selection])).count(ESCAPED) == 2
-    (line,) = windows_lines(store, selection)
-    assert line.split("\t")[4:7] == [ESCAPED] * 3
-
-
-def test_versions_are_compared_whatever_they_are_called() -> None:
+def test_tables_of_archives_and_versions_show_names_escaped(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    Archive(open_store(place)).add("communities", encode_communities(found(f"{FORGED}Zürich")))
+    listed = run_here("history", "list", place)
+    assert listed.stdout.count(f"{ESCAPED}Zürich") == 2
+    (line,) = run_here("history", "list", place, "--windows").stdout.splitlines()
+    assert line.split("\t")[4:7] == [f"{ESCAPED}Zürich"] * 3
+    assert "Z\\xfcrich" in run_here("history", "list", place, encoding="ascii").stdout
     comparison = compare([found()], [found()])
-    assert drawn(qualities_table(comparison)).count(ESCAPED) == 4
-    assert drawn(agreements_table(comparison)).count(ESCAPED) == 5
+    assert drawn(_qualities_table(comparison)).count(ESCAPED) == 4
+    assert drawn(_agreements_table(comparison)).count(ESCAPED) == 5
 
 
 def drawn(table: object) -> str:
@@ -247,11 +224,6 @@ def drawn(table: object) -> str:
     text = out.getvalue()
     assert "\x1b" not in text
     return text
-
-
-def test_an_error_lists_names_in_one_line() -> None:
-    assert listed([FORGED, "as733"]) == f"{ESCAPED}, as733"
-    assert did_you_mean("as733 0 lost", ["as733 0 lost\n"]) == r"; did you mean as733 0 lost\n?"
 
 
 def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
@@ -268,36 +240,11 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write("csv", [found("=cmd\x1b[2J", nodes)], OfCommunities())
+    formats.write("csv", [found("=cmd\x1b[2J", nodes)], shape_of("communities"))
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]
     assert cells == [printable(node) for node in nodes]
-
-
-def test_a_card_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    for folder in shipped_models().values():
-        say(*card_lines(folder))
-        assert capsys.readouterr().out == "\n".join(card_lines(folder)) + "\n"
-
-
-def test_versions_are_shown_whatever_they_are_called(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    aliases = Aliases(1, FORGED, FORGED, "promoted", FORGED, "models", DAY.start, None, "id")
-    for name in ("aliases.current", "aliases.champion", "aliases.promote", "aliases.roll_back"):
-        monkeypatch.setattr(f"stream_icd.registry.{name}", lambda *_, **__: aliases)
-    for name in (
-        "registry.find.find_version",
-        "registry.versions.read_lineage",
-        "registry.announce.change",
-    ):
-        monkeypatch.setattr(f"stream_icd.{name}", mock.Mock())
-    monkeypatch.setenv("STREAM_ICD_REGISTRY", "models")
-    models._Promote(version=FORGED, no_announce=True).run()
-    models._Rollback(no_announce=True).run()
-    line = f"champion {ESCAPED}, previous {ESCAPED}\n"
-    assert capsys.readouterr().out == 2 * line
 
 
 def test_commands_write_through_one_function() -> None:
@@ -316,15 +263,12 @@ def test_commands_write_through_one_function() -> None:
 LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
 
 
-def test_a_line_of_the_log_is_short_whatever_the_key() -> None:
+def test_a_dead_letter_and_its_line_of_the_log_say_briefly_what_is_wrong_with_a_long_name() -> None:
     assert len(str(described(LONG))) < 500
-
-
-def test_a_dead_letter_says_briefly_what_is_wrong_with_a_long_name() -> None:
     letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
     assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
-    assert all(len(line) < 600 for line in table_lines([BadRecord([DeadLetter.of(came)])]))
+    assert all(len(line) < 600 for line in _table_lines([BadRecord([DeadLetter.of(came)])]))
 
 
 def test_labels_of_metrics_are_short_and_few() -> None:

@@ -1,127 +1,136 @@
-"""`stream-icd subscribe` as people and programs use it."""
+"""`stream-icd subscribe` as people and programs use it: results, events, nodes, groups, files."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
-from datetime import UTC, datetime
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.commands.cli import subscribe_formats as formats
-from stream_icd.commands.cli.subscribe_shapes import OfCommunities
+from stream_icd.commands.cli.subscribe_formats import write
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BrokerUnavailable
-from stream_icd.core.snapshot import Window
+from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.topics import COMMUNITIES, create_topics
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.streaming.subscribers.subscription import Subscription
-from stream_icd.wire.communities import encode_communities
+from stream_icd.wire.events import encode_events
 from tests.run_here import Done, run_here
+from tests.streaming.workers.tracked import outgoing, unbroken, window
 from tests.testbed.brokers import Broker
+from tests.testbed.streams import publish
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+LABELS = {0: APART, 1: APART, 3: TOGETHER}
+ALL = ("--from", "beginning", "--until", "end")
 
 
-def publish_result(broker: Broker, graph: str, number: int) -> None:
-    """One result of a graph, in the live topic."""
-    result = Communities(
-        graph=graph,
-        snapshot_id=f"{graph}/{number}",
-        window=Window(START, START),
-        nodes=pa.array(["a", "b", "c"]),
-        labels=np.array([0, 1, 0], np.int32),
-        n_edges=2,
-        model="m@1",
-        modularity=0.25,
-        ncut=1.0,
-        milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
-        detected_at=START,
-        evidence="weak",
-        bits_saved=0.125,
-        community_ids=np.array([100 + number, 7]),
-        replaced=np.empty((0, 2), np.int64),
-        memory="continued",
-        horizon=4.5,
-        predicted_bits=-0.25,
-        probabilities=np.array([1, 0.9, 0.55], np.float32),
-        second_ids=np.array([-1, -1, 7]),
-        second_probabilities=np.array([0, 0, 0.45], np.float32),
-    )
-    message = encode_communities(result)
-    create_topics(broker.settings())
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(COMMUNITIES, message.value, message.key, message.headers))
+@pytest.fixture
+def whole(embedded: Broker, topic_name: str) -> str:
+    """A graph with three published results, with all that a detector may say of them."""
+    create_topics(embedded.settings())
+    results = [
+        replace(
+            window(topic_name, number, [0, 1, 0]),
+            nodes=pa.array(["a", "b", "c"]),
+            n_edges=2,
+            modularity=0.25,
+            milliseconds={"decode": 1.0, "features": 2.0, "encode": 3.0, "cluster": 4.0},
+            evidence="weak",
+            bits_saved=0.125,
+            community_ids=np.array([100 + number, 7]),
+            replaced=np.empty((0, 2), np.int64),
+            memory="continued",
+            horizon=4.5,
+            predicted_bits=-0.25,
+            probabilities=np.array([1, 0.9, 0.55], np.float32),
+            second_ids=np.array([-1, -1, 7]),
+            second_probabilities=np.array([0, 0, 0.45], np.float32),
+        )
+        for number in range(3)
+    ]
+    publish(embedded, [outgoing(result, COMMUNITIES) for result in results])
+    return topic_name
 
 
 @pytest.fixture
 def graph(embedded: Broker, topic_name: str) -> str:
-    """A graph with three published results."""
-    for number in range(3):
-        publish_result(embedded, topic_name, number)
+    """Hours 0, 1 and 3 of a graph in the live topics: two communities, which merge in the last."""
+    create_topics(embedded.settings())
+    hours = [window(topic_name, hour, found) for hour, found in LABELS.items()]
+    publish(embedded, [*(outgoing(one, COMMUNITIES) for one in hours), *events_of(hours)])
     return topic_name
+
+
+def events_of(hours: Sequence[Communities]) -> list[OutgoingRecord]:
+    messages = map(encode_events, unbroken(hours))
+    return [OutgoingRecord(EVENTS, m.value, m.key, m.headers) for m in messages]
+
+
+def command(broker: Broker, *options: str) -> list[str]:
+    address = ("-b", broker.bootstrap_servers)
+    return [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", *options, *address]
 
 
 def subscribe(broker: Broker, *options: str) -> Done:
     return run_here("subscribe", *options, "-b", broker.bootstrap_servers)
 
 
-def test_json_lines_hold_the_whole_result(embedded: Broker, graph: str) -> None:
-    done = subscribe(
-        embedded, "--graph", graph, "--from", "beginning", "--format", "json", "--limit", "2"
-    )
-    assert done.returncode == 0, done.stderr
-    first, second = (json.loads(line) for line in done.stdout.splitlines())
-    assert (first["snapshot_id"], second["snapshot_id"]) == (f"{graph}/0", f"{graph}/1")
-    assert (first["community_ids"], first["replaced"], first["memory"]) == (
-        [100, 7],
-        [],
-        "continued",
-    )
-    assert first["nodes"] == ["a", "b", "c"]
-    assert first["communities"] == [0, 1, 0]
-    assert first["probabilities"] == [1, 0.9, 0.55]
-    assert (first["second_ids"], first["second_probabilities"]) == ([-1, -1, 7], [0, 0, 0.45])
-    assert (first["n_communities"], first["modularity"]) == (2, 0.25)
-    assert (first["horizon"], first["predicted_bits"]) == (4.5, -0.25)
-    assert datetime.fromisoformat(first["window_end"]) == START
-
-
-def test_a_table_has_a_line_a_snapshot(embedded: Broker, graph: str) -> None:
-    done = subscribe(embedded, "--graph", graph, "--from", "beginning", "--until", "end")
-    lines = done.stdout.splitlines()
+def test_results_as_lines_json_csv_and_arrow(embedded: Broker, whole: str) -> None:
+    of_whole = ("--graph", whole, *ALL)
+    lines = subscribe(embedded, *of_whole).stdout.splitlines()
     assert len(lines) == 4
     assert lines[0].split()[:4] == ["graph", "snapshot", "nodes", "edges"]
-    assert lines[1].split() == [
-        graph,
-        f"{graph}/0",
-        "3",
-        "2",
-        "2",
-        "0.2500",
-        "weak",
-        "0.82",
-        "4.5",
-        "-0.250",
-        "2",
-        "10.0",
-        "m@1",
+    numbers = "3 2 2 0.2500 weak 0.82 4.5 -0.250 2 10.0 m@1"
+    assert lines[1].split() == [whole, f"{whole}/0", *numbers.split()]
+
+    limited = subscribe(embedded, *of_whole, "--format", "json", "--limit", "2")
+    first, second = (json.loads(line) for line in limited.stdout.splitlines())
+    assert (first["snapshot_id"], second["snapshot_id"]) == (f"{whole}/0", f"{whole}/1")
+    assert first["window_end"] == "2020-01-01T01:00:00+00:00"
+    assert (first["community_ids"], first["replaced"]) == ([100, 7], [])
+    assert (first["nodes"], first["communities"]) == (["a", "b", "c"], [0, 1, 0])
+    assert first["probabilities"] == [1, 0.9, 0.55]
+    assert (first["second_ids"], first["second_probabilities"]) == ([-1, -1, 7], [0, 0, 0.45])
+    assert (first["n_communities"], first["modularity"], first["memory"]) == (2, 0.25, "continued")
+    assert (first["horizon"], first["predicted_bits"]) == (4.5, -0.25)
+
+    heading, *rows = subscribe(embedded, *of_whole, "--format", "csv").stdout.splitlines()
+    columns = '"community_id","probability","second_id","second_probability"'
+    assert heading.endswith(f'"node","community",{columns}')
+    assert [row.split(",", 11)[-1] for row in rows[:3]] == [
+        '"a",0,100,1,,',
+        '"b",1,7,0.9,,',
+        '"c",0,100,0.55,7,0.45',
     ]
 
+    arrow = subscribe(embedded, *of_whole, "--format", "arrow")
+    table = pa.ipc.open_stream(arrow.output).read_all()
+    assert table.num_rows == 9
+    assert table["node"].to_pylist()[:3] == ["a", "b", "c"]
+    assert table["community_id"].to_pylist()[-3:] == [102, 7, 102]
+    assert table["second_id"].to_pylist()[:3] == [None, None, 7]
+    said = ("evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits")
+    assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, None, -0.25]
 
-def test_until_the_end_is_from_the_beginning(embedded: Broker, graph: str) -> None:
-    done = subscribe(embedded, "--graph", graph, "--until", "end", "--format", "json")
+
+def test_until_the_end_is_from_the_beginning(embedded: Broker, whole: str) -> None:
+    done = subscribe(embedded, "--graph", whole, "--until", "end", "--format", "json")
     assert len(done.stdout.splitlines()) == 3
-    latest = subscribe(embedded, "--graph", graph, "--until", "end", "--from", "latest")
+    latest = subscribe(embedded, "--graph", whole, "--until", "end", "--from", "latest")
     assert len(latest.stdout.splitlines()) == 1
     assert latest.stderr == f"no result: nothing in {COMMUNITIES} matches\n"
 
@@ -132,15 +141,15 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        formats.write("table", failing(), OfCommunities())
+        write("table", failing(), shape_of("communities"))
     assert capsys.readouterr().out == ""
-    formats.write("table", [], OfCommunities())
-    assert capsys.readouterr().out == OfCommunities().heading + "\n"
+    write("table", [], shape_of("communities"))
+    assert capsys.readouterr().out == shape_of("communities").heading + "\n"
 
 
-def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> None:
+def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, whole: str) -> None:
     done = subscribe(
-        embedded, "--graph", graph, "--from", "beginning", "--until", "end", "--format", "arrow"
+        embedded, "--graph", whole, "--from", "beginning", "--until", "end", "--format", "arrow"
     )
     table = pa.ipc.open_stream(done.output).read_all()
     assert table.num_rows == 9
@@ -150,11 +159,11 @@ def test_arrow_is_one_stream_with_a_row_a_node(embedded: Broker, graph: str) -> 
     assert table["second_id"].to_pylist()[:3] == [None, None, 7]
     said = ("evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits")
     assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, None, -0.25]
-    assert set(table["snapshot_id"].to_pylist()) == {f"{graph}/{i}" for i in range(3)}
+    assert set(table["snapshot_id"].to_pylist()) == {f"{whole}/{i}" for i in range(3)}
 
 
-def test_csv_says_how_probable_communities_are(embedded: Broker, graph: str) -> None:
-    done = subscribe(embedded, "--graph", graph, "--until", "end", "--format", "csv")
+def test_csv_says_how_probable_communities_are(embedded: Broker, whole: str) -> None:
+    done = subscribe(embedded, "--graph", whole, "--until", "end", "--format", "csv")
     heading, *rows = done.stdout.splitlines()
     columns = '"community_id","probability","second_id","second_probability"'
     assert heading.endswith(f'"node","community",{columns}')
@@ -166,13 +175,12 @@ def test_csv_says_how_probable_communities_are(embedded: Broker, graph: str) -> 
 
 
 def test_a_message_that_is_no_result_is_named_apart_from_the_results(
-    embedded: Broker, graph: str
+    embedded: Broker, whole: str
 ) -> None:
     with Publisher(embedded.settings()) as publisher:
-        publisher.send(OutgoingRecord(COMMUNITIES, b"junk", graph.encode()))
-    command = [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", "--graph", graph]
-    command += ["--until", "end", "--format", "arrow", "-b", embedded.bootstrap_servers]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+        publisher.send(OutgoingRecord(COMMUNITIES, b"junk", whole.encode()))
+    asked = command(embedded, "--graph", whole, "--until", "end", "--format", "arrow")
+    done = subprocess.run(asked, capture_output=True, timeout=60, check=True)
     assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 9
     assert re.fullmatch(
         rf"skipped {re.escape(COMMUNITIES)}\[\d\]@\d+: header .*\n", done.stderr.decode()
@@ -180,14 +188,11 @@ def test_a_message_that_is_no_result_is_named_apart_from_the_results(
 
 
 @pytest.mark.parametrize("lines", [1, 3], ids=["early", "when it has all there is"])
-def test_a_reader_that_leaves_ends_it(embedded: Broker, graph: str, lines: int) -> None:
-    command = (
-        f"{sys.executable} -m stream_icd.commands.cli subscribe --graph {graph} --from beginning "
-        f"--format json -b {embedded.bootstrap_servers} | head -{lines}"
-    )
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, timeout=60, check=False
-    )
+def test_a_reader_that_leaves_ends_it(embedded: Broker, whole: str, lines: int) -> None:
+    asked = command(embedded, "--graph", whole, "--from", "beginning", "--format", "json")
+    piped = f"{shlex.join(asked)} | head -{lines}"
+    bash = ["bash", "-o", "pipefail", "-c", piped]
+    done = subprocess.run(bash, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -199,36 +204,6 @@ def test_nobody_at_the_address_says_what_to_do_and_exits_for_a_retry(
     assert done.returncode == 75
     assert done.stderr.startswith("BrokerUnavailable: ")
     assert "127.0.0.1:1" in done.stderr
-
-
-def test_a_bad_time_is_explained() -> None:
-    done = run_here("subscribe", "--from", "yesterday")
-    assert done.returncode == 78
-    assert "give beginning, latest, or a time such as" in done.stderr
-
-
-def test_the_example_of_the_readme_works(embedded: Broker) -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    (example,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-        if 'subscribe("as733"' in block
-    ]
-    publish_result(embedded, "as733", 7)
-    program = subprocess.Popen(
-        (sys.executable, "-u", "-c", example),
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "STREAM_ICD_BOOTSTRAP_SERVERS": embedded.bootstrap_servers},
-    )
-    try:
-        assert program.stdout is not None
-        while program.stdout.readline() != "as733/7 2 0.25\n":
-            assert program.poll() is None
-        assert program.stdout.readline() == "{'a': 0, 'b': 1, 'c': 0}\n"
-    finally:
-        program.kill()
-        program.wait()
 
 
 def test_who_asks_for_the_next_one_while_a_leaving_reader_ends_it_gets_none() -> None:
@@ -249,3 +224,235 @@ def test_who_asks_for_the_next_one_while_a_leaving_reader_ends_it_gets_none() ->
     assert list(subscription) == []
     asked.set()
     leaving.join()
+
+
+def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--events", *ALL)
+    heading, *lines = (line.split(maxsplit=6) for line in done.stdout.splitlines())
+    titles = ["graph", "snapshot", "event", "community", "before", "members", "what happened"]
+    assert heading == titles
+    assert {line[0] for line in lines} == {graph}
+    assert [line[1:] for line in lines] == [
+        [f"{graph}/0", "born", "0", "0", "10",
+         "community 0 is new, with 10 nodes; still there 3 hours later"],
+        [f"{graph}/0", "born", "1", "0", "8",
+         "community 1 is new, with 8 nodes; there for 1 hour"],
+        [f"{graph}/3", "merged", "0", "10", "18", "community 1 (8 nodes) joined community 0"],
+    ]  # fmt: skip
+    assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
+
+
+def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
+    done = subscribe(embedded, "--graph", graph, "--node", "12", *ALL, "--format", "json")
+    changes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(change["snapshot_id"], change["before"], change["after"]) for change in changes] == [
+        (f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]  # fmt: skip
+    done = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "json")
+    (merged,) = map(json.loads, done.stdout.splitlines())
+    assert [(e["kind"], e["parents"]) for e in merged["events"]] == [("merged", [0, 1])]
+    assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
+
+
+def test_parquet_as_one_file_and_as_a_file_a_snapshot(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "found.parquet", tmp_path / "found"
+    for out in (file, folder):
+        options = ("--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
+        assert subscribe(embedded, *options).returncode == 0
+    whole = pq.read_table(file)
+    place = ["graph", "snapshot_id", "window_start", "window_end", "model", "revision"]
+    said = ["evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits"]
+    sure = ["probability", "second_id", "second_probability"]
+    assert whole.column_names == [*place, *said, "node", "community", "community_id", *sure]
+    assert whole.num_rows == 54
+    files = sorted(folder.iterdir())
+    named = [f"{graph}@{graph}%2F{hour}@m@1.parquet" for hour in (0, 1, 3)]
+    assert [one.name for one in files] == named
+    assert pa.concat_tables(map(pq.read_table, files)).equals(whole)
+
+
+def test_members_of_a_community_and_csv(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--node", "12", *ALL, "--members")
+    heading, *rows = subscribe(embedded, *options, "--format", "csv").stdout.splitlines()
+    columns = heading.replace('"', "").split(",")
+    assert columns[-2:] == ["community", "node"]
+    assert [tuple(map(int, row.split(",")[-2:])) for row in rows] == [
+        *((1, node) for node in range(10, 18)),
+        *((0, node) for node in range(18)),
+    ]
+    options = ("--graph", graph, "--community", "1", *ALL, "--members", "--format", "json")
+    found = [json.loads(line) for line in subscribe(embedded, *options).stdout.splitlines()]
+    assert [one["members"] for one in found] == [list(range(10, 18))] * 2 + [[]]
+    lines = subscribe(embedded, *options[:-2]).stdout.splitlines()
+    assert lines[1].split()[2:] == ["1", "8", *map(str, range(10, 18))]
+    events = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "csv")
+    assert ',"0 1",' in events.stdout.splitlines()[1]
+
+
+def test_a_graph_or_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
+    for more in ((), ("--events",)):
+        done = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more)
+        assert done.returncode == 78
+        assert f"holds nothing of graph {graph}x; it holds " in done.stderr
+        assert f"did you mean {graph}?" in done.stderr
+        done = subscribe(embedded, "--graph", graph, "--model", "nonesuch", *ALL, *more)
+        assert done.returncode == 78
+        assert "holds nothing of model nonesuch; it holds " in done.stderr
+    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
+
+
+def test_where_no_tracker_ever_ran_it_says_so() -> None:
+    with embedded_broker() as broker:
+        bare = Broker("embedded", broker.bootstrap_servers)
+        create_topics(bare.settings())
+        for asked in (("--events",), ("--node", "1")):
+            done = subscribe(bare, *asked, *ALL)
+            assert done.returncode == 78
+            assert "no tracker has published events" in done.stderr
+            assert "stream-icd consume track" in done.stderr
+        following = subprocess.Popen(command(bare, "--events"), stderr=subprocess.PIPE, text=True)
+        assert following.stderr is not None
+        assert "waiting for one" in following.stderr.readline()
+        following.send_signal(signal.SIGTERM)
+        assert following.wait(60) == 0
+        following.stderr.close()
+        assert subscribe(bare, *ALL).returncode == 0
+
+
+def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
+    tmp_path: Path,
+) -> None:
+    same = {"snapshot_id": "2026-01-01"}
+    found = [
+        replace(window("a", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 1]), **same),
+        replace(window("b", 0, [0, 0]), **same, revision="f00d"),
+        replace(window(".hidden/..", 0, [0, 0]), snapshot_id="x" * 400),
+    ]
+    write("parquet", found, shape_of("communities"), tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[1:] == [
+        "a@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1.parquet",
+        "b@2026-01-01@m@1@f00d.parquet",
+    ]
+    assert names[0].startswith("%2Ehidden%2F..@xxx")
+    assert len(names[0]) < 255
+
+
+def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Iterator[Communities]:
+        yield window("g", 0, [0, 1])
+        raise BrokerUnavailable("nobody there")
+
+    out = tmp_path / "found.parquet"
+    with pytest.raises(BrokerUnavailable):
+        write("parquet", fails(), shape_of("communities"), out)
+    assert [path.name for path in tmp_path.iterdir()] == ["found.incomplete.parquet"]
+    assert pq.read_table(tmp_path / "found.incomplete.parquet").num_rows == 2
+    assert "found.incomplete.parquet" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    out = tmp_path / "events.parquet"
+    options = ("--graph", graph, "--events", "--from", "beginning")
+    running = subprocess.Popen(
+        command(embedded, *options, "--format", "parquet", "--out", str(out)),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    assert "1 window is missing" in running.stderr.readline()
+    # Who tells of a gap before the sixth hour has written what came before it.
+    hours = [window(graph, hour, found) for hour, found in (LABELS | {5: TOGETHER}).items()]
+    publish(embedded, events_of(hours)[-1:])
+    assert "1 window is missing" in running.stderr.readline()
+    assert not out.exists()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 0
+    running.stderr.close()
+    table = pq.read_table(out)
+    whole = ["born", "born", "continued", "continued", "merged"]
+    assert table["event"].to_pylist() in (whole, [*whole, "continued"])
+    assert table["members"].to_pylist()[0] == list(range(10))
+
+
+def test_a_group_goes_on_where_it_was(
+    embedded: Broker, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
+    options = ("--graph", graph, "--group", graph, "--limit", "1", "--format", "json")
+    first, second = (subscribe(embedded, *options) for _ in range(2))
+    assert [json.loads(done.stdout)["snapshot_id"] for done in (first, second)] == [
+        f"{graph}/0", f"{graph}/1"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (
+            ("--event", "eaten"),
+            "choose from born, grown, shrunk, merged, split, continued, died",
+        ),
+        (("--node", "1", "--event", "born"), "leave out --event"),
+        (("--format", "parquet"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--format", "parquet", "--out", "x.parquet", "--group", "g"), "give --out a folder"),
+        (("--members",), "name it with --community or --node"),
+        (("--from", "yesterday"), "give beginning, latest, or a time such as"),
+        (("--out", "x"), "--out FILE.parquet or --out FOLDER go together"),
+        (("--group", "g", "--from", "beginning"), "leave out start (--from)"),
+        (("--graph", "\udcff"), r"graph '\udcff' is not UTF-8 text"),
+    ],
+)
+def test_options_that_do_not_go_together_are_explained(
+    options: tuple[str, ...], advice: str
+) -> None:
+    done = run_here("subscribe", *options)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert advice in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_names_stand_in_lines_documents_and_tables(
+    embedded: Broker, graph: str, tmp_path: Path
+) -> None:
+    classes = tmp_path / "classes.csv"
+    rows = [f"{node},{'PC' if node < 10 else 'MP'}" for node in range(18)]
+    classes.write_text("\n".join(["node,class", *rows, ""]))
+    options = ("--graph", graph, "--names", str(classes), *ALL)
+    lines = subscribe(embedded, "--events", *options).stdout.splitlines()
+    assert "  community 0 (PC) is new, with 10 nodes;" in lines[1]
+    lines = subscribe(embedded, "--event", "merged", *options).stdout.splitlines()
+    assert lines[1].endswith("  community 1 (MP) (8 nodes) joined community 0 (PC)")
+    last = json.loads(
+        subscribe(embedded, "--events", "--format", "json", *options).stdout.splitlines()[1]
+    )
+    assert last["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    out = tmp_path / "c.parquet"
+    subscribe(embedded, "--format", "parquet", "--out", str(out), *options)
+    table = pq.read_table(out)
+    assert table["name"].to_pylist()[:18] == ["PC, 10 of 10"] * 10 + ["MP, 8 of 8"] * 8
+
+
+def test_names_of_other_ids_are_refused(embedded: Broker, graph: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.csv"
+    classes.write_text("node,class\nanna,PC\n")
+    done = subscribe(embedded, "--graph", graph, "--names", str(classes), *ALL)
+    assert done.returncode != 0
+    assert "names nodes by text, the graph by integers" in done.stderr
+
+
+def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str) -> None:
+    options = ("--graph", graph, "--event", "merged", *ALL)
+    assert len(subscribe(embedded, *options).stdout.splitlines()) == 2
+    waiting = subscribe(embedded, "--confirmed", "1", *options)
+    assert "merged" not in waiting.stdout
+    born = subscribe(embedded, "--confirmed", "1", "--graph", graph, "--event", "born", *ALL)
+    assert born.stdout.splitlines()[1].endswith("10 nodes; still there 1 hour later")
+    unknown = subscribe(embedded, "--least-bits", "1", *options)
+    assert "merged" not in unknown.stdout
+    refused = subscribe(embedded, "--confirmed", "1", "--group", "g", "--graph", graph)
+    assert "leave out the group" in refused.stderr

@@ -45,18 +45,26 @@ def test_trackers_start_only_a_graph_anew_that_has_events(
         assert [(record.key, record.value) for record in records][2:] == [(b"as733", None)]
 
 
-@pytest.mark.parametrize("command", ["track-anew", "detect-anew"])
-def test_an_empty_name_of_a_graph_is_refused(broker: Broker, command: str) -> None:
-    refused = topics(broker, command, "")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("track-anew", ""), "the name of the graph is empty"),
+        (("detect-anew", ""), "the name of the graph is empty"),
+        (("skip", "--to", "0:1", "--group", ""), "--group is empty"),
+        (("detect-anew", "as733", "--group", ""), "--group is empty"),
+        (
+            ("detect-anew", "as733", "--group", "nobody"),
+            "nobody remembers nothing of graph as733; it remembers none: ",
+        ),
+    ],
+)
+def test_a_name_that_is_empty_or_of_nobody_is_refused(
+    broker: Broker, command: tuple[str, ...], said: str
+) -> None:
+    create_topics(broker.settings())
+    refused = topics(broker, *command)
     assert refused.returncode == 78
-    assert "the name of the graph is empty" in refused.stderr
-
-
-@pytest.mark.parametrize("command", [("skip", "--to", "0:1"), ("detect-anew", "as733")])
-def test_an_empty_group_is_refused(broker: Broker, command: tuple[str, ...]) -> None:
-    refused = topics(broker, *command, "--group", "")
-    assert refused.returncode == 78
-    assert "--group is empty" in refused.stderr
+    assert said in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -81,13 +89,6 @@ def test_no_graph_starts_anew_under_running_workers_which_would_undo_it(
     assert f"group {group} still has running members: stop them first" in refused.stderr
     with open_reader(broker.settings(), EVENTS, until="end") as records:
         assert all(record.value for record in records)
-
-
-def test_a_group_of_detectors_without_memory_is_named(broker: Broker) -> None:
-    create_topics(broker.settings())
-    refused = topics(broker, "detect-anew", "as733", "--group", "nobody")
-    assert refused.returncode == 78
-    assert "nobody remembers nothing of graph as733; it remembers none: " in refused.stderr
 
 
 def test_a_group_without_a_position_skips_nothing(

@@ -49,15 +49,19 @@ def answer(port: int, path: str) -> tuple[int, str]:
         connection.close()
 
 
+def assert_alive_and_not_ready(port: int) -> None:
+    assert answer(port, "/healthz")[0] == 200
+    status, why = answer(port, "/readyz")
+    assert status == 503
+    assert "the broker has not answered" in why
+
+
 def test_a_worker_waits_alive_and_not_ready_until_it_is_stopped(tmp_path: Path) -> None:
     broker, metrics = free_ports(2)
     log = tmp_path / "log"
     address = ("-b", f"127.0.0.1:{broker}", "--metrics-port", str(metrics))
     with waiting(log, "consume", "track", *address) as worker:
-        assert answer(metrics, "/healthz")[0] == 200
-        status, why = answer(metrics, "/readyz")
-        assert status == 503
-        assert "the broker has not answered" in why
+        assert_alive_and_not_ready(metrics)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
     assert [line for line in said(log) if line != "metrics"] == [
@@ -72,10 +76,7 @@ def test_a_producer_sends_all_to_a_broker_that_starts_later(tmp_path: Path) -> N
     log = tmp_path / "log"
     few = ("--limit", "2", "--nodes", "60", "--communities", "3", "-b", f"127.0.0.1:{port}")
     with waiting(log, "produce", "gn", *few, "--metrics-port", str(metrics)) as producer:
-        assert answer(metrics, "/healthz")[0] == 200
-        status, why = answer(metrics, "/readyz")
-        assert status == 503
-        assert "the broker has not answered" in why
+        assert_alive_and_not_ready(metrics)
         assert "stream_icd_ready 0.0" in answer(metrics, "/metrics")[1]
         with embedded_broker(port=port) as running:
             assert producer.wait(90) == 0, log.read_text()

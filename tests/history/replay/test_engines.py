@@ -16,17 +16,12 @@ from unittest.mock import MagicMock
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import (
-    BadSettings,
-    HistoryDamaged,
-    Overloaded,
-    WorkersLost,
-)
+from stream_icd.core.errors import BadSettings, HistoryDamaged, Overloaded, WorkersLost
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import Selection, windows
 from stream_icd.history.replay.ray_engine import RayActors, _connected
-from stream_icd.history.replay.redetect import Job, Outcome, Redetection, archived_job
+from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.record import Record
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.processes import in_processes
@@ -78,7 +73,7 @@ def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -
 
 
 def jobs(archive: Store) -> list[Job]:
-    return [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
+    return [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
 
 
 def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli import replay_run
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import (
     BadSettings,
@@ -24,7 +23,7 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
-from stream_icd.history.replay.redetect import Redetection, archived_job
+from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.streaming.execution.work import InProcess
@@ -109,7 +108,7 @@ def test_snapshots_that_vanish_after_they_were_counted_are_said(
         archive.delete(next(windows(archive, Selection())).path)
         return threading.Event()
 
-    monkeypatch.setattr(replay_run, "stop_on_signals", stop)
+    monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", stop)
     options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--model", str(model_folder)]
     done = CliRunner().invoke(app, ["replay", "history", archive.uri, *options])
     assert done.exit_code == 1
@@ -241,7 +240,7 @@ def test_kill_9_of_a_replay(
     assert len(results(out)) == N_SNAPSHOTS
     found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [archived_job(archive.uri, noted) for noted in windows(archive, Selection())]
+    jobs = [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
     expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
     assert list(map(fingerprint, found)) == list(map(fingerprint, expected))  # type: ignore[arg-type]
 

@@ -12,13 +12,8 @@ from typing import Any
 
 import pytest
 
-from stream_icd.commands.cli.replay_run import (
-    PastOfArchive,
-    PastOfTopic,
-    check_smooth,
-)
-from stream_icd.commands.programs.options import ReplayOptions
-from stream_icd.core.errors import BadSettings, OffsetGone
+from stream_icd.commands.cli.replay import PastOfArchive, PastOfTopic
+from stream_icd.core.errors import OffsetGone
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
@@ -43,8 +38,8 @@ from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from stream_icd.wire.states import MemoryState, encode_state
 from tests.history.replay.conftest import StopsAfter
+from tests.run_here import run_here
 from tests.streaming.workers.remembered import Found, records, said, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import MINUTE, START, outgoing, remembering_model, stream
@@ -53,10 +48,6 @@ from tests.testbed.streams import publish
 GRAPHS = ("a", "b", "c")
 NEVER = threading.Event()
 N_WINDOWS = 6
-
-
-def detect_settings(options: ReplayOptions) -> DetectSettings:
-    return options.settings(options.processes)
 
 
 @pytest.fixture(scope="module")
@@ -327,31 +318,22 @@ def test_a_window_that_does_not_follow_is_refused_when_smoothing(
     assert done == (N_WINDOWS, 1)
 
 
-def test_what_cannot_be_smoothed_is_refused(redetection: Redetection) -> None:
-    plain = ReplayOptions()
-    check_smooth(plain, redetection)
-    reasons: dict[str, dict[str, Any]] = {
-        "needs memory": {"memory": "off"},
-        "--method bp": {"method": "icd"},
-        "not ray": {"engine": "ray"},
-        "excludes --speed": {"rate": 1.0},
-    }
-    for reason, changed in reasons.items():
-        options = replace(plain, **changed)
-        with pytest.raises(BadSettings, match=reason):
-            check_smooth(options, replace(redetection, settings=detect_settings(options)))
-
-
-def test_options_set_threads_and_horizon() -> None:
-    assert detect_settings(ReplayOptions(workers=4096)).threads == 1
-    assert detect_settings(ReplayOptions(workers=4096, threads=3)).threads == 3
-    alone = detect_settings(ReplayOptions(engine="serial")).threads
-    assert alone == min(os.cpu_count() or 1, 4)
-    assert detect_settings(ReplayOptions(horizon="5")).horizon == 5
-    with pytest.raises(BadSettings, match="--horizon 5 has no effect with --memory off"):
-        detect_settings(ReplayOptions(method="icd", horizon="5", memory="off"))
-    with pytest.raises(BadSettings, match="horizon 'long': give auto, off"):
-        detect_settings(ReplayOptions(horizon="long"))
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--memory", "off"], "needs memory"),
+        (["--method", "icd"], "needs memory"),
+        (["--engine", "ray"], "not ray"),
+        (["--rate", "1"], "excludes --speed"),
+    ],
+)
+def test_what_cannot_be_smoothed_is_refused(
+    folder: Path, tmp_path: Path, options: list[str], reason: str
+) -> None:
+    smooth = ("replay", "history", str(tmp_path), "--out", str(tmp_path / "out"), "--smooth")
+    refused = run_here(*smooth, "--model", str(folder), *options)
+    assert refused.returncode == 78
+    assert reason in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -396,19 +378,3 @@ def test_a_part_of_a_topic_begins_at_an_offset_that_the_topic_holds(
         )
         with pytest.raises(OffsetGone, match="from 2 up to, not including, 3; .* 1$"):
             list(jobs(None))
-
-
-def test_memory_is_archived_byte_for_byte_whichever_group_it_is_of(
-    store: Store, redetection: Redetection
-) -> None:
-    archive_memory(store, redetection, "a", 2)
-    (*_, noted) = windows(store, Selection("memory", graph="a"))
-    assert noted.identity.model == redetection.version
-    assert read_message(store, noted).value == uninterrupted(stream("a", 3), redetection.model)[1]
-    state = MemoryState(
-        "g", "a", "a/9", noted.window, "m@1", "r", "0@1", read_message(store, noted).value
-    )
-    message = encode_state(state, by_graph=True)
-    assert encode_state(state).key != message.key
-    assert Archive(store).add("memory", message)
-    assert not Archive(store).add("memory", message)

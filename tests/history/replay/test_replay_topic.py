@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,24 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from kafka import KafkaConsumer
 
-from stream_icd.commands.cli import replay_run
-from stream_icd.commands.cli.replay_run import (
-    PastOfTopic,
-    run_replay,
-)
-from stream_icd.commands.programs.options import ReplayOptions
-from stream_icd.commands.programs.process import INTERRUPTED
+from stream_icd.commands.cli.replay import PastOfTopic
 from stream_icd.core.errors import BadSettings
-from stream_icd.history.replay.redetect import Redetection
-from stream_icd.history.replay.replay import (
-    ReplayPlan,
-    TopicResults,
-    replay,
-)
-from stream_icd.kafka.consumer import run_consumer
+from stream_icd.history.replay.redetect import Job, Redetection
+from stream_icd.history.replay.replay import ReplayPlan, TopicResults, replay
 from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
@@ -36,18 +24,14 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import InProcess
 from stream_icd.streaming.subscribers.subscribe import subscribe
-from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.history.replay.conftest import StopsAfter, make_snapshot
+from tests.run_here import run_here
 from tests.testbed.brokers import Broker
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import Calls
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -87,57 +71,22 @@ def run(
         return replay(todo, plan, engine, out, Tempo(), lambda: 0.0, stop)  # type: ignore[arg-type]
 
 
-def published(broker: Broker, topic: str) -> list[tuple[str, str]]:
-    """Snapshot and fingerprint of each result in a topic."""
-    with open_reader(broker.settings(), topic, until="end") as records:
-        return [
-            (
-                dict(record.headers)["icd_snapshot_id"].decode(),
-                fingerprint(Message(record.key or b"", record.value or b"", record.headers)),
-            )
-            for record in records
-        ]
-
-
-def streamed(broker: Broker, topic: str, out: str, redetection: Redetection) -> None:
-    """Run a detector on the stream until it has seen all six good records."""
-    stop, done = threading.Event(), [0]
-    settings = DetectSettings(topic=out, threads=1, seed=redetection.settings.seed)
-    runner = Runner(Detector(lambda: redetection.model, settings), DeadLetterLimit())
-
-    def handle(records: object) -> Iterator[OutgoingRecord]:
-        return (record for record in runner.handle(records) if record.topic == out)  # type: ignore[arg-type]
-
-    def count(batch: object) -> None:
-        done[0] += len(batch.records)  # type: ignore[attr-defined]
-        if done[0] >= 7:
-            stop.set()
-
-    too_long = threading.Timer(200, stop.set)
-    too_long.start()
-    run_consumer(broker.settings(), topic, topic, Calls(handle, done=count), stop)
-    too_long.cancel()
-    assert done[0] >= 7
-
-
-def test_what_is_replayed_is_what_was_streamed(
-    broker: Broker, make_topic: MakeTopic, past: str, redetection: Redetection
-) -> None:
-    live, again = make_topic(), f"{past}.again"
-    streamed(broker, past, live, redetection)
-    done = run(broker, redetection, TopicRange(past), TopicResults(broker.settings(), again))
-    assert done == (5, 0)
-    results = published(broker, again)
-    assert [one for one, _ in results] == [f"past/{i}" for i in range(5)]
-    assert set(results) == set(published(broker, live))
-
-
 def test_a_replay_that_stopped_goes_on(broker: Broker, past: str, redetection: Redetection) -> None:
     out = TopicResults(broker.settings(), f"{past}.again")
     first = run(broker, redetection, TopicRange(past), out, stop=StopsAfter(2))
     again = [run(broker, redetection, TopicRange(past), out).snapshots for _ in range(2)]
     assert [first.snapshots, *again] == [2, 3, 0]
-    assert [one for one, _ in published(broker, out.topic)] == [f"past/{i}" for i in range(5)]
+    with open_reader(broker.settings(), out.topic, until="end") as records:
+        found = [
+            Message(record.key or b"", record.value or b"", record.headers) for record in records
+        ]
+    expected = [redetection(job) for job in newest_jobs(broker, past)]
+    assert list(map(fingerprint, found)) == list(map(fingerprint, expected))  # type: ignore[arg-type]
+
+
+def newest_jobs(broker: Broker, topic: str) -> list[Job]:
+    jobs = PastOfTopic(broker.settings(), TopicRange(topic), None).jobs(None)
+    return list({job.snapshot_id: job for job in jobs}.values())
 
 
 def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
@@ -163,18 +112,12 @@ def test_a_replay_that_is_asked_to_stop_ends_though_the_client_does_not_return(
         return stop
 
     monkeypatch.setattr(KafkaConsumer, "poll", hanging)
-    monkeypatch.setattr(replay_run, "stop_on_signals", stopped_by_signals)
-    part = TopicRange(names[0])
-    options = ReplayOptions(model=str(model_folder), memory="off", seed=7, engine="serial")
+    monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", stopped_by_signals)
+    monkeypatch.setenv("STREAM_ICD_SHUTDOWN_TIMEOUT_S", "0.5")
+    topics = ("--topic", names[0], "--out-topic", names[1], "-b", settings.bootstrap_servers)
     try:
-        with pytest.raises(typer.Exit) as ended:
-            run_replay(
-                options,
-                PastOfTopic(settings, part, None),
-                TopicResults(settings, names[1]),
-                None,
-            )
-        assert ended.value.exit_code == INTERRUPTED
+        options = ("--model", str(model_folder), "--memory", "off", "--engine", "serial")
+        assert run_here("replay", "topic", *topics, *options).returncode == 130
     finally:
         over.set()
 
@@ -214,11 +157,7 @@ def test_the_newest_revision_is_replayed_and_other_settings_are_another_result(
     ],
 )
 def test_a_part_of_the_topic(
-    broker: Broker,
-    past: str,
-    first: str | None,
-    last: str | None,
-    expected: list[int],
+    broker: Broker, past: str, first: str | None, last: str | None, expected: list[int]
 ) -> None:
     part = TopicRange.of_options(past, first, last, 1)
     found = PastOfTopic(broker.settings(), part, "past").jobs(None)
@@ -236,21 +175,24 @@ def test_the_live_topic_is_refused_unless_it_is_meant() -> None:
     TopicResults.check("again", into_live=False)
 
 
-def test_an_offset_alone_is_refused_where_there_are_several_partitions() -> None:
-    with pytest.raises(BadSettings, match="0:120,1:120"):
-        TopicRange.of_options("t", "120", None, 6)
-    with pytest.raises(BadSettings, match="yesterday"):
-        TopicRange.of_options("t", "yesterday", None, 1)
-    with pytest.raises(BadSettings, match="no partition 6; its partitions are 0 to 5"):
-        TopicRange.of_options("t", "0:1,6:0", None, 6)
-    with pytest.raises(BadSettings, match="names a partition twice"):
-        TopicRange.of_options("t", "0:1,0:5", None, 6)
-    with pytest.raises(BadSettings, match=r"write 2026-01-31 .* 0:20260131 for the offset"):
-        TopicRange.of_options("t", "20260131", None, 1)
+WRONG_PARTS = [
+    ("120", 6, "0:120,1:120"),
+    ("yesterday", 1, "yesterday"),
+    ("0:1,6:0", 6, "no partition 6; its partitions are 0 to 5"),
+    ("0:1,0:5", 6, "names a partition twice"),
+    ("20260131", 1, r"write 2026-01-31 .* 0:20260131 for the offset"),
+]
+
+
+def test_parts_of_a_topic_that_nobody_can_mean_are_refused() -> None:
+    for start, n_partitions, said in WRONG_PARTS:
+        with pytest.raises(BadSettings, match=said):
+            TopicRange.of_options("t", start, None, n_partitions)
     assert TopicRange.of_options("t", "2:120,4:7", None, 6).start == {2: 120, 4: 7}
-    with pytest.raises(BadSettings, match="the same ones"):
-        TopicRange("t", {0: 1}, {1: 2})
-    with pytest.raises(BadSettings, match="0:7,1:4 before 0:6,1:5"):
-        TopicRange("t", {0: 6, 1: 5}, {0: 7, 1: 4})
-    with pytest.raises(BadSettings, match="--to is before --from"):
-        TopicRange("t", WRITTEN, WRITTEN - timedelta(seconds=1))
+    for first, last, said in (
+        ({0: 1}, {1: 2}, "the same ones"),
+        ({0: 6, 1: 5}, {0: 7, 1: 4}, "0:7,1:4 before 0:6,1:5"),
+        (WRITTEN, WRITTEN - timedelta(seconds=1), "--to is before --from"),
+    ):
+        with pytest.raises(BadSettings, match=said):
+            TopicRange("t", first, last)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import snapshot_from_pairs
@@ -26,38 +27,24 @@ from stream_icd.interfaces.demo.run import Arrival, DemoRun
 from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import attributes_of
-from tests.streaming.workers.tracked import window as tracked_window
-from tests.testbed.windows import follow, window
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
+from tests.testbed.windows import START, follow, window
 
 
 def arrivals(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[Arrival, ...]:
     """Results of an hour each, of nodes and labels; nothing is sure of the first one."""
-    return tuple(_arrival(at, nodes, labels) for at, (nodes, labels) in enumerate(windows))
-
-
-def _arrival(at: int, nodes: np.ndarray, labels: np.ndarray) -> Arrival:
-    result = {
-        "graph": "g",
-        "snapshot_id": f"g/{at}",
-        "window_start": (START + timedelta(hours=at)).isoformat(),
-        "window_end": (START + timedelta(hours=at + 1)).isoformat(),
-        "model": "m@1",
-        "n_nodes": len(nodes),
-        "n_edges": len(nodes) - 1,
-        "n_communities": int(labels.max()) + 1,
-        "modularity": 0.5,
-        "ncut": 0.1,
-        "evidence": "none" if at == 0 else "strong",
-        "bits_saved": 0.75,
-        "milliseconds": dict.fromkeys(STAGES, 5.0),
-        "detected_at": START.isoformat(),
-        "nodes": nodes.tolist(),
-        "communities": labels.tolist(),
-        **dict.fromkeys(("community_ids", "replaced", "moved")),
-    }
-    return Arrival(result, START + timedelta(seconds=1))
+    found = []
+    for at, (nodes, labels) in enumerate(windows):
+        result = replace(
+            window(at, labels, nodes),
+            modularity=0.5,
+            evidence="strong" if at else "none",
+            bits_saved=0.75,
+            milliseconds=dict.fromkeys(STAGES, 5.0),
+        )
+        found.append(
+            Arrival(shape_of("communities").document(result), START + timedelta(seconds=1))
+        )
+    return tuple(found)
 
 
 def results_from(
@@ -261,15 +248,9 @@ def merging(bits: float, then: Sequence[tuple[np.ndarray, dict]]) -> list[Commun
     found = []
     for hour, (ids, moved) in enumerate(windows):
         names, labels = np.unique(ids, return_inverse=True)
-        found.append(
-            replace(
-                tracked_window("g", hour, labels),
-                community_ids=names,
-                replaced=np.empty((0, 2), np.int64),
-                moved=np.array(list(moved), np.int64).reshape(-1, 2),
-                moved_bits=np.array(list(moved.values())),
-            )
-        )
+        ways = np.array(list(moved), np.int64).reshape(-1, 2)
+        one = window(hour, labels, ids=names)
+        found.append(replace(one, moved=ways, moved_bits=np.array(list(moved.values()))))
     return follow(found)
 
 
@@ -277,7 +258,7 @@ def test_an_event_that_lasted_is_told_with_names_and_bits_and_drawn(tmp_path: Pa
     told = draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path := tmp_path / "story.png")
     assert told == [
         "1 mergers and splits that lasted and that the edges support",
-        "2020-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
+        "2026-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
     ]
     colours = Image.open(path).convert("RGB").getcolors(1 << 24)
     assert colours is not None

@@ -23,11 +23,10 @@ from stream_icd.interfaces.evaluation.evaluate import (
     evaluate,
     learn,
     worth,
-    write_rows,
 )
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.interfaces.evaluation.method import OWN
-from stream_icd.interfaces.evaluation.page import _COLUMNS, table_of, write_page
+from stream_icd.interfaces.evaluation.page import _COLUMNS, EvaluationFiles, table_of
 from stream_icd.learning.training.yardstick import against_default, judge
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
@@ -90,8 +89,9 @@ def test_a_method_that_fails_has_empty_numbers_and_a_reason(
     results: list[WindowResult], tmp_path: Path
 ) -> None:
     reason = "ZeroDivisionError: no halves of 160"
-    write_rows(path := tmp_path / "rows.csv", results[2::3])
-    table = pyarrow.csv.read_csv(path)
+    files = EvaluationFiles(tmp_path / "page.html", tmp_path / "rows.csv")
+    files.write(GRAPH, results[2::3], N_NEWEST)
+    table = pyarrow.csv.read_csv(files.csv)
     assert table["status"].to_pylist() == ["error"] * N_NEWEST
     assert table["detail"][0].as_py() == reason
     assert table["modularity"].null_count == N_NEWEST
@@ -115,12 +115,12 @@ def test_the_page_shows_progress_until_all_windows_are_there(
     results: list[WindowResult], tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
-    write_page(path, "<b>&", results[:3], N_NEWEST)
+    EvaluationFiles(path).write("<b>&", results[:3], N_NEWEST)
     begun = path.read_text(encoding="utf-8")
     assert "1 of 3 windows" in begun
     assert 'http-equiv="refresh"' in begun
     assert "<b>&" not in begun
-    write_page(path, GRAPH, results, N_NEWEST)
+    EvaluationFiles(path).write(GRAPH, results, N_NEWEST)
     done = path.read_text(encoding="utf-8")
     assert "refresh" not in done
     assert done.count("<tr>") == 1 + 3
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_written_is_said_with_the_first_window(
 def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
     archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[int] = []
+    drawn, write = list[int](), EvaluationFiles.write
 
     def stopped(*_: object) -> Iterator[WindowResult]:
         for number in range(3):
@@ -168,12 +168,12 @@ def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
         yield WindowResult("bp", "3", "missing")
         raise KeyboardInterrupt
 
-    def noted(path: Path, graph: str, results: Sequence[WindowResult], *rest: Any) -> None:
+    def noted(files: Any, graph: str, results: Sequence[WindowResult], *rest: Any) -> None:
         drawn.append(len(results))
-        write_page(path, graph, results, *rest)
+        write(files, graph, results, *rest)
 
     monkeypatch.setattr("stream_icd.interfaces.evaluation.evaluate.evaluate", stopped)
-    monkeypatch.setattr("stream_icd.interfaces.evaluation.page.write_page", noted)
+    monkeypatch.setattr(EvaluationFiles, "write", noted)
     monkeypatch.setattr("stream_icd.interfaces.evaluation.page.REFRESH_S", 600)
     files = ("--out", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv"))
     options = ("--methods", "bp,icd", "--windows", "4", "--learn", "0")

@@ -27,10 +27,10 @@ from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
 from stream_icd.interfaces.view.report import write_html
 from stream_icd.interfaces.view.web.app import View
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.announcements import Announcement
-from tests.interfaces.view.test_flow import of_levels
+from tests.interfaces.view.test_panels import of_levels
 from tests.interfaces.view.windows import (
     ORIGIN,
     Cliques,
@@ -300,7 +300,7 @@ def test_on_a_phone_long_names_are_broken_words_are_not_and_no_two_times_overlap
     phone = {"width": 360, "height": 700}
     attribute, value = "a" * 100, "v" * 100
     values = attributes_of(pa.array(range(60)), {attribute: [value] * 30 + ["x"] * 30})
-    named = AllSeries(naming=Naming(Tables({None: values})))
+    named = AllSeries(naming=Naming({None: values}))
     tab = opened(seen([np.repeat([0, 1], 30)], to=named), viewport=phone)
     tab.locator("svg.flow .label").first.click()
     sync_api.expect(tab.locator("#details")).to_be_in_viewport()
@@ -890,7 +890,7 @@ def test_whoever_opens_a_link_later_sees_the_same_window_in_the_same_colours(
 
 def test_names_colour_communities_and_a_node_is_explained_in_words(opened: Opened) -> None:
     classes = attributes_of(pa.array(range(60)), {"class": np.repeat(["PC", "MP"], 30)})
-    everything = AllSeries(naming=Naming(Tables({"g": classes})))
+    everything = AllSeries(naming=Naming({"g": classes}))
     seen([np.repeat([0, 1], 30)] * 3, to=everything)
     seen([np.repeat([0, 1, 2], 20)] * 3, "no classes", to=everything)
     tab = opened(everything, "?graph=g&community=1&node=45")
@@ -919,7 +919,7 @@ def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened)
     """Twelve classes, of which nine have a colour; node 1 is of another than its community."""
     classes = [f"class {n // 5:02}" for n in range(60)]
     classes[1] = "class 11"
-    naming = Naming(Tables({"g": attributes_of(pa.array(range(60)), {"class": classes})}))
+    naming = Naming({"g": attributes_of(pa.array(range(60)), {"class": classes})})
     everything = seen([np.arange(60) // 5] * 3, to=AllSeries(naming=naming))
     seen([np.arange(60) // 5] * 3, "school", to=everything)
     _, address = opened.served(everything)
@@ -1009,7 +1009,7 @@ SAVED = {
 
 def test_the_picture_that_is_shown_is_saved_with_its_labels(opened: Opened) -> None:
     classes = ["PC" if node % 4 < 2 else "MP" for node in range(60)]
-    naming = Naming(Tables({"g": attributes_of(pa.array(range(60)), {"class": classes})}))
+    naming = Naming({"g": attributes_of(pa.array(range(60)), {"class": classes})})
     everything = seen(4, origin="two", to=seen(4, to=AllSeries(naming=naming)))
     _, address = opened.served(everything)
     tab = opened(address, color_scheme="dark")

@@ -29,7 +29,7 @@ from stream_icd.interfaces.view.panels.details import node_past
 from stream_icd.interfaces.view.pictures import pictures_of
 from stream_icd.interfaces.view.report import left_out, read_archive, write_html, write_pictures
 from stream_icd.interfaces.view.web.page_files import page_files
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -255,7 +255,7 @@ def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> Non
 
 def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
     classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
-    everything, halves = AllSeries(naming=Naming(Tables({None: classes}))), np.repeat([0, 1], 30)
+    everything, halves = AllSeries(naming=Naming({None: classes})), np.repeat([0, 1], 30)
     for hour in (0, 4):
         seen([halves] * 2, first=hour, to=everything)
     pictures = drawn(everything, zone=ZoneInfo("Europe/Paris"))

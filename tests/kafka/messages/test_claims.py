@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -31,14 +31,9 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
 from stream_icd.history.archiver import Archiver
-from stream_icd.history.replay.redetect import record_job
+from stream_icd.history.replay.redetect import Job
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.claims import (
-    Claim,
-    ClaimCheck,
-    ClaimSettings,
-    MessageReader,
-)
+from stream_icd.kafka.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.messages.publish import Destination, publish_source
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
@@ -63,7 +58,7 @@ from tests.streaming.workers.tracked import same, stream, unbroken
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.object_store import new_folder
-from tests.testbed.streams import as_claim, beside, held
+from tests.testbed.streams import as_claim, beside, held, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -117,70 +112,84 @@ def with_claim(record: Record, uri: str, value: bytes = b"x") -> Record:
 # There and back.
 
 
-@contextmanager
-def detecting(
-    broker: Broker, topics: Topics, model: VersionedModel, claims: ClaimSettings
-) -> Iterator[list[BaseException]]:
-    """A detector at work in the background; yields the errors that ended it."""
-    settings = broker.settings(max_message_bytes=INLINE)
-    chosen = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(claims))
-    detector = Detector(lambda: model, chosen)
-    handle = Runner(detector, DeadLetterLimit(), claim_check=ClaimCheck(settings, claims)).handle
-    with beside(partial(run_consumer, settings, topics[0], topics[0], Calls(handle))) as errors:
-        yield errors
+@dataclass(frozen=True)
+class Stream:
+    """A producer, a detector and a subscriber of one test, whose messages are small."""
+
+    broker: Broker
+    topics: Topics
+    model: VersionedModel
+    claims: ClaimSettings
+
+    @contextmanager
+    def detecting(self) -> Iterator[list[BaseException]]:
+        """A detector at work in the background; yields the errors that ended it."""
+        settings, (topic, found) = self.broker.settings(max_message_bytes=INLINE), self.topics
+        chosen = DetectSettings(topic=found, threads=1, reader=MessageReader(self.claims))
+        detector, check = Detector(lambda: self.model, chosen), ClaimCheck(settings, self.claims)
+        handle = Runner(detector, DeadLetterLimit(), claim_check=check).handle
+        with beside(partial(run_consumer, settings, topic, topic, Calls(handle))) as errors:
+            yield errors
+
+    def produce(self, *sent: Snapshot) -> None:
+        """Send them, and labels of them."""
+        settings, topic = self.broker.settings(max_message_bytes=INLINE), self.topics[0]
+        create_topics(settings, [TopicSpec(f"{topic}.labels")])
+        labels = (
+            Labels(one.graph, one.id, one.window, one.nodes, np.arange(one.n_nodes, dtype="i4"))
+            for one in sent
+        )
+        to = Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, self.claims))
+        with Publisher(settings) as publisher:
+            publish_source(Source(len(sent), zip(sent, labels, strict=True)), publisher, to)
+
+    def results(self, limit: int) -> list[Communities]:
+        reached = {"settings": self.broker.settings(), "topic": self.topics[1]}
+        found = subscribe(start="beginning", limit=limit, claims=self.claims, **reached)
+        return list(found)
+
+    def dead_letters(self) -> list[Record]:
+        return held(self.broker, f"{self.topics[0]}.dlq")
 
 
-def produce(broker: Broker, topic: str, claims: ClaimSettings, sent: list[Snapshot]) -> None:
-    settings = broker.settings(max_message_bytes=INLINE)
-    create_topics(settings, [TopicSpec(f"{topic}.labels")])
-    labels = (
-        Labels(one.graph, one.id, one.window, one.nodes, np.arange(one.n_nodes, dtype="i4"))
-        for one in sent
-    )
-    to = Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, claims))
-    with Publisher(settings) as publisher:
-        publish_source(Source(len(sent), zip(sent, labels, strict=True)), publisher, to)
+@pytest.fixture
+def whole(broker: Broker, topics: Topics, model: VersionedModel, claims: ClaimSettings) -> Stream:
+    return Stream(broker, topics, model, claims)
 
 
-def results(
-    broker: Broker, topic: str, limit: int, claims: ClaimSettings | None = None
-) -> list[Communities]:
-    settings = broker.settings()
-    return list(
-        subscribe(start="beginning", limit=limit, settings=settings, topic=topic, claims=claims)
-    )
+@pytest.fixture
+def placeless(whole: Stream) -> Stream:
+    """The same, without a place for what is large."""
+    return replace(whole, claims=ClaimSettings())
 
 
 def test_what_is_too_big_for_a_message_comes_through_whole(
-    broker: Broker,
-    topics: Topics,
-    model: VersionedModel,
-    claims: ClaimSettings,
-    snapshot: MakeSnapshot,
+    whole: Stream, snapshot: MakeSnapshot
 ) -> None:
     sent = [snapshot(0), snapshot(1, **BIG), snapshot(2)]
-    produce(broker, topics[0], claims, sent)
-    with detecting(broker, topics, model, claims):
-        found = results(broker, topics[1], 3, claims)
+    whole.produce(*sent)
+    with whole.detecting():
+        found = whole.results(3)
     assert [communities.snapshot_id for communities in found] == [one.id for one in sent]
     for result, one in zip(found, sent, strict=True):
         assert result.nodes.equals(one.nodes)
         assert result.n_edges == one.n_edges
     # Three times the big one: its graph, its labels, its communities; the small ones inline.
-    holders = [held(broker, topic) for topic in (topics[0], f"{topics[0]}.labels", topics[1])]
+    topic, communities_topic = whole.topics
+    holders = [held(whole.broker, of) for of in (topic, f"{topic}.labels", communities_topic)]
     for records in holders:
         assert [record.value == b"" for record in records] == [False, True, False]
         assert all(len(record.value or b"") < INLINE for record in records)
-    assert len(objects(claims)) == 3
-    labels = MessageReader(claims).decoded(holders[1][1], decode_labels)
+    assert len(objects(whole.claims)) == 3
+    labels = MessageReader(whole.claims).decoded(holders[1][1], decode_labels)
     assert labels.labels.tolist() == list(range(sent[1].n_nodes))
 
 
 def test_without_a_place_the_producer_stops_and_says_what_to_set(
-    broker: Broker, topics: Topics, snapshot: MakeSnapshot
+    placeless: Stream, snapshot: MakeSnapshot
 ) -> None:
     with pytest.raises(MessageTooLarge, match="limit of 4096 bytes.*set STREAM_ICD_CLAIMS_URI"):
-        produce(broker, topics[0], ClaimSettings(), [snapshot(0, **BIG)])
+        placeless.produce(snapshot(0, **BIG))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"value" * 1000])
@@ -199,22 +208,15 @@ def test_headers_that_are_too_large_are_refused_not_claimed(
 
 
 def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
-    broker: Broker,
-    topics: Topics,
-    model: VersionedModel,
-    snapshot: MakeSnapshot,
-    outgoing: ToRecord,
+    placeless: Stream, snapshot: MakeSnapshot, outgoing: ToRecord
 ) -> None:
-    sent = [outgoing(one, topics[0]) for one in (snapshot(0), snapshot(1, **BIG), snapshot(2))]
-    with Publisher(broker.settings()) as publisher:
-        for record in sent:
-            publisher.send(record)
-    with detecting(broker, topics, model, ClaimSettings()) as errors:
-        wait_until(lambda: errors or len(held(broker, topics[1])) == 2)
-    assert errors == []
-    found = results(broker, topics[1], 2)
+    three = (snapshot(0), snapshot(1, **BIG), snapshot(2))
+    sent = [outgoing(one, placeless.topics[0]) for one in three]
+    publish(placeless.broker, sent)
+    with placeless.detecting():
+        found = placeless.results(2)
     assert [communities.snapshot_id for communities in found] == ["test/0", "test/2"]
-    (letter,) = held(broker, f"{topics[0]}.dlq")
+    (letter,) = placeless.dead_letters()
     said = {name: value.decode() for name, value in letter.headers}
     assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
     assert said["icd_dlq_exception"] == "LimitExceeded"
@@ -222,17 +224,15 @@ def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
     assert "set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
 
 
-def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(
-    broker: Broker, topics: Topics, model: VersionedModel
-) -> None:
+def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(placeless: Stream) -> None:
     headers = (("x", bytes(DEAD_LETTER_ROOM + INLINE)),)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(topics[0], b"garbage", b"test", headers))
-    with detecting(broker, topics, model, ClaimSettings()) as errors:
+    topic = placeless.topics[0]
+    publish(placeless.broker, [OutgoingRecord(topic, b"garbage", b"test", headers)])
+    with placeless.detecting() as errors:
         wait_until(lambda: errors)
     (error,) = errors
     assert isinstance(error, MessageTooLarge)
-    assert f"{topics[0]}.dlq" in str(error)
+    assert f"{topic}.dlq" in str(error)
 
 
 @pytest.mark.brokers("memory", "embedded", "kafka")
@@ -257,9 +257,8 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
     ]
     for part in (records[:3], records[3:]):  # the second one knows only the topic
         tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
-        with Publisher(broker.settings()) as publisher:
-            for result in Runner(tracker, DeadLetterLimit()).handle(part):
-                publisher.send(as_claim(result, claims))
+        events = Runner(tracker, DeadLetterLimit()).handle(part)
+        publish(broker, [as_claim(result, claims) for result in events])
     of = {"settings": broker.settings(), "topic": topics[1], "claims": claims}
     received = subscribe_events(start="beginning", until="end", **of)
     assert same(list(received), unbroken(sent))
@@ -282,7 +281,7 @@ def test_an_archive_keeps_the_content_and_not_the_claim(
 def test_a_replay_of_a_topic_fetches_what_is_claimed(
     claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
-    assert record_job(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
+    assert Job.of_record(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
 
 
 def test_an_object_store_holds_what_is_claimed(
@@ -474,51 +473,43 @@ def test_the_place_comes_from_the_environment_or_the_file_of_settings(
 
 
 def test_dead_letters_keep_the_claim_so_that_a_retry_works(
-    broker: Broker,
-    topics: Topics,
-    model: VersionedModel,
-    claims: ClaimSettings,
-    snapshot: MakeSnapshot,
+    whole: Stream, snapshot: MakeSnapshot
 ) -> None:
-    produce(broker, topics[0], claims, [snapshot(0, **BIG)])
-    (record,) = held(broker, topics[0])
+    whole.produce(snapshot(0, **BIG))
+    (record,) = held(whole.broker, whole.topics[0])
     uri = dict(record.headers)["icd_claim_uri"].decode()
     path = Path(uri.removeprefix("file://"))
     content = path.read_bytes()
     path.unlink()
-    with detecting(broker, topics, model, claims):
-        wait_until(lambda: held(broker, f"{topics[0]}.dlq"))
-        (dead,) = held(broker, f"{topics[0]}.dlq")
+    with whole.detecting():
+        wait_until(whole.dead_letters)
+        (dead,) = whole.dead_letters()
         why = dict(dead.headers)
         assert why["icd_dlq_exception"] == b"ClaimedObjectMissing"
         assert uri.encode() in why["icd_dlq_message"]
         assert (dead.key, dead.value) == (record.key, record.value)
         assert dead.headers[: len(record.headers)] == record.headers
         path.write_bytes(content)
-        with Publisher(broker.settings()) as publisher:  # as `stream-icd dlq retry` does
-            publisher.send(OutgoingRecord(topics[0], dead.value, dead.key, record.headers))
-        (found,) = results(broker, topics[1], 1, claims)
+        again = OutgoingRecord(record.topic, dead.value, dead.key, record.headers)
+        publish(whole.broker, [again])  # as `stream-icd dlq retry` does
+        (found,) = whole.results(1)
     assert found.snapshot_id == "test/0"
 
 
 def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
-    broker: Broker,
-    topics: Topics,
-    model: VersionedModel,
-    claims: ClaimSettings,
-    snapshot: MakeSnapshot,
+    whole: Stream, snapshot: MakeSnapshot
 ) -> None:
-    produce(broker, topics[0], claims, [snapshot(0), snapshot(1, **BIG)])
-    folder = Path(str(claims.place).removeprefix("file://"))
+    whole.produce(snapshot(0), snapshot(1, **BIG))
+    folder = Path(str(whole.claims.place).removeprefix("file://"))
     folder.rename(folder.with_name("unmounted"))
-    with detecting(broker, topics, model, claims) as errors:
+    with whole.detecting() as errors:
         wait_until(lambda: errors)
     assert isinstance(errors[0], StoreUnreachable)
     assert str(folder) in str(errors[0])
-    assert held(broker, f"{topics[0]}.dlq") == []
+    assert whole.dead_letters() == []
     folder.with_name("unmounted").rename(folder)
-    with detecting(broker, topics, model, claims):
-        found = results(broker, topics[1], 2, claims)
+    with whole.detecting():
+        found = whole.results(2)
         assert [communities.snapshot_id for communities in found] == ["test/0", "test/1"]
 
 

@@ -113,11 +113,7 @@ def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
             stop.set()
 
     due = paced(
-        endless(snapshot).snapshots,
-        lambda pair: pair[0].window.end,
-        Tempo(rate=1.0),
-        clock,
-        sleep,
+        endless(snapshot).snapshots, lambda pair: pair[0].window.end, Tempo(rate=1.0), clock, sleep
     )
     report = publish_source(Source(None, due), sent, stop=stop)
     assert (report.snapshots, report.labels) == (2, 2)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.interfaces.estimator import ICD
 from stream_icd.methods.bp.level_graph import finest_level
-from stream_icd.methods.bp.levels import ancestors, levels_of
+from stream_icd.methods.bp.levels import Levels, levels_of
 from stream_icd.methods.quality.agreement import ami
 from tests.methods.bp.graphs import lfr
 
@@ -53,8 +53,8 @@ def test_a_graph_without_edges_has_no_levels() -> None:
 def test_the_oldest_community_names_that_which_it_is_in() -> None:
     above = np.array([0, 0, 1, 2, 2], np.int32), np.array([0, 0, 1], np.int32)
     ids = np.array([7, 4, 2, 9, 5])
-    assert ancestors(above, ids).tolist() == [[2, 2, 2, 5, 5], [4, 4, 2, 5, 5]]
-    assert ancestors((), ids).shape == (0, 5)
+    assert Levels(above).ancestors(ids).tolist() == [[2, 2, 2, 5, 5], [4, 4, 2, 5, 5]]
+    assert Levels().ancestors(ids).shape == (0, 5)
 
 
 def test_an_estimator_leaves_the_levels_as_a_table() -> None:

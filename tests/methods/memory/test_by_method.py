@@ -114,16 +114,6 @@ def test_one_that_moves_does_not_take_the_absent_along() -> None:
 
 
 @EACH
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
-def test_k_given_is_exact_whatever_is_away(horizon: Horizon, k: int) -> None:
-    first = detected(0, A + B + C, [A, B, C], horizon=horizon)
-    second = detected(1, A + B, [A, B], first, horizon, k)
-    assert len(set(ids(second))) == k
-    few = detected(2, [0, 1, 50, 51, 52], [[50, 51]], second, horizon, k)
-    assert len(set(ids(few))) == k
-
-
-@EACH
 def test_one_node_and_none(horizon: Horizon) -> None:
     one = detected(0, [7], [], horizon=horizon)
     none = detected(1, [], [], one, horizon)

@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.level_graph import Rows, entries_at, finest_level, rows_of
 from stream_icd.methods.bp.parameters import BpParameters, as_weighted
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind, read_horizon
 from stream_icd.methods.memory.judge import MARGIN, judged, leader_of, pause, served
 from stream_icd.methods.memory.memory import Hypothesis, Memory, no_edges
-from stream_icd.methods.memory.sums import searched
+from stream_icd.methods.memory.sums import added, searched
 from stream_icd.methods.quality.agreement import nmi
 from tests.methods.bp.graphs import cliques, labels_of
 from tests.methods.memory.streams import hour
@@ -144,8 +146,58 @@ def test_a_weighted_sum_that_labels_chose_leads_whatever_the_edges_say() -> None
 def test_a_horizon_that_is_none_is_refused(horizon: str) -> None:
     with pytest.raises(BadSettings, match="horizon"):
         read_horizon(horizon)
-    for given in (horizon, float(horizon) if horizon[-1:].isdigit() else float("nan")):
+    for wrong in (horizon, float(horizon) if horizon[-1:].isdigit() else float("nan")):
         with pytest.raises(BadSettings, match="horizon"):
-            after(1, horizon=given)
+            after(1, horizon=wrong)
     with pytest.raises(BadSettings, match="horizon array"):
         after(1, horizon=np.array([5.0]))
+
+
+N = 12
+
+
+def random_graph(seed: int, n_edges: int) -> csr_array:
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((N, N))
+    for one, other in rng.integers(0, N, (n_edges, 2)):
+        weights[one, other] = weights[other, one] = rng.uniform(0.5, 2.0) * (one != other)
+    return csr_array(weights)
+
+
+def dense(rows: Rows) -> np.ndarray:
+    n_nodes = len(rows.indptr) - 1
+    graph = csr_array((rows.weights, rows.indices, rows.indptr), (n_nodes, n_nodes))
+    return np.asarray(graph.toarray())
+
+
+def assert_same(found: Rows, expected: np.ndarray) -> None:
+    assert np.array_equal(dense(found), expected)
+    for row in range(len(found.indptr) - 1):
+        assert (np.diff(found.indices[found.indptr[row] : found.indptr[row + 1]]) > 0).all()
+    assert (found.weights != 0).all()
+
+
+@given(st.integers(0, 10**6), st.integers(0, 40), st.integers(1, 40))
+def test_evidence_and_a_window_add_up(seed: int, n_known: int, n_new: int) -> None:
+    known, window = random_graph(seed, n_known), random_graph(seed + 1, n_new)
+    expected = known.toarray() * 0.5 + window.toarray()
+    assert_same(added(rows_of(known), 0.5, rows_of(window)), expected)
+
+
+def test_what_fades_to_nothing_is_no_edge() -> None:
+    known, window = random_graph(0, 30) * 0.1, random_graph(1, 10)
+    assert_same(added(rows_of(known), 5e-324, rows_of(window)), window.toarray())
+
+
+@given(st.integers(0, 10**6), st.integers(0, 40), st.sets(st.integers(0, N - 1), min_size=1))
+def test_some_nodes_have_their_edges_among_each_other(
+    seed: int, n_edges: int, nodes: set[int]
+) -> None:
+    graph, rows = random_graph(seed, n_edges), np.array(sorted(nodes))
+    part = entries_at(rows_of(graph), rows)
+    assert_same(part, graph.toarray()[np.ix_(rows, rows)])
+    back = np.zeros((N, N))
+    back[np.ix_(rows, rows)] = dense(part)
+    at = np.full(N, -1)
+    at[rows] = np.arange(len(rows))
+    assert_same(entries_at(part, at), back)

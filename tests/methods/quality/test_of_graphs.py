@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from scipy.sparse import block_diag, coo_array, csr_array, csr_matrix
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.quality.hidden_edges import HiddenEdges, hide_edges
-from stream_icd.methods.quality.partition import description_length, modularity, ncut
+from stream_icd.methods.quality.partition import (
+    HiddenEdges,
+    description_length,
+    hide_edges,
+    modularity,
+    ncut,
+)
 from stream_icd.methods.synthetic.gn import generate_gn
 
 Case = tuple[csr_array, np.ndarray]

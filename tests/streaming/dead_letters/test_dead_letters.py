@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.commands.cli.dlq import verdict
+from stream_icd.commands.cli.dlq import _verdict
 from stream_icd.core.errors import BadSettings, BadSnapshot, LimitExceeded
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import ClaimSettings, MessageReader
@@ -213,9 +213,9 @@ def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
     assert list(box_of(broker, topic).retried) == [first.origin] == [second.origin]
     (dead,) = [one for one in held(broker, f"{topic}.dlq") if one.offset == second.offset]
     dead = Record("", 0, 0, 0, dead.key, dead.value, second.headers)
-    assert verdict(dead, MessageReader()) == "it can be read, as stream_icd.snapshot.v1"
+    assert _verdict(dead, MessageReader()) == "it can be read, as stream_icd.snapshot.v1"
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "200")
-    assert "LimitExceeded" in verdict(dead, MessageReader())
+    assert "LimitExceeded" in _verdict(dead, MessageReader())
 
     with detecting(Limits(rows=10_000)):
         assert retry_all(broker, topic) == Retry(sent=0)  # it failed again: who knows better?

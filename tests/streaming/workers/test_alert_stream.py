@@ -20,7 +20,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import ALERTS, EVENTS, create_topics, positions
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import parse_rule
@@ -155,7 +155,7 @@ def test_a_missing_topic_of_alerts_is_said(bench: Bench) -> None:
 def test_names_by_attributes_of_nodes(bench: Bench) -> None:
     windows = unbroken(stream("g", 12))
     values = [f"<{community}>" for community in windows[0].communities]
-    known = Naming(Tables({"g": attributes_of(windows[0].nodes, {"of": values})}))
+    known = Naming({"g": attributes_of(windows[0].nodes, {"of": values})})
     told = replace(alerting("merged or split"), names=names_by(known))
     bench.work(worker(bench, told), bench.sent(windows))
     named = [alert for alert in alerts_in(bench) if alert.name]

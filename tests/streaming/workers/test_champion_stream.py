@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from stream_icd.commands.programs.model_at_work import model_at_work, place_of
+from consumers.detect import model_at_work, place_of
 from stream_icd.commands.programs.worker import WorkerRun
 from stream_icd.core.communities import Communities
 from stream_icd.core.lineage import Lineage

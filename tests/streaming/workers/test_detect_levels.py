@@ -14,7 +14,6 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadCommunities
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
-from stream_icd.methods.bp.levels import ancestors
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection
@@ -86,7 +85,7 @@ def test_ids_last_on_each_of_several_levels() -> None:
             snapshot, model, memory, levels="above", find=lambda *_, now=small: now, threads=1
         )
         memory = found.memory
-        seen.append(ancestors(found.levels.above, found.community_ids))
+        seen.append(found.levels.ancestors(found.community_ids))
         assert [len(np.unique(level)) for level in seen[-1]] == [3, 12]
     assert all(set(one[at]) == set(seen[0][at]) for one in seen for at in (0, 1))
 

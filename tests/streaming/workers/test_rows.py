@@ -19,7 +19,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.core.times import utc_now
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, MEMBERS, create_topics
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.workers.rows import RowWriter
@@ -191,7 +191,7 @@ def test_a_community_with_another_name_is_written_again(bench: Bench) -> None:
 
     def named(countries: list[str]) -> Runner:
         table = attributes_of(one.nodes, {"country": countries})
-        return writer(bench, naming=Naming(Tables({"g": table})))
+        return writer(bench, naming=Naming({"g": table}))
 
     first, second = bench.sent([one, again])
     rows = rows_in(bench.work(named(countries), [first]))

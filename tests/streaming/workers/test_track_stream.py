@@ -31,7 +31,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.names.attributes import Tables, attributes_of
+from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import pack, unpacked_bytes
 from stream_icd.methods.tracking.settings import TrackSettings
@@ -436,7 +436,7 @@ def test_without_a_topic_to_remember_in_it_does_not_begin(bench: Bench) -> None:
 
 def test_a_tracker_that_knows_attributes_names_communities(bench: Bench) -> None:
     classes = attributes_of(pa.array(range(18)), {"class": ["PC"] * 9 + ["MP"] * 9})
-    worker = tracker(bench, naming=Naming(Tables({"g": classes})))
+    worker = tracker(bench, naming=Naming({"g": classes}))
     windows = [window("g", hour, [0] * 10 + [1] * 8) for hour in range(2)]
     for record in bench.sent([*windows, window("h", 0, [0] * 9)]):
         bench.work(worker, [record])

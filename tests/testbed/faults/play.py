@@ -25,14 +25,7 @@ from stream_icd.kafka.port import TopicSpec, dead_letter_topic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import (
-    COMMUNITIES,
-    EVENTS,
-    MEMORY,
-    SNAPSHOTS,
-    WORKERS,
-    create_topics,
-)
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, MEMORY, SNAPSHOTS, WORKERS, create_topics
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
@@ -161,10 +154,7 @@ class Play:
     """
 
     def __init__(
-        self,
-        ground: Ground,
-        graphs: int = 3,
-        make: Callable[[str, int], Snapshot] = snapshot,
+        self, ground: Ground, graphs: int = 3, make: Callable[[str, int], Snapshot] = snapshot
     ) -> None:
         self.ground = ground
         self._make = make

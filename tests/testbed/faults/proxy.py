@@ -102,10 +102,7 @@ class Proxy:
             to_near.transport.abort()
 
     async def _carry(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        link: asyncio.Task[None],
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, link: asyncio.Task[None]
     ) -> None:
         while chunk := await source.read(CHUNK):
             await self._flows.wait()

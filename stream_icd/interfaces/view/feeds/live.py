@@ -28,7 +28,6 @@ from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.messages.records import graph_in_key
 from stream_icd.kafka.port import Admin, TopicPartition, dead_letter_topic
 from stream_icd.kafka.reader import Following, Start, open_reader
 from stream_icd.kafka.record import Record
@@ -233,7 +232,7 @@ class Live(Sources):
 
     def _event(self, record: Record) -> None:
         if record.value is None:
-            self.seen.begin_anew(graph_in_key(record))
+            self.seen.begin_anew(record.key_text)
             return
         result = result_of(record)
         parts = (*result.name, result.revision)

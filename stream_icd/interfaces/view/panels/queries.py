@@ -129,7 +129,7 @@ class Queries:
                 for one in reversed(self.seen.announcements()[-100:])
             ],
             "troubles": troubles,
-            "attributes": [] if naming is None else list(naming.attributes.names),
+            "attributes": [] if naming is None else list(naming.names),
             "lag": self.sources.lag(),
             "snapshots_there": self.sources.snapshots_there(),
             "bytes_held": self.seen.bytes_held,

@@ -1,6 +1,6 @@
 """Learn bp's parameters from graphs with unknown communities.
 
-*Hidden edges* (`quality.hidden_edges`) detect small communities too, but are noisy on a small
+*Hidden edges* (`quality.partition`) detect small communities too, but are noisy on a small
 graph. *Description length* (`quality.partition`) has little noise, but joins very small
 communities. So of the choices that predict hidden edges as well as the best one, within one
 standard error of the difference, the one with the least description length is selected. It is
@@ -36,8 +36,7 @@ from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.quality.hidden_edges import HiddenEdges, hide_edges
-from stream_icd.methods.quality.partition import description_length
+from stream_icd.methods.quality.partition import HiddenEdges, description_length, hide_edges
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
 """Candidate resolutions: 0.5 to 1,024 in steps of √2. The best one grows with the number of

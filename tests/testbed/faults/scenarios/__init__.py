@@ -9,13 +9,7 @@ from functools import partial
 from tests.testbed.faults.ground import Ground
 from tests.testbed.faults.play import Outcome
 from tests.testbed.faults.proxy import Proxy
-from tests.testbed.faults.scenarios import (
-    detectors,
-    disk,
-    outages,
-    producers,
-    topics,
-)
+from tests.testbed.faults.scenarios import detectors, disk, outages, producers, topics
 
 TWO_PROCESSES = ("--processes", "2")
 AT_LEAST_ONCE = ("--delivery", "at-least-once")
@@ -90,9 +84,7 @@ GROUPS = (
     ),
     Scenario("a snapshot takes longer than `max_poll_interval_s`", detectors.long_work),
     Scenario(
-        "SIGTERM during a snapshot that takes 2 s",
-        partial(detectors.asked_to_end, seconds=2),
-        "0",
+        "SIGTERM during a snapshot that takes 2 s", partial(detectors.asked_to_end, seconds=2), "0"
     ),
     Scenario(
         "SIGTERM during a snapshot that takes 60 s",

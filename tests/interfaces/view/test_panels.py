@@ -1,20 +1,29 @@
-"""The flow adds up: bands are the window, streams are the nodes that both windows have."""
+"""What panels show adds up, has names, says what lasts, and is told apart by any colour vision."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
-from stream_icd.interfaces.view.panels.queries import BadQuestion
+from stream_icd.interfaces.view.panels.queries import BadQuestion, Queries
+from stream_icd.interfaces.view.report import write_html
+from stream_icd.interfaces.view.web.page_files import page_files
+from stream_icd.methods.names.attributes import attributes_of
+from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
 from tests.testbed.windows import follow, window
@@ -204,3 +213,138 @@ def test_levels_take_the_ids_of_a_tracker() -> None:
     assert again.ids.tolist() == [20, 40, 70, 90]
     assert again.levels.tolist() == [[20, 20, 70, 70]]
     assert again.found().levels is not None
+
+
+CLASSES = ["PC"] * 20 + ["MP"] * 20 + ["2BIO"] * 20
+APART, TOGETHER = np.repeat([0, 1, 2], 20), np.repeat([0, 0, 1], 20)
+
+
+def classes() -> Naming:
+    return Naming({None: attributes_of(pa.array(range(60)), {"class": CLASSES})})
+
+
+def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
+    return queries(seen(labels, to=AllSeries(naming=naming or classes())))
+
+
+def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> None:
+    asked_of = shown(APART, APART)
+    asked = name()._asdict()
+    names = {"text": "PC, 20 of 20", "brief": "PC", "attribute": "class", "value": "PC"}
+    for answer in (asked_of.flow(asked), asked_of.map(asked), asked_of.events(asked)):
+        assert answer["names"]["0"] == names
+        assert len(answer["names"]) == 3
+
+
+def test_a_community_is_made_of_the_values_of_its_members() -> None:
+    parts = shown(TOGETHER).composition({**name()._asdict(), "community": "0"})
+    counted = [tuple(one.values())[:3] for one in parts["attributes"]["class"]]
+    assert counted == [("MP", 20, 20), ("PC", 20, 20)]
+
+
+def test_a_value_keeps_its_colour_whatever_comes() -> None:
+    asked_of = shown(APART)
+    asked = {**name()._asdict(), "by": "class"}
+    values = [one["value"] for one in asked_of.legend(asked)["values"]]
+    assert values == ["2BIO", "MP", "PC"]
+    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
+    later = asked_of.legend(asked)
+    assert [one["value"] for one in later["values"]] == values
+    assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
+    assert (later["others"], later["unknown"]) == (0, 0)
+
+
+def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    early, late = shown(TOGETHER), shown(TOGETHER)
+    asked = {**name()._asdict(), "by": "class"}
+    found = {}
+    for one in (early, late):
+        with monkeypatch.context() as reading:
+            reading.setattr(type(one.sources), "caught_up", lambda _: False)
+            if one is early:
+                one.legend(asked)
+            one.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
+        found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
+    assert found[True] == found[False] == ["PC", "MP", "2BIO"]
+
+
+def test_the_life_has_the_agreement_with_each_attribute() -> None:
+    columns = shown(APART, TOGETHER).life(name()._asdict())["columns"]
+    first, second = (row["class"] for row in columns["ami"])
+    assert first == 1
+    assert 0.5 < second < 0.9
+
+
+def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
+    asked_of = shown(APART)
+    assert asked_of.flow(name()._asdict())["names"] != {}
+    seen([APART], "school", to=asked_of.seen)
+    for graph in ("g", "school"):
+        assert asked_of.flow(name(graph)._asdict())["names"] == {}
+    said = asked_of.overview({})["troubles"]["the table of names"]
+    assert "belongs to g, school: give --names g=FILE" in said
+
+
+def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
+    naming = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
+    asked_of = shown(APART, naming=naming)
+    assert asked_of.flow(name()._asdict())["names"] == {}
+    trouble = asked_of.overview({})["troubles"]["the table of names"]
+    assert "by text, the graph by integers" in trouble
+
+
+def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() -> None:
+    asked_of = shown(APART, APART, TOGETHER, TOGETHER, APART, APART, APART, APART, APART)
+    asked = {**name()._asdict(), "kinds": "merged,split"}
+    split, merged = asked_of.events(asked)["events"]
+    assert (merged["kind"], merged["lasted"], merged["undone"]) == ("merged", 1, True)
+    assert (split["kind"], split["lasted"], split["undone"]) == ("split", 3, False)
+    confirmed = asked_of.events({**asked, "lasting": "3"})
+    assert [event["kind"] for event in confirmed["events"]] == ["split"]
+    assert confirmed["hidden"] == 1
+    assert asked_of.events({**asked, "least_bits": "5"})["events"] == []  # none has a strength
+
+
+def test_a_report_holds_the_names_and_what_the_largest_are_made_of(tmp_path: Path) -> None:
+    page = write_html(shown(APART, APART), name(), tmp_path / "report.html").read_text()
+    kept = json.loads(page.partition('id="kept">')[2].partition("</script>")[0])
+    assert kept["flow"]["names"]["1"]["text"] == "MP, 20 of 20"
+    assert kept["composition"]["2"]["attributes"]["class"][0]["members"] == 20
+
+
+# Machado, Oliveira and Fernandes (2009), for one kind of cone that is missing; linear RGB.
+VISIONS = {
+    "all cones": np.eye(3),
+    "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritan": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+XYZ = np.array([[0.412, 0.358, 0.181], [0.213, 0.715, 0.072], [0.019, 0.119, 0.951]])
+WHITE = XYZ.sum(axis=1)
+LEAST = 10
+"""Colours nearer than some units of CIELAB are taken for one another."""
+
+
+def seen_as(colour: str, vision: object) -> NDArray[np.float64]:
+    """A colour in CIELAB."""
+    rgb = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(XYZ @ np.clip(np.array(vision) @ linear, 1e-3, 1) / WHITE)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("paper", ["LIGHT", "DARK"])
+def test_no_two_colours_are_taken_for_one_another(paper: str) -> None:
+    page = page_files()["colours.js"].content.decode()
+    (listed,) = re.findall(rf"ON_{paper} = \[(.*)\];", page)
+    colours = re.findall("#[0-9a-f]{6}", listed)
+    assert len(colours) == 9
+    near = [
+        (name, one, other)
+        for name, vision in VISIONS.items()
+        for one, other in itertools.combinations(colours, 2)
+        if np.linalg.norm(seen_as(one, vision) - seen_as(other, vision)) < LEAST
+    ]
+    assert near == []
