@@ -252,7 +252,8 @@ def test_a_worker_that_stops_gives_back_the_alert_that_waits(
     create_topics(bench.broker.settings())  # with that in which workers note what they process
     settings = bench.broker.settings(shutdown_timeout_s=0.3)
     with webhook(lambda _: 503) as at:
-        work = partial(run_consumer, settings, bench.target, "group", delivery(at.url))
+        runner = delivery(at.url, retry_for_s=10.0)  # its thread goes on for so long
+        work = partial(run_consumer, settings, bench.target, "group", runner)
         with beside(work) as errors:
             wait_until(lambda: at.statuses)
     assert errors == []
