@@ -44,8 +44,8 @@ from stream_icd.methods.memory.encoding import COLUMNS as MEMORY_COLUMNS
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.registry.find import open_model
-from stream_icd.streaming.dead_letters.box import BadRecord, dead_letter_of, marked, retried_marker
-from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.streaming.dead_letters.box import BadRecord
+from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried, dead_letter
 from stream_icd.wire import communities as nodes_wire
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
@@ -181,8 +181,8 @@ def _read(decode: Callable[..., object], claims: ClaimSettings, record: Record) 
 
 def _read_letter(claims: ClaimSettings, record: Record) -> None:
     """As `stream-icd dlq list` and `dlq show` do."""
-    marked(record)
-    letter = dead_letter_of(record)
+    Retried.marked(record)
+    letter = DeadLetter.of(record)
     bad = [BadRecord([letter])]
     for _ in (*_table_lines(bad), *_json_lines(bad)):
         pass
@@ -248,7 +248,7 @@ def _letter(record: Record) -> Record:
 
 
 def _marker(letter: Record) -> Record:
-    put = retried_marker(dead_letter_of(letter), "icd.snapshots.v1", DAY.end)
+    put = DeadLetter.of(letter).marker("icd.snapshots.v1", DAY.end)
     return Record(put.topic, 0, 4, 1_700_000_000_000, put.key, put.value, put.headers)
 
 

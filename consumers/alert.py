@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.methods.names.names import Naming
     from stream_icd.methods.tracking.alerts import Alerting
-    from stream_icd.streaming.workers.receivers import Receiver
+    from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
     from stream_icd.wire.alerts import Alert as Published
 
@@ -114,10 +114,10 @@ class Alert(WorkerOptions):
 
     def receivers(self) -> list[Receiver]:
         """Return who gets alerts over HTTP; raise `BadSettings` if an address is none."""
-        from stream_icd.streaming.workers.receivers import AlertSettings, receiver_at
+        from stream_icd.streaming.workers.deliver import AlertSettings, Receiver
 
         key = AlertSettings().key()
-        return [receiver_at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
+        return [Receiver.at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
 
     def run(self) -> None:
         if self.history is not None and not self.dry_run:

@@ -107,7 +107,7 @@ class Detect(DetectionOptions, WorkerOptions):
 
         from stream_icd.kafka.topics import SNAPSHOTS
         from stream_icd.streaming.workers.detect import Detector
-        from stream_icd.streaming.workers.memories import open_memories
+        from stream_icd.streaming.workers.memories import Memories
 
         remembers = self.memory == "auto"
         most, at_once = batch_limits(self.processes, remembers)
@@ -135,7 +135,7 @@ class Detect(DetectionOptions, WorkerOptions):
             for graph, known in settings.known.items():
                 get_logger().info("communities are known", graph=graph, nodes=len(known.nodes))
             if remembers:
-                memories = open_memories(run.settings, settings.group)
+                memories = Memories.open(run.settings, settings.group)
                 run.metrics.memory(lambda: memories.n_bytes, lambda: memories.n_restored)
             working = model_at_work(run, self.model, place, settings, self.processes)
             swap = run.until_the_end.enter_context(working)
@@ -199,7 +199,6 @@ def model_at_work(
     from stream_icd.streaming.workers.model_swap import (
         ChampionFollower,
         ModelSwap,
-        start_with_champion,
     )
 
     log, metrics = get_logger(), run.metrics
@@ -235,7 +234,7 @@ def model_at_work(
     following: AbstractContextManager[None] = nullcontext()
     try:
         if name == CHAMPION:
-            start_with_champion(place, swap, run.stop, refused)
+            swap.start_with_champion(place, run.stop, refused)
             follower = ChampionFollower(place, swap, run.stop, refused)
             metrics.follows_champion(lambda: follower.in_use)
             following = _following(run, follower)

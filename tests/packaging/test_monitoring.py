@@ -19,7 +19,8 @@ from stream_icd.core.errors import BadInput
 from stream_icd.history.archiver import Archiver
 from stream_icd.learning.retraining.retrain import OUTCOMES
 from stream_icd.streaming.dead_letters.letters import possible
-from stream_icd.streaming.metrics.metrics import Health, Metrics, RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.track import Tracker
 from tests.testbed.programs import PROMTOOL
@@ -84,9 +85,11 @@ def test_every_metric_asked_for_exists() -> None:
 
 
 def test_labels_asked_for_exist() -> None:
+    worker = detecting()
     labels = {
         f"{family.name}": set(getattr(collector, "_labelnames", ()))
-        for collector in (*vars(detecting()).values(), *vars(retraining()).values())
+        for metrics in (worker, worker.results, retraining())
+        for collector in vars(metrics).values()
         if hasattr(collector, "describe")
         for family in collector.describe()
     }

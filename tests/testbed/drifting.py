@@ -25,7 +25,7 @@ from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import open_memories
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -107,6 +107,6 @@ def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: i
             stop.set()
 
     with_memory = DetectSettings(memory="auto", group=group, threads=1)
-    detector = Detector(lambda: model, with_memory, memories=open_memories(settings, group))
+    detector = Detector(lambda: model, with_memory, memories=Memories.open(settings, group))
     runner = Runner(detector, DeadLetterLimit())
     run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])

@@ -19,7 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from multiprocessing import util
@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from stream_icd.core.child_process import start_child
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.streaming.execution import worker_process
 from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.compile_loops import warm_up_detection
+from tests.testbed.streams import publish
 
 CLI = "stream_icd.commands.cli"
 _PRELOADED = (
@@ -128,6 +130,32 @@ def consuming(
     finally:
         program.kill()
         program.wait()
+
+
+def kill_and_restart(
+    broker: Broker,
+    graph: str,
+    folder: Path,
+    messages: Sequence[OutgoingRecord],
+    n_late: int,
+    worker: str,
+    options: Sequence[str],
+    began: Callable[[], object],
+    ended: Callable[[], object],
+) -> None:
+    """Kill -9 a worker that has begun, and let another one go on to the end.
+
+    The last `n_late` messages are sent after the kill: work for the second one, however much the
+    first one had done by then.
+    """
+    publish(broker, messages[:-n_late])
+    with consuming(broker, graph, folder / "first.log", worker, *options):
+        began()
+    publish(broker, messages[-n_late:])
+    with consuming(broker, graph, folder / "second.log", worker, *options) as second:
+        ended()
+        second.terminate()
+        assert second.wait(30) == 0, (folder / "second.log").read_text()
 
 
 @cache

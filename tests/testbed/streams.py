@@ -34,6 +34,14 @@ def held(broker: Broker, topic: str) -> list[Record]:
         return list(records)
 
 
+def as_read(sent: Iterable[OutgoingRecord], partition: int = 0, first: int = 0) -> list[Record]:
+    """Records as a consumer reads them, from this offset of a partition on."""
+    return [
+        Record(one.topic, partition, first + at, 0, one.key, one.value, one.headers)
+        for at, one in enumerate(sent)
+    ]
+
+
 @contextmanager
 def beside(
     work: Callable[[threading.Event], object], stop: threading.Event | None = None

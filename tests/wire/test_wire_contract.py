@@ -29,8 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
-from stream_icd.streaming.dead_letters.box import dead_letter_of, retried_marker
-from stream_icd.streaming.dead_letters.letters import dead_letter
+from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
@@ -101,11 +100,11 @@ CONTEXT = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=1"}
 LETTER = dead_letter(
     Record("icd.snapshots.v1", 3, 41, 0, b"g", b""), "decode", BadSnapshot("ce_id is missing")
 )
-MARKED = dead_letter_of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
+MARKED = DeadLetter.of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
 HEADERS: dict[str, tuple[Any, str]] = {
     **{kind: (message.headers, heading) for kind, (message, heading) in JSON.items()},
     "deadLetter": (LETTER.headers, "header of a dead letter"),
-    "retried": (retried_marker(MARKED, "icd.snapshots.v1", DAY.end).headers, "header of a marker"),
+    "retried": (MARKED.marker("icd.snapshots.v1", DAY.end).headers, "header of a marker"),
     "claimHeaders": (Claim("s3://b/x.arrows", 5, "ab" * 32).headers(), "header of a claim"),
     "traceHeaders": (Tracing.with_context((), CONTEXT), "## Traces"),
 }

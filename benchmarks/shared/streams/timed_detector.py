@@ -31,7 +31,7 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import IN_HAND
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import open_memories
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     settings = DetectSettings(
         topic=COMMUNITIES, memory=memory, memory_topic=MEMORY, group=group, threads=1
     )
-    memories = open_memories(kafka, group) if memory == "auto" else None
+    memories = Memories.open(kafka, group) if memory == "auto" else None
     with Processes(RecordDetection(model, settings), model_name, int(processes)) as pool:
         detector = Detector(lambda: model, settings, pool, memories)
         runner = TimedRunner(detector, DeadLetterLimit(), claim_check=ClaimCheck(kafka))

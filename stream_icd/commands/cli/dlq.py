@@ -22,13 +22,8 @@ if TYPE_CHECKING:
     from stream_icd.kafka.messages.claims import MessageReader
     from stream_icd.kafka.record import Record
     from stream_icd.kafka.settings import KafkaSettings
-    from stream_icd.streaming.dead_letters.box import (
-        BadRecord,
-        DeadLetter,
-        DeadLetterChoice,
-        Retried,
-    )
-    from stream_icd.streaming.dead_letters.retry import ResendPlan
+    from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterChoice, ResendPlan
+    from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and retry dead letters.")
 
@@ -90,19 +85,16 @@ class _ListLetters(_ChosenLetters):
     def run(self) -> None:
         from stream_icd.kafka.port import is_dead_letter_topic
         from stream_icd.kafka.topics import topic_names
-        from stream_icd.streaming.dead_letters.box import (
-            BadRecord,
-            dead_letters_of,
-            read_dead_letters,
-        )
+        from stream_icd.streaming.dead_letters.box import BadRecord, DeadLetterBox
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         settings = self.kafka()
-        boxes = [dead_letters_of(self.topic)]
+        boxes = [parse_places([], self.topic)[0]]
         if self.everywhere:
             boxes = [name for name in topic_names(settings) if is_dead_letter_topic(name)]
         records, no_match = list[BadRecord](), None
         for name in boxes:
-            choice, box = self.choice(settings, name), read_dead_letters(settings, name)
+            choice, box = self.choice(settings, name), DeadLetterBox.read(settings, name)
             try:
                 records += choice.records(box)
             except BadSettings as error:
@@ -128,15 +120,12 @@ class _ShowLetter(BrokerOptions):
     def run(self) -> None:
         from stream_icd.core.store.whole_file import writing
         from stream_icd.kafka.messages.claims import MessageReader
-        from stream_icd.streaming.dead_letters.box import (
-            parse_places,
-            read_again,
-            read_dead_letters,
-        )
+        from stream_icd.streaming.dead_letters.box import DeadLetterBox, read_again
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         dead_letters, places = parse_places([self.place], self.topic)
         settings = self.kafka()
-        box, reader = read_dead_letters(settings, dead_letters), MessageReader()
+        box, reader = DeadLetterBox.read(settings, dead_letters), MessageReader()
         for letter, came in read_again(
             settings, _ChosenLetters().choice(settings, dead_letters, places).of(box)
         ):
@@ -172,7 +161,7 @@ class _RetryLetters(_ChosenLetters):
     dry_run: bool = option(False, "Print what would be sent, and do nothing.")
 
     def run(self) -> None:
-        from stream_icd.streaming.dead_letters.box import parse_places
+        from stream_icd.streaming.dead_letters.letters import parse_places
 
         if self.everything and self.places:
             raise BadSettings("give either positions, or --all")
@@ -197,32 +186,30 @@ class _RetryLetters(_ChosenLetters):
         )
         from stream_icd.core.log import configure_logging
         from stream_icd.kafka.messages.pacing import Tempo
-        from stream_icd.streaming.dead_letters.box import read_dead_letters
-        from stream_icd.streaming.dead_letters.retry import (
-            check_targets,
+        from stream_icd.streaming.dead_letters.box import (
+            DeadLetterBox,
+            ResendPlan,
             open_retry_sink,
-            plan_retry,
-            retry,
         )
 
         configure_logging()
         topic = choice.part.topic
-        planned = partial(plan_retry, choice=choice, to=self.to_topic, again=self.again)
+        planned = partial(ResendPlan.of, choice=choice, to=self.to_topic, again=self.again)
         if self.dry_run:
-            say(*_plan_lines(planned(read_dead_letters(settings, topic))), err=True)
+            say(*_plan_lines(planned(DeadLetterBox.read(settings, topic))), err=True)
             return
         tempo, stop = Tempo(rate=self.rate), stop_on_signals()
         with closing(open_retry_sink(settings, topic)) as sink:
-            box = read_dead_letters(settings, topic, until="settled", stop=stop)
+            box = DeadLetterBox.read(settings, topic, until="settled", stop=stop)
             if stop.is_set():  # what was read by then is not all
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
             say(*_plan_lines(plan), err=True)
-            check_targets(settings, plan)
+            plan.check_targets(settings)
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)
-                done = retry(settings, plan, sink, tempo, lambda: datetime.now(UTC), stop, advance)
+                done = plan.send(settings, sink, tempo, lambda: datetime.now(UTC), stop, advance)
         for place, reason in done.refused.items():
             structlog.get_logger().warning("not sent", place=place, reason=reason)
         refused = len(done.refused)

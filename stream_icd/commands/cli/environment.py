@@ -15,7 +15,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import TraceSettings
 from stream_icd.registry.settings import RegistrySettings
 from stream_icd.streaming.execution.budget import Budget, MemorySettings
-from stream_icd.streaming.workers.receivers import AlertSettings
+from stream_icd.streaming.workers.deliver import AlertSettings
 from stream_icd.wire.limits import Limits
 
 SETTINGS: tuple[type[Settings], ...] = (

@@ -56,14 +56,14 @@ class _TrackAnew(BrokerOptions):
         from stream_icd.commands.programs.options import WorkerOptions
         from stream_icd.kafka.publisher import Publisher
         from stream_icd.kafka.topics import check_stopped
-        from stream_icd.streaming.subscribers.events_topic import forget_graph
+        from stream_icd.streaming.subscribers.events_topic import Forgotten
 
         settings = self.kafka()
         refuse_nothing(settings, self.topic, self.graph)
         usual = [WorkerOptions(graph=graph).group_of("track") for graph in (None, self.graph)]
         check_stopped(settings, *usual)  # running ones would publish what they remember after this
         with Publisher(settings) as publisher:
-            publisher.send(forget_graph(self.graph, self.topic))
+            publisher.send(Forgotten(self.graph).record(self.topic))
         say(f"trackers will start {self.graph} anew after their restart")
 
 

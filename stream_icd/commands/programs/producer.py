@@ -178,7 +178,7 @@ def _served(run: ProducerRun) -> AbstractContextManager[object]:
     port = run.options.metrics_port
     if port is None:
         return nullcontext()
-    from stream_icd.streaming.metrics.sending import SendingMetrics
+    from stream_icd.streaming.metrics.programs import SendingMetrics
     from stream_icd.streaming.metrics.server import serving
 
     return serving(SendingMetrics(run.outage), port, run.options.metrics_host)

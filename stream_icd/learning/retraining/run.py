@@ -31,7 +31,7 @@ from stream_icd.learning.retraining.state import RetrainerState
 from stream_icd.registry.aliases import Aliases, champion, current, history
 from stream_icd.registry.announce import announce, change, publication
 from stream_icd.registry.versions import read_lineage
-from stream_icd.streaming.metrics.metrics import RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
 from stream_icd.wire.announcements import Announcement
 
 _LOOK = "look"

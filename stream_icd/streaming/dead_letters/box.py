@@ -1,110 +1,53 @@
-"""Contents of a dead-letter topic: which records, why, which were resent; and choices of them.
+"""A dead-letter topic: which records it holds and why, choices of them, and their retries.
 
 A record has several dead letters if several workers could not read it, or one failed repeatedly.
-
-The topic is the only state. A resent dead letter is marked by a later record in its partition, so
-the whole topic must be read to find those that were not resent.
+Each is resent once: the topic is the only state. A resent dead letter is marked by a later record
+in its partition, so the whole topic must be read to find those that were not resent.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
-from typing import Literal
+from threading import Event
+from typing import Literal, Self
 
 from stream_icd.core import errors
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import (
+    BadSettings,
+    DeliveryFailed,
+    MessageTooLarge,
+    NameTaken,
+    TopicMissing,
+)
 from stream_icd.core.printable import did_you_mean, listed, shown
-from stream_icd.core.times import rfc3339
+from stream_icd.kafka.connect import recognise
+from stream_icd.kafka.delivery.delivery import Sink, open_sink, resolve
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.pacing import Tempo, paced
 from stream_icd.kafka.messages.records import graph_name
 from stream_icd.kafka.messages.topic_range import TopicRange
-from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
+from stream_icd.kafka.port import is_dead_letter_topic
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import MEMORY, describe_topic
 from stream_icd.kafka.waiting import Stop
-from stream_icd.streaming.dead_letters.letters import (
-    ATTEMPT,
-    ORIGIN,
-    PLACE,
-    count_of,
-    split_headers,
-)
-
-_RETRIED = "icd_dlq_retried"
-_RETRIED_AT = "icd_dlq_retried_at"
-_RETRIED_TO = "icd_dlq_retried_to"
+from stream_icd.streaming.dead_letters.letters import DeadLetter, Retried
 
 UNKNOWN = "unknown"
 """The exception of a dead letter that names none, in lists and choices."""
 
-_CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-"""Range of days shown for a record's timestamp, which may be any 64-bit number."""
+_Sendable = tuple[DeadLetter, OutgoingRecord]
+"""A dead letter, and the record to send for it."""
 
-_SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter(Record):
-    """A record of a dead-letter topic, without its value; the headers are the producer's."""
-
-    # The added headers, by name, which say why it was dead-lettered.
-    added: Mapping[str, str] = field(default_factory=dict)
-    size: int | None = None  # of the value, in bytes; None if the value is null
-
-    @property
-    def came_from(self) -> str | None:
-        """Position of the dead-lettered record, as in its worker's log."""
-        names = ("icd_dlq_topic", "icd_dlq_partition", "icd_dlq_offset")
-        topic, partition, offset = map(self.added.get, names)
-        return f"{topic}[{partition}]@{offset}" if topic else None
-
-    @property
-    def origin(self) -> str:
-        """Position of the record when first dead-lettered: the same for all its dead letters."""
-        return self.added.get(ORIGIN) or self.came_from or self.place
-
-    @property
-    def places(self) -> set[str | None]:
-        """The positions that it may be chosen by: its own, the record's, and that at first."""
-        return {self.place, self.came_from, self.origin}
-
-    @property
-    def at(self) -> datetime:
-        """When it was dead-lettered; a time out of range becomes the first or last valid time."""
-        first, last = (day.timestamp() for day in _CALENDAR)
-        return datetime.fromtimestamp(min(max(self.timestamp_ms / 1000, first), last), UTC)
-
-    @property
-    def graph(self) -> str | None:
-        """The graph's name, if the key is valid."""
-        return _text(graph_name(self))
-
-    @property
-    def snapshot_id(self) -> str | None:
-        """The CloudEvents id, if it can be read."""
-        return _text(dict(self.headers).get("ce_id"))
-
-    @property
-    def stage(self) -> str:
-        return self.added.get("icd_dlq_stage", "")
-
-    @property
-    def exception(self) -> str:
-        return self.added.get("icd_dlq_exception", "")
-
-    @property
-    def message(self) -> str:
-        return self.added.get("icd_dlq_message", "")
-
-    @property
-    def attempt(self) -> int:
-        """How many times it has been dead-lettered, including this one."""
-        return max(1, count_of(self.added.get(ATTEMPT, "")))
+# A transaction ends at this number of records, or with the record that reaches the byte limit.
+_TOGETHER = 50
+_TOGETHER_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +88,30 @@ class BadRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """When a dead letter was resent, and to which topic."""
-
-    at: str
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetterBox:
     """The dead letters of a topic, in its order, and the retries of the record of each origin."""
 
     letters: Sequence[DeadLetter]
     retried: Mapping[str, Sequence[Retried]]
+
+    @classmethod
+    def read(
+        cls,
+        settings: KafkaSettings,
+        topic: str,
+        until: Literal["end", "settled"] = "end",
+        stop: Stop | None = None,
+    ) -> Self:
+        """Read all dead letters of the dead-letter topic `topic`; raises as `open_reader`."""
+        letters: list[DeadLetter] = []
+        retried: dict[str, list[Retried]] = defaultdict(list)
+        with open_reader(settings, topic, until=until, stop=stop) as records:
+            for record in records:
+                if (mark := Retried.marked(record)) is None:
+                    letters.append(DeadLetter.of(record))
+                else:
+                    retried[mark[0]].append(mark[1])
+        return cls(letters, retried)
 
     @property
     def records(self) -> list[BadRecord]:
@@ -166,44 +120,6 @@ class DeadLetterBox:
         for letter in self.letters:
             by_origin[letter.origin].append(letter)
         return [BadRecord(same, self.retried.get(at, ())) for at, same in by_origin.items()]
-
-
-def dead_letter_of(record: Record) -> DeadLetter:
-    """Return the dead letter in a record of a dead-letter topic."""
-    headers, added = split_headers(record.headers)
-    size = None if record.value is None else len(record.value)
-    place = record.topic, record.partition, record.offset, record.timestamp_ms
-    return DeadLetter(*place, record.key, None, headers, added, size)
-
-
-def retried_marker(letter: DeadLetter, to: str, at: datetime) -> OutgoingRecord:
-    """Return the marker for the dead letter's own partition, which says that it was resent."""
-    said = (_RETRIED, letter.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
-    return OutgoingRecord(
-        topic=letter.topic,
-        key=letter.key,
-        value=b"",  # not null, which would delete records with this key in a compacted topic
-        headers=tuple((name, text.encode()) for name, text in said),
-        partition=letter.partition,
-    )
-
-
-def read_dead_letters(
-    settings: KafkaSettings,
-    topic: str,
-    until: Literal["end", "settled"] = "end",
-    stop: Stop | None = None,
-) -> DeadLetterBox:
-    """Read all dead letters of the dead-letter topic `topic`; raises as `open_reader`."""
-    letters: list[DeadLetter] = []
-    retried: dict[str, list[Retried]] = defaultdict(list)
-    with open_reader(settings, topic, until=until, stop=stop) as records:
-        for record in records:
-            if (mark := marked(record)) is None:
-                letters.append(dead_letter_of(record))
-            else:
-                retried[mark[0]].append(mark[1])
-    return DeadLetterBox(letters, retried)
 
 
 def read_again(
@@ -222,22 +138,6 @@ def read_again(
                 yield letter, replace(record, headers=letter.headers)
             if not wanted:
                 return
-
-
-def marked(record: Record) -> tuple[str, Retried] | None:
-    """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
-    headers = dict(record.headers)
-    if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
-        return None
-    at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
-    return _text(headers[_RETRIED]) or "", Retried(at, to)
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,40 +189,173 @@ class DeadLetterChoice:
             )
 
 
-def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
-    """Return the dead-letter topic, and the requested positions in it.
+@dataclass(frozen=True, slots=True)
+class ResendPlan:
+    """The records to send, each with its target topic; and how many have been resent before."""
 
-    Args:
-        texts: each `PARTITION:OFFSET` in the dead-letter topic, or `TOPIC[PARTITION]@OFFSET` in
-            it or in the topic that it belongs to, as in lists and logs.
-        topic: the topic of dead letters, for positions without one.
+    records: Sequence[tuple[BadRecord, str]]
+    already: int
 
-    Raises:
-        BadSettings: a text is neither, or the positions are in several topics.
+    @classmethod
+    def of(
+        cls,
+        box: DeadLetterBox,
+        choice: DeadLetterChoice,
+        *,
+        to: str | None = None,
+        again: bool = False,
+    ) -> Self:
+        """Return which records to send, and where; each once, however many dead letters it has.
 
-    >>> parse_places(["0:7"], "icd.snapshots.v1")
-    ('icd.snapshots.v1.dlq', frozenset({'icd.snapshots.v1.dlq[0]@7'}))
-    """
-    named = {dead_letters_of(place["topic"]) for place in map(PLACE.fullmatch, texts) if place}
-    if len(named) > 1:
-        raise BadSettings(
-            f"these positions are in several topics ({', '.join(sorted(named))}): "
-            "give those of one topic"
+        Args:
+            to: a topic for all of them; by default each is sent to the topic it came from.
+            again: include records that have been resent before, whether they were dead-lettered
+                again or not.
+
+        Raises:
+            BadSettings: dead letters exist, but none is selected; or one does not say where it came
+                from, or would be sent to the memory topic, or to a topic of dead letters.
+        """
+        if to is not None and (not to or is_dead_letter_topic(to)):
+            raise BadSettings(
+                f"--to-topic {to!r}: give a topic that workers read. A topic of dead letters is "
+                "chosen by --topic"
+            )
+        chosen = choice.records(box)
+        if box.letters and not chosen:
+            raise BadSettings(
+                f"{choice.part.topic} holds {len(box.letters):,} dead letters, but none that "
+                "matches all of --graph, --exception, --from and --to"
+            )
+        fresh = [record for record in chosen if again or not record.was_sent_again]
+        plan = cls(
+            [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
         )
-    dead_letters = named.pop() if named else dead_letters_of(topic)
-    return dead_letters, frozenset(_whole_place(text, dead_letters) for text in texts)
+        if MEMORY in plan.targets:
+            raise BadSettings(
+                f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and "
+                "detectors would continue with the older one. Without this memory in the archive, "
+                "a replay detects the windows before its part again"
+            )
+        return plan
+
+    @property
+    def targets(self) -> Counter[str]:
+        return Counter(target for _, target in self.records)
+
+    def check_targets(self, settings: KafkaSettings) -> None:
+        """Raise TopicMissing, with the number of its records, if a target does not exist."""
+        for target, count in self.targets.items():
+            try:
+                describe_topic(settings, target)
+            except TopicMissing as error:
+                raise TopicMissing(
+                    f"{count} records belong to {target}, and {error}; or send them to another "
+                    "topic (--to-topic)"
+                ) from error
+
+    def send(
+        self,
+        settings: KafkaSettings,
+        sink: Sink,
+        tempo: Tempo,
+        clock: Callable[[], datetime],
+        stop: Event,
+        on_sent: Callable[[int], None] = lambda _: None,
+    ) -> Retry:
+        """Send the records, in the order of the topic, each with its marker.
+
+        On a broker with transactions both become visible together, or neither; on others the marker
+        follows, so that a killed retry may send up to `_TOGETHER` records twice.
+
+        Args:
+            on_sent: called with the number of records just sent, for a progress bar.
+
+        Raises:
+            DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
+                marked; run it again.
+            NameTaken: another retry of the topic has taken over.
+        """
+        done = Retry()
+        most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
+        sendable = _sendable(settings, self, sink, done, stop)
+        due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
+        for batch in _together(due, most):
+            if stop.is_set():
+                break
+            _publish(sink, batch, clock())
+            done.sent += len(batch)
+            on_sent(len(batch))
+        return done
 
 
-def dead_letters_of(topic: str) -> str:
-    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
-    return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
+def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
+    """Return the sink for a retry of the dead-letter topic `topic`, one retry at a time.
+
+    On a broker with transactions, this call aborts unfinished transactions of other retries of this
+    topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
+    records without a marker have not been sent.
+    """
+    known = recognise(settings)
+    return open_sink(settings, resolve(settings, "auto", known), "stream-icd-retry", topic)
 
 
-def _whole_place(text: str, dead_letters: str) -> str:
-    if PLACE.fullmatch(text):
-        return text
-    if place := _SHORT.fullmatch(text):
-        return f"{dead_letters}[{place['partition']}]@{place['offset']}"
-    raise BadSettings(
-        f"{text!r} is not a position: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
-    )
+@dataclass(slots=True)
+class Retry:
+    """Result of a retry: how many records were sent, and why others could not be sent."""
+
+    sent: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def _sendable(
+    settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: Retry, stop: Event
+) -> Iterator[_Sendable]:
+    """Yield the records to send; note and skip those that their topic cannot take."""
+    claim_check = ClaimCheck(settings)
+    planned = {record.first.place: (record, to) for record, to in plan.records}
+    for letter, came in read_again(settings, [record.first for record, _ in plan.records], stop):
+        bad, target = planned[letter.place]
+        try:
+            record = claim_check(letter.resent(came, target, bad.attempt))
+            sink.check(record)
+        except MessageTooLarge as error:
+            done.refused[letter.place] = str(error)
+        else:
+            yield letter, record
+
+
+def _together(sendable: Iterable[_Sendable], most: int) -> Iterator[list[_Sendable]]:
+    batch: list[_Sendable] = []
+    for letter, record in sendable:
+        batch.append((letter, record))
+        if len(batch) == most or sum(sent.size for _, sent in batch) >= _TOGETHER_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
+    records = [record for _, record in batch]
+    markers = [letter.marker(record.topic, at) for letter, record in batch]
+    try:
+        for step in [[*records, *markers]] if sink.atomic else [records, markers]:
+            sink.publish(step, {}, None)
+    except NameTaken as error:
+        raise NameTaken(
+            f"another retry of {batch[0][0].topic} has taken over, and sends the rest"
+        ) from error
+    except DeliveryFailed as error:
+        raise DeliveryFailed(
+            f"{error}. What was sent is marked: run the command again to send the rest"
+        ) from error
+
+
+def _origin(letter: DeadLetter) -> str:
+    try:
+        return letter.added["icd_dlq_topic"]
+    except KeyError as error:
+        raise BadSettings(
+            f"{letter.place} does not name the topic it came from: give one with --to-topic"
+        ) from error

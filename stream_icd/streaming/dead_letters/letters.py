@@ -1,10 +1,13 @@
-"""Dead-letters bad records, complete and labelled, so that the stream continues."""
+"""One dead letter: how a bad record becomes one, what it says, and how it is resent and marked."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Self
 
 from stream_icd.core.errors import (
     BadInput,
@@ -16,15 +19,17 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import shortened
+from stream_icd.core.times import rfc3339
 from stream_icd.kafka.messages.claims import Claim
-from stream_icd.kafka.port import dead_letter_topic
+from stream_icd.kafka.messages.records import graph_name
+from stream_icd.kafka.port import dead_letter_topic, is_dead_letter_topic
 from stream_icd.kafka.record import OutgoingRecord, Record
 
-ATTEMPT = "icd_dlq_attempt"
+_ATTEMPT = "icd_dlq_attempt"
 """How many times a record has been dead-lettered. A resent record keeps this header, so that
 repeated failures are visible."""
 
-ORIGIN = "icd_dlq_origin"
+_ORIGIN = "icd_dlq_origin"
 """Position of a record when first dead-lettered: `topic[partition]@offset`, the same for all
 its dead letters. A resent record keeps this header, too."""
 
@@ -38,8 +43,8 @@ _ADDED = (
     "icd_dlq_stage",
     "icd_dlq_exception",
     "icd_dlq_message",
-    ATTEMPT,
-    ORIGIN,
+    _ATTEMPT,
+    _ORIGIN,
 )
 _OF_ANY_STEP: dict[str, type[BadInput]] = {
     "budget": OverBudget,
@@ -48,12 +53,20 @@ _OF_ANY_STEP: dict[str, type[BadInput]] = {
 }
 """The stages around a step, and the one exception of each."""
 
-PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})\[\d{1,10}\]@\d{1,19}", re.ASCII)
+_PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})\[\d{1,10}\]@\d{1,19}", re.ASCII)
+_SHORT = re.compile(r"(?P<partition>\d+):(?P<offset>\d+)")
+
+_RETRIED = "icd_dlq_retried"
+_RETRIED_AT = "icd_dlq_retried_at"
+_RETRIED_TO = "icd_dlq_retried_to"
+
+_CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""Range of days shown for a record's timestamp, which may be any 64-bit number."""
 
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
     """Return the record for `<topic>.dlq`: value and headers unchanged, with headers added."""
-    as_it_came = tuple(header for header in record.headers if header[0] not in (ATTEMPT, ORIGIN))
+    as_it_came = tuple(header for header in record.headers if header[0] not in (_ATTEMPT, _ORIGIN))
     why = (
         record.topic,
         str(record.partition),
@@ -93,23 +106,9 @@ def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
     return (*came, *claim), dict(reversed(added.items()))
 
 
-def count_of(text: str) -> int:
-    """Return a number of attempts; 0 if the text is not a number."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
 def attempts_before(record: Record) -> int:
     """Return how often a record was dead-lettered before; above 0, an operator resent it."""
-    return max(map(count_of, _texts(record.headers, ATTEMPT)), default=0)
-
-
-def _origin(record: Record) -> str:
-    said = [text for text in _texts(record.headers, ORIGIN) if PLACE.fullmatch(text)]
-    return said[-1] if said else record.place
-
-
-def _texts(headers: Headers, wanted: str) -> list[str]:
-    return [value.decode(errors="replace") for name, value in headers if name == wanted]
+    return max(map(_count_of, _texts(record.headers, _ATTEMPT)), default=0)
 
 
 class DeadLetterLimit:
@@ -137,3 +136,163 @@ class DeadLetterLimit:
                 f"{n_dead} of the last {len(self._recent)} records became dead letters; the "
                 f"last one because: {reason}. Fix the producer, or raise --max-dead-letters."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter(Record):
+    """A record of a dead-letter topic, without its value; the headers are the producer's."""
+
+    # The added headers, by name, which say why it was dead-lettered.
+    added: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None  # of the value, in bytes; None if the value is null
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return the dead letter in a record of a dead-letter topic."""
+        headers, added = split_headers(record.headers)
+        size = None if record.value is None else len(record.value)
+        place = record.topic, record.partition, record.offset, record.timestamp_ms
+        return cls(*place, record.key, None, headers, added, size)
+
+    @property
+    def came_from(self) -> str | None:
+        """Position of the dead-lettered record, as in its worker's log."""
+        names = ("icd_dlq_topic", "icd_dlq_partition", "icd_dlq_offset")
+        topic, partition, offset = map(self.added.get, names)
+        return f"{topic}[{partition}]@{offset}" if topic else None
+
+    @property
+    def origin(self) -> str:
+        """Position of the record when first dead-lettered: the same for all its dead letters."""
+        return self.added.get(_ORIGIN) or self.came_from or self.place
+
+    @property
+    def places(self) -> set[str | None]:
+        """The positions that it may be chosen by: its own, the record's, and that at first."""
+        return {self.place, self.came_from, self.origin}
+
+    @property
+    def at(self) -> datetime:
+        """When it was dead-lettered; a time out of range becomes the first or last valid time."""
+        first, last = (day.timestamp() for day in _CALENDAR)
+        return datetime.fromtimestamp(min(max(self.timestamp_ms / 1000, first), last), UTC)
+
+    @property
+    def graph(self) -> str | None:
+        """The graph's name, if the key is valid."""
+        return _text(graph_name(self))
+
+    @property
+    def snapshot_id(self) -> str | None:
+        """The CloudEvents id, if it can be read."""
+        return _text(dict(self.headers).get("ce_id"))
+
+    @property
+    def stage(self) -> str:
+        return self.added.get("icd_dlq_stage", "")
+
+    @property
+    def exception(self) -> str:
+        return self.added.get("icd_dlq_exception", "")
+
+    @property
+    def message(self) -> str:
+        return self.added.get("icd_dlq_message", "")
+
+    @property
+    def attempt(self) -> int:
+        """How many times it has been dead-lettered, including this one."""
+        return max(1, _count_of(self.added.get(_ATTEMPT, "")))
+
+    def resent(self, came: Record, to: str, attempt: int) -> OutgoingRecord:
+        """Return the record to send to a topic again, which says how often it failed."""
+        said = ((_ATTEMPT, str(attempt).encode()), (_ORIGIN, self.origin.encode()))
+        return OutgoingRecord(to, came.value, came.key, (*came.headers, *said))
+
+    def marker(self, to: str, at: datetime) -> OutgoingRecord:
+        """Return the marker for its own partition, which says that it was resent."""
+        said = (_RETRIED, self.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
+        return OutgoingRecord(
+            topic=self.topic,
+            key=self.key,
+            value=b"",  # not null, which would delete records with this key in a compacted topic
+            headers=tuple((name, text.encode()) for name, text in said),
+            partition=self.partition,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """When a dead letter was resent, and to which topic."""
+
+    at: str
+    to: str
+
+    @classmethod
+    def marked(cls, record: Record) -> tuple[str, Self] | None:
+        """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
+        headers = dict(record.headers)
+        if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
+            return None
+        at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
+        return _text(headers[_RETRIED]) or "", cls(at, to)
+
+
+def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str]]:
+    """Return the dead-letter topic, and the requested positions in it.
+
+    Args:
+        texts: each `PARTITION:OFFSET` in the dead-letter topic, or `TOPIC[PARTITION]@OFFSET` in
+            it or in the topic that it belongs to, as in lists and logs.
+        topic: the topic of dead letters, for positions without one.
+
+    Raises:
+        BadSettings: a text is neither, or the positions are in several topics.
+
+    >>> parse_places(["0:7"], "icd.snapshots.v1")
+    ('icd.snapshots.v1.dlq', frozenset({'icd.snapshots.v1.dlq[0]@7'}))
+    """
+    named = {_dead_letters_of(place["topic"]) for place in map(_PLACE.fullmatch, texts) if place}
+    if len(named) > 1:
+        raise BadSettings(
+            f"these positions are in several topics ({', '.join(sorted(named))}): "
+            "give those of one topic"
+        )
+    dead_letters = named.pop() if named else _dead_letters_of(topic)
+    return dead_letters, frozenset(_whole_place(text, dead_letters) for text in texts)
+
+
+def _dead_letters_of(topic: str) -> str:
+    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
+    return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
+
+
+def _whole_place(text: str, dead_letters: str) -> str:
+    if _PLACE.fullmatch(text):
+        return text
+    if place := _SHORT.fullmatch(text):
+        return f"{dead_letters}[{place['partition']}]@{place['offset']}"
+    raise BadSettings(
+        f"{text!r} is not a position: give PARTITION:OFFSET, or {dead_letters}[PARTITION]@OFFSET"
+    )
+
+
+def _count_of(text: str) -> int:
+    """Return a number of attempts; 0 if the text is not a number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _origin(record: Record) -> str:
+    said = [text for text in _texts(record.headers, _ORIGIN) if _PLACE.fullmatch(text)]
+    return said[-1] if said else record.place
+
+
+def _texts(headers: Headers, wanted: str) -> list[str]:
+    return [value.decode(errors="replace") for name, value in headers if name == wanted]
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -11,26 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Labels, n_distinct
+from stream_icd.core.arrays import NOBODY, Labels, n_distinct
 from stream_icd.core.communities import checked_n_communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities, find_memberships
 from stream_icd.methods.bp.known import KNOWN_AND_K, find_with_known
-from stream_icd.methods.bp.level_graph import finest_level
+from stream_icd.methods.bp.level_graph import compact, finest_level
 from stream_icd.methods.bp.memberships import Memberships, memberships_given_others
 from stream_icd.methods.bp.modularity import estimate_n_communities
+from stream_icd.methods.bp.partition import match_labels
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.clustering import cluster, seeded
 from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.encoder.edges import Edges
 from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.row_blocks import Floats32
 from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.weighing import Weighing, weighing
-from stream_icd.streaming.detection import seeds
 
-STAGES = ("features", "encode", "cluster")
+_STAGES = ("features", "encode", "cluster")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +77,7 @@ def detect(
             threads.
         threads: cores to use; bp uses one below 50,000 nodes.
         known, fixed: labels of some nodes, see `find_with_known`; bp takes them without K. For
-            "icd", they are seeds of K-means (`seeds.clustered`), and K is at least their number.
+            "icd", they are seeds of K-means (`_clustered`), and K is at least their number.
         clock: monotonic clock in seconds, for the stage timings.
 
     Raises:
@@ -121,7 +122,7 @@ def finding(
 
     None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
     K-means from what was found before, and takes what fits the embedding better. The milliseconds
-    of each of `STAGES` are added to `spent`.
+    of each of `_STAGES` are added to `spent`.
     """
     check_method(method)
     if model.method_for(method) == "bp":
@@ -141,15 +142,29 @@ def finding(
 
 
 def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the time of each of `STAGES`: clustering took what was not spent in the others."""
-    others = {stage: (spent or {}).get(stage, 0.0) for stage in STAGES[:-1]}
-    return {**others, STAGES[-1]: milliseconds - sum(others.values())}
+    """Return the time of each of `_STAGES`: clustering took what was not spent in the others."""
+    others = {stage: (spent or {}).get(stage, 0.0) for stage in _STAGES[:-1]}
+    return {**others, _STAGES[-1]: milliseconds - sum(others.values())}
 
 
 def check_method(method: str) -> None:
     """Raise BadSettings if the method is unknown."""
     if method not in get_args(MethodChoice):
         raise BadSettings(f"no method {method!r}: choose from {', '.join(get_args(MethodChoice))}")
+
+
+def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
+    """Return U, `(n, d)` float32: the embedding of a graph under a frozen model.
+
+    The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
+    """
+    linked = linked_nodes(adjacency)
+    graph = among(comparable(adjacency), linked)
+    features = model_features(graph, model.recipe)
+    of_linked = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
+    embedding = np.zeros((adjacency.shape[0], of_linked.shape[1]), np.float32)
+    embedding[linked] = of_linked
+    return embedding
 
 
 class _Given(NamedTuple):
@@ -191,7 +206,7 @@ def _detect_by_icd(
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
     if given.known is not None:
-        k = seeds.enough(k, given.known[linked], given.n_communities)
+        k = _enough_seeds(k, given.known[linked], given.n_communities)
     if k:
         method = model.recipe.clustering
         start = None if given.before is None else given.before[linked]
@@ -199,12 +214,12 @@ def _detect_by_icd(
             embedding, k, method=method, seed=seed, threads=threads, before=start
         )
         if given.known is not None:
-            communities[linked], of_known = seeds.clustered(
+            communities[linked], of_known = _clustered(
                 embedding, communities[linked], given.known[linked], given.fixed, threads
             )
     _label_isolated(communities, linked, k, n_communities)
     if given.known is not None:
-        communities, of_known = seeds.with_isolated(communities, given.known, of_known, given.fixed)
+        communities, of_known = _with_isolated(communities, given.known, of_known, given.fixed)
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
     milliseconds = stage_ms(1000 * (clock() - started), spent)
     return _TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
@@ -233,15 +248,66 @@ def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> in
     return min(n_communities - 1, n_linked)
 
 
-def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.float32]:
-    """Return U, `(n, d)` float32: the embedding of a graph under a frozen model.
+def _enough_seeds(k: int, known: Labels, n_communities: int | None) -> int:
+    """Return K for nodes with edges: one for each of their labels at least.
 
-    The unit of the weights does not matter; see `comparable`. The row of an isolated node is zero.
+    Raises `BadSettings` if K is given, and there are more labels.
     """
-    linked = linked_nodes(adjacency)
-    graph = among(comparable(adjacency), linked)
-    features = model_features(graph, model.recipe)
-    of_linked = encoder(model.recipe.encoder).embed(model.weights, features, graph, threads)
-    embedding = np.zeros((adjacency.shape[0], of_linked.shape[1]), np.float32)
-    embedding[linked] = of_linked
-    return embedding
+    n_labels = len(np.unique(known[known >= 0]))
+    if n_communities is not None and n_labels > k:
+        raise BadSettings(
+            f"{n_communities} communities are too few for {n_labels} known labels: give a higher "
+            "n_communities, or none"
+        )
+    return max(k, n_labels)
+
+
+def _clustered(
+    embedding: Floats32, found: Labels, known: Labels, fixed: bool, threads: int
+) -> tuple[Labels, Labels]:
+    """Return clusters by K-means that starts from known labels, and each label's cluster.
+
+    A label is the cluster that most of its rows are in. One that gets none takes the place of the
+    smallest cluster, and its centre is that of its rows.
+
+    Args:
+        found: clusters without what is known, `(n,)`, 0..K-1, none empty.
+        known: labels, `(n,)`, at most K of them; `NOBODY` where unknown.
+        fixed: known rows stay in the cluster of their label; others may change it.
+
+    The second result is `(L,)`, `NOBODY` for labels without rows.
+    """
+    k, n_labels = int(found.max()) + 1, int(known.max(initial=NOBODY)) + 1
+    of_label = match_labels(known, found, n_labels, k)
+    used = np.bincount(known[known >= 0], minlength=n_labels) > 0
+    new = np.flatnonzero(used & (of_label >= k))
+    sizes = np.bincount(found, minlength=k)
+    sizes[of_label[used & (of_label < k)]] = len(found) + 1  # these go on
+    given_up = np.argsort(sizes, kind="stable")[: len(new)]
+    of_label[new], of_label[~used] = given_up, NOBODY
+    certain = np.append(of_label, np.int32(NOBODY))[known]
+    start = np.where(np.isin(found, given_up), np.int32(NOBODY), found)
+    start = np.where(certain >= 0, certain, start)
+    return seeded(embedding, start, k, certain if fixed else None, threads), of_label
+
+
+def _with_isolated(
+    communities: Labels, known: Labels, of_label: Labels, fixed: bool
+) -> tuple[Labels, Labels]:
+    """Return the communities, and that of each label, also of labels of nodes without edges.
+
+    known: of each node, `(n,)`, 0..L-1, each of at least one node, `NOBODY` where unknown.
+    fixed: these nodes, too, are in the community of their label.
+    """
+    nodes = np.flatnonzero(known >= 0)
+    labels, first = np.unique(known[nodes], return_index=True)
+    of_label = np.append(of_label, np.full(len(labels) - len(of_label), NOBODY, np.int32))
+    alone = of_label[labels] == NOBODY
+    of_label[labels[alone]] = communities[nodes[first[alone]]]
+    if not fixed:
+        return communities, of_label
+    communities[nodes] = of_label[known[nodes]]
+    after = compact(communities)[0]
+    numbers = np.full(int(communities.max()) + 1, NOBODY, np.int32)
+    numbers[communities] = after
+    return after, numbers[of_label]

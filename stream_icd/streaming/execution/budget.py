@@ -15,7 +15,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.wire.limits import Limits
 
 if TYPE_CHECKING:
-    from stream_icd.streaming.execution.usage import Usage
+    from stream_icd.streaming.execution.worker_process import Usage
 
 _CLOCK_FACTOR = 10
 """Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""

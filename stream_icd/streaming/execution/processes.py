@@ -33,7 +33,6 @@ from stream_icd.streaming.execution.work import (
     IN_HAND_OF_CHAINS,
     Chain,
     Engine,
-    EngineSettings,
     First,
     Waiting,
     Work,
@@ -347,7 +346,7 @@ def open_work(
     kind: Callable[[VersionedModel, Any], Any],
     model_name: str,
     version: str,
-    settings: EngineSettings,
+    settings: Any,
 ) -> Any:
     """Create the work in a worker process; raise ModelDamaged if the model has changed."""
     without_pandas()

@@ -32,7 +32,7 @@ _JobIn = TypeVar("_JobIn", contravariant=True)
 _OutcomeOut = TypeVar("_OutcomeOut", covariant=True)
 
 
-class EngineSettings(Protocol):
+class _EngineSettings(Protocol):
     """The settings that an engine uses."""
 
     @property
@@ -47,7 +47,7 @@ class Work(Protocol[_JobIn, _OutcomeOut]):
     def model(self) -> VersionedModel: ...
 
     @property
-    def settings(self) -> EngineSettings: ...
+    def settings(self) -> _EngineSettings: ...
 
     def __call__(self, job: _JobIn, relay: Relay = ..., /) -> _OutcomeOut:
         """Return the outcome of a job; the relay is given if it belongs to a chain."""

@@ -17,14 +17,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psutil
+
 from stream_icd.core.errors import StreamIcdError, WorkersLost
 from stream_icd.core.store.whole_file import check_temporary_folder
-from stream_icd.streaming.execution.usage import Meter
 
 if TYPE_CHECKING:
     from stream_icd.streaming.execution.budget import Allowance
@@ -116,7 +118,7 @@ class WorkerProcess:
         _start(self._process)
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
-        self.meter = Meter(self.pid)
+        self.meter = _Meter(self.pid)
         # It ignores what Python ends it with, and the program would wait for it for ever.
         util.Finalize(self, self.meter.kill, exitpriority=0)
         self.at_work: AllowedJob | None = None
@@ -248,3 +250,64 @@ def _live_no_longer_than_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used since the meter was reset.
+
+    Processor time is that of all its threads; memory is the growth of its resident memory.
+    """
+
+    clock_seconds: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class _Meter:
+    """Measures the resources used by process `pid` since the meter was created or last reset."""
+
+    def __init__(self, pid: int) -> None:
+        self._process: psutil.Process | None = None
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            self._process = psutil.Process(pid)
+        self.reset()
+
+    def reset(self) -> None:
+        self._since = time.monotonic()
+        self._cpu, self._memory = self._now()
+
+    def read(self) -> Usage:
+        """Return the resources used; for a process that has ended, the wall-clock time only."""
+        cpu, memory = self._now()
+        return Usage(self.clock_seconds, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
+
+    @property
+    def clock_seconds(self) -> float:
+        return time.monotonic() - self._since
+
+    @property
+    def is_running(self) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            it = self._process
+            return it is not None and it.is_running() and it.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    @property
+    def resident_bytes(self) -> int:
+        return self._now()[1]
+
+    def kill(self) -> None:
+        """Kill the process, and no other that has got its id since it ended."""
+        if self._process is not None:
+            with suppress(psutil.NoSuchProcess):
+                self._process.kill()
+
+    def _now(self) -> tuple[float, int]:
+        if self._process is None:
+            return 0.0, 0
+        try:
+            times, memory = self._process.cpu_times(), self._process.memory_info()
+        except psutil.Error:  # it has ended
+            return 0.0, 0
+        return times.user + times.system, memory.rss

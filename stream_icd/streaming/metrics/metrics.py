@@ -1,7 +1,4 @@
-"""Prometheus metrics and health of a worker, and of a program that works in rounds.
-
-A worker's are based on what was published and committed.
-"""
+"""Prometheus metrics and health of a worker, based on what was published and committed."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from stream_icd.streaming.execution.processes import InHand
 _GRACE_S = 10.0
 """A job is ended at its time limit; it exceeds the limit by this only if ending it fails."""
 
-MOST_GRAPHS = 100
+_MOST_GRAPHS = 100
 """Maximum number of graphs with their own time series; later graphs share `_OTHER`."""
 
 _OTHER = "other"
@@ -105,6 +102,7 @@ class Metrics:
         histogram = partial(Histogram, registry=registry)
         self.health = health
         self.now = now
+        self.results = _ResultMetrics(registry)
         self._graphs: set[str] = set()
         self.snapshots = counter(
             "stream_icd_snapshots",
@@ -121,36 +119,10 @@ class Metrics:
             "Records of the topic skipped because they are of other graphs than --graph.",
             ("group", "topic"),
         )
-        self.evidence = counter(
-            "stream_icd_evidence",
-            "Results published, by how sure it is that the snapshot has communities.",
-            ("evidence",),
-        )
-        self.memory_use = counter(
-            "stream_icd_memory",
-            "Results published, by what memory of earlier windows contributed.",
-            ("memory",),
-        )
-        self.horizon = gauge(
-            "stream_icd_horizon_windows",
-            "How many windows the memory of the graph's last result is worth.",
-            ("graph",),
-        )
-        self.predicted_bits = gauge(
-            "stream_icd_predicted_bits",
-            "Bits per edge that the communities known before saved on the last new edges.",
-            ("graph",),
-        )
         self._memory_bytes = gauge("stream_icd_memory_bytes", "Memory of graphs in RAM, encoded.")
         self._memory_restored = gauge(
             "stream_icd_memory_restored_graphs",
             "Graphs whose memory was read from the memory topic since the start.",
-        )
-        self.stage_seconds = histogram(
-            "stream_icd_stage_seconds",
-            "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
-            ("stage",),
-            buckets=_SECONDS,
         )
         self.age_seconds = histogram(
             "stream_icd_age_seconds",
@@ -190,11 +162,6 @@ class Metrics:
         )
         self._ready.set_function(lambda: not (health.not_alive() or health.not_ready()))
         ProcessCollector(registry=registry)
-        for strength in get_args(EvidenceStrength):
-            self.evidence.labels(strength)
-        for use in get_args(MemoryUse):
-            self.memory_use.labels(use)
-        self.stage_seconds.labels(_PUBLISH)
 
     def model(self, version: str, group: str) -> None:
         """Report the version of the model in use. Workers without a model have no such series."""
@@ -235,7 +202,7 @@ class Metrics:
     def graph(self, key: bytes | None) -> str:
         """The label for a graph: its name, or `other` when there are too many."""
         name = shortened(key or b"")
-        if name not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
+        if name not in self._graphs and len(self._graphs) >= _MOST_GRAPHS:
             return _OTHER
         self._graphs.add(name)
         return name
@@ -259,6 +226,73 @@ class Metrics:
         return _Loop(self, topic, group, None if graph is None else graph.encode())
 
 
+class _ResultMetrics:
+    """What published results say of themselves, in their headers; not of their topic and group."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self._evidence = counter(
+            "stream_icd_evidence",
+            "Results published, by how sure it is that the snapshot has communities.",
+            ("evidence",),
+        )
+        self._memory_use = counter(
+            "stream_icd_memory",
+            "Results published, by what memory of earlier windows contributed.",
+            ("memory",),
+        )
+        self._horizon = gauge(
+            "stream_icd_horizon_windows",
+            "How many windows the memory of the graph's last result is worth.",
+            ("graph",),
+        )
+        self._predicted_bits = gauge(
+            "stream_icd_predicted_bits",
+            "Bits per edge that the communities known before saved on the last new edges.",
+            ("graph",),
+        )
+        self._stage_seconds = Histogram(
+            "stream_icd_stage_seconds",
+            "Seconds in each stage of a snapshot; publish: of a batch, with its commit.",
+            ("stage",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        for strength in get_args(EvidenceStrength):
+            self._evidence.labels(strength)
+        for use in get_args(MemoryUse):
+            self._memory_use.labels(use)
+        self._stage_seconds.labels(_PUBLISH)
+
+    def count(self, result: OutgoingRecord, label: Callable[[bytes | None], str]) -> None:
+        """Count a result; how far back it looks only if its graph has series of its own."""
+        said = dict(result.headers)
+        if evidence := said.get("icd_evidence"):
+            self._evidence.labels(evidence.decode()).inc()
+        if memory := said.get("icd_memory"):
+            self._memory_use.labels(memory.decode()).inc()
+        for gauge, header in (
+            (self._horizon, "icd_horizon"),
+            (self._predicted_bits, "icd_predicted_bits"),
+        ):
+            if header in said and (graph := label(result.key)) != _OTHER:
+                gauge.labels(graph).set(float(said[header]))
+        for stage in STAGES:
+            if (milliseconds := said.get(f"icd_ms_{stage}")) is not None:
+                seconds = float(milliseconds) / 1000
+                if seconds > 0 or stage not in ENCODER_STAGES:
+                    self._stage_seconds.labels(stage).observe(seconds)
+
+    def published(self, seconds: float) -> None:
+        """Note how long it took to publish and commit a batch."""
+        self._stage_seconds.labels(_PUBLISH).observe(seconds)
+
+    def leave(self) -> None:
+        """Forget how far back graphs look: other workers may report it from now on."""
+        self._horizon.clear()
+        self._predicted_bits.clear()
+
+
 @dataclass(slots=True, eq=False)
 class _Loop(Watcher):
     """The watcher of one topic's consumer, which processes the graph with this key, or all."""
@@ -275,9 +309,7 @@ class _Loop(Watcher):
         if generation not in (None, self._generation):
             self._generation = generation
             self.metrics.rebalances.labels(self.group, self.topic).inc()
-            # How far back graphs look: others may report it from now on.
-            self.metrics.horizon.clear()
-            self.metrics.predicted_bits.clear()
+            self.metrics.results.leave()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
         for partition in self._partitions - lag.keys():
@@ -303,8 +335,8 @@ class _Loop(Watcher):
             stage, exception = said["icd_dlq_stage"], said["icd_dlq_exception"]
             self.metrics.dead_letters.labels(self.group, self.topic, stage, exception).inc()
         for result in results:
-            self._result(result)
-        self.metrics.stage_seconds.labels(_PUBLISH).observe(batch.publish_seconds)
+            self.metrics.results.count(result, self.metrics.graph)
+        self.metrics.results.published(batch.publish_seconds)
 
     def _snapshot(self, record: Record) -> None:
         self.metrics.snapshots.labels(
@@ -313,121 +345,3 @@ class _Loop(Watcher):
         if record.timestamp_ms >= 0:
             age = self.metrics.now() - record.timestamp_ms / 1000
             self.metrics.age_seconds.labels(self.group, self.topic).observe(max(0.0, age))
-
-    def _result(self, result: OutgoingRecord) -> None:
-        """Count a result, by its headers; how far back it looks only by graphs of their own."""
-        metrics, said = self.metrics, dict(result.headers)
-        if evidence := said.get("icd_evidence"):
-            metrics.evidence.labels(evidence.decode()).inc()
-        if memory := said.get("icd_memory"):
-            metrics.memory_use.labels(memory.decode()).inc()
-        for gauge, header in (
-            (metrics.horizon, "icd_horizon"),
-            (metrics.predicted_bits, "icd_predicted_bits"),
-        ):
-            if header in said and (graph := metrics.graph(result.key)) != _OTHER:
-                gauge.labels(graph).set(float(said[header]))
-        for stage in STAGES:
-            if (milliseconds := said.get(f"icd_ms_{stage}")) is not None:
-                seconds = float(milliseconds) / 1000
-                if seconds > 0 or stage not in ENCODER_STAGES:
-                    metrics.stage_seconds.labels(stage).observe(seconds)
-
-
-_ROUND_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 4 * 3600)
-
-_UNAVAILABLE = "unavailable"
-"""Outcome of a round without a decision: registry or archive did not answer."""
-
-
-@dataclass(slots=True)
-class RoundsHealth:
-    """Is the program alive, and do its rounds end?"""
-
-    limit_s: float  # no step takes longer, nor the wait between two rounds
-    clock: Callable[[], float] = time.monotonic
-    step: str = ""  # what it does since `since`; empty between two rounds
-    since: float = field(init=False)
-    trouble: str | None = None  # why the last round decided nothing; None before the first one
-
-    def __post_init__(self) -> None:
-        self.since = self.clock()
-
-    def begin(self, step: str) -> None:
-        """Note the step that begins; an empty name is the wait between rounds."""
-        self.step, self.since = step, self.clock()
-
-    def not_alive(self) -> list[str]:
-        """Return why this process should be restarted; empty if it should not."""
-        seconds = self.clock() - self.since
-        if seconds <= self.limit_s:
-            return []
-        step = self.step or "the wait for the next round"
-        return [f"{step} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"]
-
-    def not_ready(self) -> list[str]:
-        """Return why its rounds decide nothing now; empty if they do."""
-        if self.trouble is None:
-            return ["starting: the first round has not ended"]
-        return [self.trouble] if self.trouble else []
-
-    def in_hand_lines(self) -> list[str]:
-        return [f"{self.step}: {self.clock() - self.since:.0f} s"] if self.step else []
-
-
-class RoundsMetrics:
-    """Numbers of all rounds; the counters of the outcomes that they may have begin at 0."""
-
-    def __init__(
-        self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
-    ) -> None:
-        self.registry = registry = CollectorRegistry()
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        histogram = partial(Histogram, registry=registry)
-        self.health = health
-        self._now = now
-        self._rounds = counter(
-            "stream_icd_retrain_rounds",
-            "Rounds of retraining that have ended, by what they decided.",
-            ("outcome",),
-        )
-        self._step_seconds = histogram(
-            "stream_icd_retrain_step_seconds",
-            "Seconds in each step of a round.",
-            ("step",),
-            buckets=_ROUND_SECONDS,
-        )
-        self._decided_at = gauge(
-            "stream_icd_retrain_decided_timestamp_seconds",
-            "When the last round ended with a decision, in seconds since 1970.",
-        )
-        self._windows = gauge(
-            "stream_icd_retrain_windows", "Archived windows that the last round looked at."
-        )
-        self._in_hand = gauge(
-            "stream_icd_retrain_in_hand_seconds",
-            "Seconds since the present step of a round began; 0 between rounds.",
-        )
-        self._in_hand.set_function(lambda: health.clock() - health.since if health.step else 0.0)
-        self._champion = Info(
-            "stream_icd_retrain_champion", "The champion after the last round.", registry=registry
-        )
-        ProcessCollector(registry=registry)
-        for outcome in (*outcomes, _UNAVAILABLE):
-            self._rounds.labels(outcome)
-
-    def took(self, step: str, seconds: float) -> None:
-        self._step_seconds.labels(step).observe(seconds)
-
-    def decided(self, outcome: str, windows: int, champion: str) -> None:
-        """Count a round that ended with a decision."""
-        self._rounds.labels(outcome).inc()
-        self._decided_at.set(self._now())
-        self._windows.set(windows)
-        self._champion.info({"version": champion})
-        self.health.trouble = ""
-
-    def unavailable(self, why: str) -> None:
-        """Count a round that ended without one."""
-        self._rounds.labels(_UNAVAILABLE).inc()
-        self.health.trouble = why

@@ -15,15 +15,15 @@ import structlog
 from prometheus_client import make_wsgi_app
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.streaming.metrics.metrics import Metrics, RoundsMetrics
-from stream_icd.streaming.metrics.sending import SendingMetrics
+from stream_icd.streaming.metrics.metrics import Metrics
+from stream_icd.streaming.metrics.programs import RoundsMetrics, SendingMetrics
 
 _Start = Callable[[str, list[tuple[str, str]]], Any]
-Respond = Callable[[dict[str, Any], _Start], Iterable[bytes]]
+_Respond = Callable[[dict[str, Any], _Start], Iterable[bytes]]
 _Served = Metrics | RoundsMetrics | SendingMetrics
 
 _REQUEST_TIMEOUT_S = 10.0
-MOST_CONNECTIONS = 50
+_MOST_CONNECTIONS = 50
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def serving(metrics: _Served, port: int, host: str = "127.0.0.1") -> Iterator[in
         raise BadSettings("--metrics-host is empty: give an address, or omit it")
     kind = _ServerOnIPv6 if ":" in host else _Server
     try:
-        server = make_server(host, port, responding(metrics), kind, _Handler)
+        server = make_server(host, port, _responding(metrics), kind, _Handler)
     except OSError as error:
         raise BadSettings(
             f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
@@ -52,11 +52,11 @@ def serving(metrics: _Served, port: int, host: str = "127.0.0.1") -> Iterator[in
         server.server_close()
 
 
-def responding(metrics: _Served) -> Respond:
+def _responding(metrics: _Served) -> _Respond:
     """Return the responses: metrics, liveness and readiness (503: one line for each problem).
     `/healthz` also lists the jobs in progress, one per line."""
     health = metrics.health
-    answers: dict[str, Respond] = {
+    answers: dict[str, _Respond] = {
         "/metrics": make_wsgi_app(metrics.registry),
         "/healthz": _verdict(health.not_alive, health.in_hand_lines),
         "/readyz": _verdict(lambda: health.not_alive() + health.not_ready()),
@@ -73,7 +73,7 @@ def responding(metrics: _Served) -> Respond:
 
 def _verdict(
     complaints: Callable[[], list[str]], remarks: Callable[[], list[str]] = list
-) -> Respond:
+) -> _Respond:
     def respond(_: dict[str, Any], start: _Start) -> Iterable[bytes]:
         if problems := complaints():
             return _text(start, "503 Service Unavailable", problems)
@@ -88,20 +88,20 @@ def _text(start: _Start, status: str, lines: list[str]) -> Iterable[bytes]:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Has a thread and a file descriptor for each connection, and at most `MOST_CONNECTIONS`.
+    """Has a thread and a file descriptor for each connection, and at most `_MOST_CONNECTIONS`.
 
     A further connection ends the oldest one, so that those who send nothing keep no probe out.
     """
 
     daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS  # by default 5: a sixth at once waits a second
+    request_queue_size = _MOST_CONNECTIONS  # by default 5: a sixth at once waits a second
 
     def __init__(self, *arguments: Any) -> None:
         self._open: dict[Any, None] = {}  # the oldest first
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if len(connections := list(self._open)) >= MOST_CONNECTIONS:
+        if len(connections := list(self._open)) >= _MOST_CONNECTIONS:
             self._open.pop(connections[0], None)
             with suppress(OSError):  # it has just ended
                 connections[0].shutdown(SHUT_RDWR)

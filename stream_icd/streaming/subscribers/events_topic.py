@@ -31,10 +31,9 @@ class Forgotten:
 
     graph: str
 
-
-def forget_graph(graph: str, topic: str) -> OutgoingRecord:
-    """Return the record that makes trackers reset a graph."""
-    return OutgoingRecord(topic, value=None, key=graph.encode())
+    def record(self, topic: str) -> OutgoingRecord:
+        """Return the record that makes trackers reset the graph."""
+        return OutgoingRecord(topic, value=None, key=self.graph.encode())
 
 
 @dataclass(slots=True)

@@ -32,17 +32,15 @@ _END_S = 3.0
 """Time that the end waits for the thread: longer than a poll where nothing comes."""
 
 
-class LiveKnown:
+class _LiveKnown:
     """The newest communities of known nodes, within a budget of memory; thread-safe.
 
     graph: whose nodes are kept; None: those of all graphs.
     fixed: as of `Known`.
     """
 
-    def __init__(
-        self, graph: str | None = None, *, fixed: bool = False, most_bytes: int = _MOST_BYTES
-    ) -> None:
-        self._graph, self._fixed, self._most_bytes = graph, fixed, most_bytes
+    def __init__(self, graph: str | None = None, *, fixed: bool = False) -> None:
+        self._graph, self._fixed = graph, fixed
         self._limits, self._lock = Limits(), threading.Lock()
         self._labels: dict[str, dict[str, str]] = {}
         self._bytes, self._is_full = 0, False
@@ -65,14 +63,13 @@ class LiveKnown:
         labels = self._labels.setdefault(graph, {})
         if (before := labels.pop(node, None)) is not None:
             self._bytes -= _size(node, before)
-        if label is not None and self._bytes + _size(node, label) <= self._most_bytes:
+        if label is not None and self._bytes + _size(node, label) <= _MOST_BYTES:
             self._bytes += _size(node, label)
             labels[node] = label
         elif label is not None and not self._is_full:
             self._is_full = True
-            _LOG.warning(
-                "known nodes take more than %d MiB; other nodes are ignored", self._most_bytes >> 20
-            )
+            most = _MOST_BYTES >> 20
+            _LOG.warning("known nodes take more than %d MiB; other nodes are ignored", most)
         if not labels:
             del self._labels[graph]
 
@@ -97,9 +94,9 @@ class LiveKnown:
         return dict(self._known)
 
 
-def known_in_topic(settings: KafkaSettings) -> LiveKnown:
+def known_in_topic(settings: KafkaSettings) -> _LiveKnown:
     """Return what the topic holds now, of all graphs."""
-    known = LiveKnown()
+    known = _LiveKnown()
     with open_reader(settings, KNOWN, until="end") as records:
         for record in records:
             known.take(record)
@@ -109,7 +106,7 @@ def known_in_topic(settings: KafkaSettings) -> LiveKnown:
 @contextmanager
 def following_known(
     settings: KafkaSettings, graph: str | None = None, *, fixed: bool = False
-) -> Iterator[LiveKnown]:
+) -> Iterator[_LiveKnown]:
     """Give what the topic holds now, and keep it up to date during the block.
 
     If the topic cannot be read later, what is known stays as it is, and the reason is logged.
@@ -119,7 +116,7 @@ def following_known(
         BrokerError: what it holds now cannot be read.
     """
     describe_topic(settings, KNOWN)
-    known, stop = LiveKnown(graph, fixed=fixed), threading.Event()
+    known, stop = _LiveKnown(graph, fixed=fixed), threading.Event()
     followed = Following(settings, KNOWN, known.take, stop)
     with in_background(followed.run, f"follow {KNOWN}", stop, _END_S):
         followed.caught_up.wait()

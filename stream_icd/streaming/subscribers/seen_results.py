@@ -11,12 +11,10 @@ from another record, so it is the newest again.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
 from stream_icd.kafka.record import Record
-from stream_icd.wire.events import is_late
 
 _REMEMBERED = 100_000
 """How many recent results are remembered to recognise repetitions: 75 MB, and 105 MB at most, where
@@ -35,7 +33,7 @@ _Revision = tuple[bytes, bytes]
 """The revision, and what it was made from."""
 
 
-class ResultIdentity(NamedTuple):
+class _ResultIdentity(NamedTuple):
     """Identifies a result, by the headers of its record; empty where these do not say it."""
 
     name: _Name
@@ -43,11 +41,11 @@ class ResultIdentity(NamedTuple):
     made_from: bytes  # position of its snapshot in the snapshots topic
 
 
-def result_of(record: Record) -> ResultIdentity:
+def result_of(record: Record) -> _ResultIdentity:
     """Return the result in a record of communities or events."""
     headers = dict(record.headers)
     named = headers.get("icd_snapshot_id", b""), headers.get("icd_model", b"")
-    return ResultIdentity(
+    return _ResultIdentity(
         name=(record.key or b"", *named),
         revision=headers.get("icd_revision", b""),
         made_from=headers.get("icd_snapshot_place", b""),
@@ -64,7 +62,7 @@ class SeenResults:
         self._of_graph: defaultdict[bytes, set[_Name]] = defaultdict(set)
         self._n_revisions = 0
 
-    def __contains__(self, result: ResultIdentity) -> bool:
+    def __contains__(self, result: _ResultIdentity) -> bool:
         """Return whether the result is a repetition."""
         name, revision = _in_few_bytes(result)
         layers = [self] if self._before is None else [self, self._before]
@@ -72,7 +70,7 @@ class SeenResults:
         is_newest = bool(seen) and next(reversed(seen[0]))[0] == revision[0]
         return is_newest or any(revision in revisions for revisions in seen)
 
-    def add(self, result: ResultIdentity) -> None:
+    def add(self, result: _ResultIdentity) -> None:
         """Add a result: its revision is now the newest."""
         self._add(*_in_few_bytes(result))
 
@@ -87,7 +85,7 @@ class SeenResults:
             oldest, revisions = next(iter(self._seen.items()))
             self._remove(oldest, next(iter(revisions)))
 
-    def take_back(self, result: ResultIdentity) -> None:
+    def take_back(self, result: _ResultIdentity) -> None:
         """Remove a result that was added here, as if it had not been seen."""
         self._remove(*_in_few_bytes(result))
 
@@ -100,7 +98,7 @@ class SeenResults:
             if not self._of_graph[name[0]]:
                 del self._of_graph[name[0]]
 
-    def is_new(self, result: ResultIdentity) -> bool:
+    def is_new(self, result: _ResultIdentity) -> bool:
         """Add a result; return False if it is a repetition."""
         if result in self:
             return False
@@ -118,23 +116,6 @@ class SeenResults:
         for name, revisions in self._seen.items():
             for revision in revisions:
                 self._before._add(name, revision)
-
-
-def superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
-    """Return a test for records that a later revision replaces, of these of one topic."""
-    seen, newest = SeenResults(), dict[_Name, tuple[int, int]]()
-    for record in records:
-        result = result_of(record)
-        if record.value is None:  # what is published again is new
-            seen.forget(record.key)
-        elif seen.is_new(result) and not is_late(record.headers):
-            newest[result.name] = record.partition, record.offset
-
-    def is_superseded(record: Record) -> bool:
-        partition, offset = newest.get(result_of(record).name, (-1, -1))
-        return partition == record.partition and record.offset < offset
-
-    return is_superseded
 
 
 class MixedModels:
@@ -170,7 +151,7 @@ class MixedModels:
         )
 
 
-def _in_few_bytes(result: ResultIdentity) -> tuple[_Name, _Revision]:
+def _in_few_bytes(result: _ResultIdentity) -> tuple[_Name, _Revision]:
     graph, snapshot, model = map(_short, result.name)
     return (graph, snapshot, model), (_short(result.revision), _short(result.made_from))
 

@@ -20,7 +20,6 @@ from stream_icd.streaming.subscribers.subscription import (
     SubscribeOptions,
     Subscription,
     following,
-    read_options,
 )
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import decode_events
@@ -76,7 +75,7 @@ def subscribe(
 
         In asynchronous programs: `async for communities in subscribe("as733"): …`
     """
-    return following(read_options(graph, COMMUNITIES, options), decode_communities, iter)
+    return following(graph, COMMUNITIES, options, decode_communities, iter)
 
 
 def subscribe_events(
@@ -151,7 +150,9 @@ def following_events(
         return _filtered(lasting, community, kinds, least_bits)
 
     return following(
-        read_options(graph, EVENTS, options),
+        graph,
+        EVENTS,
+        options,
         decode_events,
         chosen,
         community=community,
@@ -217,7 +218,9 @@ def subscribe_node(
     if not isinstance(node, Integral | str):
         raise BadSettings(f"node={node!r}: it must be the id of a node, an integer or a text")
     return following(
-        read_options(graph, EVENTS, options),
+        graph,
+        EVENTS,
+        options,
         decode_events,
         lambda events: _node_changes(events, node),
         node=node,

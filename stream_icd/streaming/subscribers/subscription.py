@@ -30,8 +30,8 @@ from stream_icd.streaming.subscribers.seen_results import (
     MixedModels,
     SeenResults,
     result_of,
-    superseded_among,
 )
+from stream_icd.wire.events import is_late
 from stream_icd.wire.limits import Limits
 
 _Start = Literal["beginning", "latest"] | datetime
@@ -74,8 +74,8 @@ def _log_gap(gap: Gap) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Which results to read, from where, and how to report errors; see `read_options`."""
+class _ReadOptions:
+    """Which results to read, from where, and how to report errors."""
 
     topic: str
     graph: str | None = None
@@ -124,11 +124,8 @@ class ReadOptions:
         return self.model in (version, version.rpartition("@")[0])
 
 
-def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> ReadOptions:
-    """Return the keyword arguments of a subscriber with their defaults, checked.
-
-    Raises `TypeError` for an unknown keyword, `BadSettings` for a wrong value or combination.
-    """
+def _read_options(graph: str | None, topic: str, given: SubscribeOptions) -> _ReadOptions:
+    """Return the keyword arguments of a subscriber with their defaults, checked."""
     known = SubscribeOptions.__annotations__
     if unknown := given.keys() - known:
         name = min(unknown)
@@ -141,7 +138,7 @@ def read_options(graph: str | None, topic: str, given: SubscribeOptions) -> Read
     reader = MessageReader(claims or ClaimSettings(), limits or Limits())
     if chosen.get("until") == "end":  # from the latest on, there would be nothing
         chosen.setdefault("start", "beginning")
-    return ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
+    return _ReadOptions(graph=graph, reader=reader, **{"topic": topic, **chosen})
 
 
 _TYPES = {"settings": KafkaSettings, "limits": Limits, "claims": ClaimSettings}
@@ -221,15 +218,15 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
         self.close()
 
 
-def group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
+def _group_of(name: str | None, graph: str | None, **filters: object) -> str | None:
     """Return the consumer group of readers with this name and these filters; None without a name.
 
     Readers with different filters need different groups: a group's position also passes records
     that a member filters out.
 
-    >>> group_of("dashboard", "as733", model="as", event=None)
+    >>> _group_of("dashboard", "as733", model="as", event=None)
     'dashboard-as733-model=as'
-    >>> group_of("dashboard", None)
+    >>> _group_of("dashboard", None)
     'dashboard'
     """
     if name is None:
@@ -240,13 +237,19 @@ def group_of(name: str | None, graph: str | None, **filters: object) -> str | No
 
 
 def following(
-    options: ReadOptions,
+    graph: str | None,
+    topic: str,
+    given: SubscribeOptions,
     decode: Decode[_Published],
     items: Callable[[Iterator[_Published]], Iterator[_Item]],
     **filters: object,
 ) -> Subscription[_Item]:
-    """Return a subscription to the results, which `items` converts, and filters by `filters`."""
-    group = group_of(options.group, options.graph, model=options.model, **filters)
+    """Return a subscription to the results, which `items` converts, and filters by `filters`.
+
+    Raises `TypeError` for an unknown keyword, `BadSettings` for a wrong value or combination.
+    """
+    options = _read_options(graph, topic, given)
+    group = _group_of(options.group, options.graph, model=options.model, **filters)
     options = replace(options, group=group)
 
     def all_items(stop: Stop) -> Iterator[_Item]:
@@ -263,7 +266,7 @@ def following(
 
 
 @contextmanager
-def _open(options: ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record]]]:
+def _open(options: _ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record]]]:
     """Give the records, in the parts of `open_group_reader`; without a group there is one."""
     topic = options.settings, options.topic
     if options.group is not None:
@@ -276,7 +279,7 @@ def _open(options: ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record
 
 
 def _results(
-    options: ReadOptions,
+    options: _ReadOptions,
     decode: Decode[_Published],
     superseded: Callable[[Record], bool],
     records: Iterator[Record],
@@ -304,7 +307,7 @@ def _results(
             yield result
 
 
-def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
+def _superseded(options: _ReadOptions, stop: Stop) -> Callable[[Record], bool]:
     """Return a test for past records that a newer revision replaces and that are not requested.
 
     The past is read twice, because a correction follows what it corrects; a group gets all results.
@@ -313,11 +316,28 @@ def _superseded(options: ReadOptions, stop: Stop) -> Callable[[Record], bool]:
     if start is None or start == "latest" or options.revisions == "all":
         return lambda _: False
     with open_reader(options.settings, topic, start=start, until="end", stop=stop) as records:
-        return superseded_among(filter(options.want, records))
+        return _superseded_among(filter(options.want, records))
+
+
+def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
+    """Return a test for records that a later revision replaces, of these of one topic."""
+    seen, newest = SeenResults(), dict[object, tuple[int, int]]()
+    for record in records:
+        result = result_of(record)
+        if record.value is None:  # what is published again is new
+            seen.forget(record.key)
+        elif seen.is_new(result) and not is_late(record.headers):
+            newest[result.name] = record.partition, record.offset
+
+    def is_superseded(record: Record) -> bool:
+        partition, offset = newest.get(result_of(record).name, (-1, -1))
+        return partition == record.partition and record.offset < offset
+
+    return is_superseded
 
 
 def _report_gap(
-    options: ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
+    options: _ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
 ) -> None:
     """Report the windows of a graph that are missing after its last one."""
     before = last.get(result.graph)

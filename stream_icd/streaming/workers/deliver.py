@@ -1,21 +1,49 @@
-"""Delivery of alerts: each record of the alerts topic goes to its receivers over HTTP."""
+"""Delivery of alerts over HTTP: CloudEvents with a signature, or a line of text for Slack."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hmac
+import json
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from typing import ClassVar, Self
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
-from stream_icd.core.errors import AlertRefused, BadInput, ReceiverUnavailable
+from pydantic import SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from stream_icd.core.errors import AlertRefused, BadInput, BadSettings, ReceiverUnavailable
+from stream_icd.core.post import post
+from stream_icd.core.printable import printable, shortened
+from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.waiting import Outage, insist
-from stream_icd.streaming.workers.receivers import Receiver
+from stream_icd.methods.tracking.sentences import told
 from stream_icd.streaming.workers.step import Step
-from stream_icd.wire.alerts import Alert, decode_alert, source_of_alerts
+from stream_icd.wire.alerts import (
+    STRUCTURED_TYPE,
+    Alert,
+    decode_alert,
+    source_of_alerts,
+)
 
+_ANSWER_TIMEOUT_S = 10.0
+_TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
+"""Statuses after which a later try may succeed; any other one above 299 is final."""
+_MOST_ANSWER = 300
+"""Characters of an answer that an error quotes."""
+_WRITTEN = "whsec_"
+"""Begins a secret in base64, as Standard Webhooks writes it."""
 _MOST_TAKEN = 10_000
 """Alerts of which is remembered who took them."""
 
@@ -70,3 +98,135 @@ class Deliver(Step):
         if len(self._taken) > _MOST_TAKEN:
             self._taken.popitem(last=False)
         return ""
+
+
+class AlertSettings(Settings):
+    """The secret that alerts over HTTP are signed with.
+
+    Set with `STREAM_ICD_ALERTS_SECRET` or `STREAM_ICD_ALERTS_SECRET_FILE`, or in the `[alerts]`
+    table of the settings file. Without it, alerts are not signed.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=f"{ENV_PREFIX}ALERTS_")
+
+    table: ClassVar[str] = "alerts"
+
+    secret: SecretStr | None = None
+    secret_file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secret_of_file(cls, given: dict[str, object]) -> dict[str, object]:
+        if (file := given.get("secret_file")) is None:
+            return given
+        if given.get("secret") is not None:
+            raise ValueError("both secret and secret_file are set: leave out one")
+        return given | {"secret": secret_in(Path(str(file)), "secret_file")}
+
+    @model_validator(mode="after")
+    def _is_a_key(self) -> AlertSettings:
+        self.key()
+        return self
+
+    def key(self) -> bytes | None:
+        """Return the bytes that sign; None: nothing is signed."""
+        if self.secret is None:
+            return None
+        text = self.secret.get_secret_value()
+        if not text.startswith(_WRITTEN):
+            return text.encode()
+        try:
+            return base64.b64decode(text.removeprefix(_WRITTEN), validate=True)
+        except binascii.Error:
+            raise ValueError(f"the secret begins with {_WRITTEN} and is no base64") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """An address that alerts are sent to, which may be secret, and how it wants them."""
+
+    url: str
+    slack: bool = False
+    key: bytes | None = None
+    clock: Callable[[], float] = time.time
+
+    @classmethod
+    def at(cls, text: str, key: bytes | None = None) -> Self:
+        """Return the receiver of `https://…`, `slack:https://…`, or of `@FILE` for an address.
+
+        Raises `BadSettings` if it is none, without showing more than its beginning.
+        """
+        slack = text.startswith("slack:")
+        address = text.removeprefix("slack:")
+        if address.startswith("@"):
+            try:
+                address = secret_in(Path(address[1:]), "the address in the file")
+            except ValueError as error:
+                raise BadSettings(f"--to {text}: {error}") from None
+        try:
+            parts = urlsplit(address)
+            good = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not (good and address.isascii() and address.isprintable() and " " not in address):
+            raise BadSettings(
+                f"--to {shortened(text, 12)}: give https://HOST/PATH, slack:https://HOST/PATH, "
+                "kafka:TOPIC, or @FILE or slack:@FILE with a file that holds the address"
+            )
+        return cls(address, slack, None if slack else key)
+
+    @property
+    def name(self) -> str:
+        """The receiver in logs and errors: without the path, which may be a secret."""
+        return f"{'slack ' if self.slack else ''}{urlsplit(self.url).hostname}"
+
+    def send(self, alert: Alert) -> None:
+        """Send an alert.
+
+        Raises:
+            ReceiverUnavailable: there was no answer, or one that asks to try again.
+            AlertRefused: the receiver will never take it.
+        """
+        body = _for_slack(alert) if self.slack else alert.structured()
+        try:
+            post(self.url, body, self._headers(alert, body), _ANSWER_TIMEOUT_S)
+        except HTTPError as error:
+            with error:
+                answer = printable(shortened(error.read(_MOST_ANSWER), _MOST_ANSWER))
+            said = f"{self.name} answered {error.code} to alert {alert.id}: {answer}"
+            kind = ReceiverUnavailable if error.code in _TRY_AGAIN else AlertRefused
+            raise kind(said) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ReceiverUnavailable(f"{self.name} does not answer: {reason}") from None
+
+    def _headers(self, alert: Alert, body: bytes) -> Mapping[str, str]:
+        if self.slack:
+            return {"content-type": "application/json"}
+        now = int(self.clock())
+        headers = {
+            "content-type": STRUCTURED_TYPE,
+            "webhook-id": alert.id,
+            "webhook-timestamp": str(now),
+        }
+        if self.key is not None:
+            headers["webhook-signature"] = _signature(self.key, alert.id, now, body)
+        return headers
+
+
+def _for_slack(alert: Alert) -> bytes:
+    """Return the line of an alert; Slack's three signs of markup are escaped."""
+    text = f"{alert.graph}, {told(alert.window_start)} UTC: {alert.text}"
+    for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(sign, code)
+    return json.dumps({"text": text}).encode()
+
+
+def _signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
+    """Return the `webhook-signature` of Standard Webhooks: HMAC-SHA256 of id, time and body.
+
+    >>> _signature(b"key", "1", 1700000000, b"{}")
+    'v1,ULybQVA25PABvw5ATQ0lj9DwHZZvheYx3h2nA6VUVUw='
+    """
+    signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
+    return f"v1,{base64.b64encode(hmac.digest(key, signed, 'sha256')).decode()}"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import structlog
 
@@ -205,12 +205,6 @@ def place_in(headers: Headers) -> _SnapshotPlace:
     return _SnapshotPlace(*(place_in_topic(text) or (-1, -1)))
 
 
-def open_memories(kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Memories:
-    """Return the memories of a group of detectors; raise TopicMissing without the topic."""
-    describe_topic(kafka, topic)
-    return Memories(MemoryTopic(kafka, group, topic))
-
-
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """The encoded memory of a graph."""
@@ -239,6 +233,12 @@ class Memories:
         self._batch = 0
         self.n_bytes = 0  # encoded memory in RAM
         self.n_restored = 0  # states that have been read
+
+    @classmethod
+    def open(cls, kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Self:
+        """Return the memories of a group of detectors; raise TopicMissing without the topic."""
+        describe_topic(kafka, topic)
+        return cls(MemoryTopic(kafka, group, topic))
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""

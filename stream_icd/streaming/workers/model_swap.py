@@ -32,6 +32,9 @@ _IDLE_AFTER_S = 5.0
 _TRY_AGAIN_S = 300.0
 """Interval between attempts to load a version that was refused; its files may be repaired."""
 
+_OnRefusal = Callable[[Aliases, Exception], object]
+"""Called with a champion that a detector does not use, and why."""
+
 
 @dataclass(frozen=True, slots=True)
 class _AtWork:
@@ -67,6 +70,28 @@ class ModelSwap:
     def start(self, model: VersionedModel, place: str, stop: Stop) -> None:
         """Open processes with the first model, and wait until they are warm, or for `stop`."""
         self._current = self._opened(model, place, stop)
+
+    def start_with_champion(self, registry: Store, stop: Stop, on_refusal: _OnRefusal) -> None:
+        """Start with the champion, or with the newest one before it that can be used.
+
+        Raises:
+            ModelNotFound: nothing was promoted yet.
+            ModelError: none of them can be used; the error is that of the champion.
+            WorkersLost, StoreUnreachable: see these classes; try again.
+        """
+        first: Exception | None = None
+        for aliases in champions(registry):
+            try:
+                model = open_version(registry, aliases.champion)
+                self.start(model, version_folder(registry, model.version).uri, stop)
+                return
+            except Exception as error:
+                if not _is_the_models_fault(error):
+                    raise
+                first = first or error
+                on_refusal(aliases, error)
+        assert first is not None, "there is a champion"
+        raise first
 
     def begin(self, model: VersionedModel, place: str) -> None:
         """Open processes with the first model; `wait_until_warm` waits for them."""
@@ -198,35 +223,6 @@ class ModelSwap:
             thread = threading.Thread(target=old.close, name="old-model", daemon=True)
             thread.start()
             self._closing = [*filter(threading.Thread.is_alive, self._closing), thread]
-
-
-_OnRefusal = Callable[[Aliases, Exception], object]
-"""Called with a champion that a detector does not use, and why."""
-
-
-def start_with_champion(
-    registry: Store, swap: ModelSwap, stop: Stop, on_refusal: _OnRefusal
-) -> None:
-    """Start with the champion, or with the newest one before it that can be used.
-
-    Raises:
-        ModelNotFound: nothing was promoted yet.
-        ModelError: none of them can be used; the error is that of the champion.
-        WorkersLost, StoreUnreachable: see these classes; try again.
-    """
-    first: Exception | None = None
-    for aliases in champions(registry):
-        try:
-            model = open_version(registry, aliases.champion)
-            swap.start(model, version_folder(registry, model.version).uri, stop)
-            return
-        except Exception as error:
-            if not _is_the_models_fault(error):
-                raise
-            first = first or error
-            on_refusal(aliases, error)
-    assert first is not None, "there is a champion"
-    raise first
 
 
 def _is_the_models_fault(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,26 +11,32 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
 from stream_icd.core.members import NOTHING, Changes, MemberRow, Members
+from stream_icd.core.node_ids import id_array, values_of, widened
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, outgoing
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMBERS
 from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.execution.budget import MemorySettings
-from stream_icd.streaming.subscribers.members_topic import read_members
 from stream_icd.streaming.subscribers.seen_results import MixedModels
+from stream_icd.streaming.subscribers.subscription import log_bad
 from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import result_id
-from stream_icd.wire.nodes import encode_member, node_key
+from stream_icd.wire.nodes import decode_member, encode_member, graph_in_key, node_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
+
+_A_ROW = 600
+"""Bytes of a row's Python objects and headers, about."""
 
 
 @dataclass(eq=False)
@@ -139,7 +145,7 @@ class RowWriter(Step):
             )
 
     def _read(self, graphs: Collection[str] | None, most_bytes: float = np.inf) -> None:
-        found, left_out = read_members(
+        found, left_out = _read_members(
             self.kafka, self.topic, graphs, most_bytes, self.reader.limits
         )
         for graph in graphs or ():
@@ -173,3 +179,90 @@ def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[Outg
             name=after.names.get(community),
         )
         yield outgoing(topic, encode_member(member, f"{event}#{at}"))
+
+
+def _read_members(
+    settings: KafkaSettings,
+    topic: str,
+    graphs: Collection[str] | None = None,
+    most_bytes: float = np.inf,
+    limits: Limits = DEFAULT_LIMITS,
+) -> tuple[dict[str, Members], set[str]]:
+    """Return the members of each graph by the rows that a topic holds now.
+
+    Also the graphs that were left out, since all together take more than `most_bytes` while they
+    are read. A row that breaks the contract is logged and left out.
+
+    Raises `TopicMissing`, `BrokerUnavailable`.
+    """
+    newest = _Newest(graphs, most_bytes, limits)
+    # A broker may say that a transaction is committed before its records can be read.
+    with open_reader(settings, topic, until="settled") as records:
+        for record in records:
+            newest.take(record)
+    found = {graph: _members(rows.values(), limits) for graph, rows in newest.rows.items()}
+    return {graph: members for graph, members in found.items() if members}, newest.left_out
+
+
+def _members(records: Iterable[Record], limits: Limits) -> Members | None:
+    rows: list[MemberRow] = []
+    for record in records:
+        try:
+            rows.append(decode_member(record.key, record.value or b"", record.headers, limits))
+        except BadInput as error:
+            log_bad(record, error)
+    if not rows:
+        return None
+    numbers = [row for row in rows if isinstance(row.node, int)]
+    if len(numbers) < len(rows):  # ids are of one kind: those of the newest window
+        newest = max(rows, key=lambda row: row.as_of)
+        rows = numbers if isinstance(newest.node, int) else [r for r in rows if r not in numbers]
+    rows.sort(key=lambda row: row.node)
+    nodes = widened(values_of(id_array([row.node for row in rows])))
+    own = [np.nan if row.probability is None else row.probability for row in rows]
+    return Members(
+        end=max(microseconds(row.as_of - EPOCH) for row in rows),
+        nodes=nodes,
+        community_ids=np.array([row.community_id for row in rows], np.int64),
+        since=np.array([microseconds(row.since - EPOCH) for row in rows], np.int64),
+        probabilities=np.array(own, np.float32),
+        names={row.community_id: row.name for row in rows if row.name is not None},
+    )
+
+
+@dataclass(slots=True)
+class _Newest:
+    """The newest row of each node of each graph, by key."""
+
+    graphs: Collection[str] | None
+    most_bytes: float
+    limits: Limits
+    rows: dict[str, dict[bytes, Record]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    n_bytes: int = 0
+    left_out: set[str] = field(default_factory=set)
+
+    def take(self, record: Record) -> None:
+        try:
+            graph = graph_in_key(record.key, self.limits)
+        except BadInput as error:
+            log_bad(record, error)
+            return
+        if graph in self.left_out or (self.graphs is not None and graph not in self.graphs):
+            return
+        key, rows = record.key or b"", self.rows.setdefault(graph, {})
+        before = rows.pop(key, None)
+        if record.value is not None:
+            rows[key] = record
+        grown = _size_of_row(record) - (0 if before is None else _size_of_row(before))
+        self.sizes[graph] = self.sizes.get(graph, 0) + grown
+        self.n_bytes += grown
+        if self.n_bytes > self.most_bytes and len(self.rows) > 1:
+            largest = max(self.sizes, key=lambda one: (one != graph, self.sizes[one]))
+            self.n_bytes -= self.sizes.pop(largest)
+            del self.rows[largest]
+            self.left_out.add(largest)
+
+
+def _size_of_row(record: Record) -> int:
+    return 0 if record.value is None else _A_ROW + len(record.value)

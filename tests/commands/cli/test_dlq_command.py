@@ -33,9 +33,13 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.streaming.dead_letters.box import DeadLetterBox, DeadLetterChoice, read_dead_letters
+from stream_icd.streaming.dead_letters.box import (
+    DeadLetterBox,
+    DeadLetterChoice,
+    ResendPlan,
+    open_retry_sink,
+)
 from stream_icd.streaming.dead_letters.letters import dead_letter
-from stream_icd.streaming.dead_letters.retry import open_retry_sink, plan_retry, retry
 from stream_icd.wire.states import encode_state
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import as_claim
@@ -393,20 +397,22 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     dead_lettered(kafka, numbered(topic_name, 4))
     settings, dead_letters = kafka.settings(transaction_timeout_s=60), f"{topic_name}.dlq"
     choice = DeadLetterChoice(TopicRange(dead_letters))
-    plan = plan_retry(read_dead_letters(settings, dead_letters), choice)
+    plan = ResendPlan.of(DeadLetterBox.read(settings, dead_letters), choice)
     detector = open_producer(settings, transactional_id=f"{topic_name}-detector")
     detector.init_transactions()
     detector.begin_transaction()
     detector.send(dead_letters, b"aborted").get(60)
     sink = open_retry_sink(settings, dead_letters)
-    retry(settings, plan, sink, Tempo(), lambda: datetime.now(UTC), threading.Event())
+    plan.send(settings, sink, Tempo(), lambda: datetime.now(UTC), threading.Event())
     sink.close()
+
+    read = DeadLetterBox.read
 
     def read_for_a_while(*arguments: Any, **named: Any) -> DeadLetterBox:
         threading.Timer(3.0, detector.abort_transaction).start()
-        return read_dead_letters(*arguments, **named)
+        return read(*arguments, **named)
 
-    monkeypatch.setattr("stream_icd.streaming.dead_letters.box.read_dead_letters", read_for_a_while)
+    monkeypatch.setattr(DeadLetterBox, "read", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
     _RetryLetters().send(settings, choice)
     assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]

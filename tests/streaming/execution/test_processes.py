@@ -1,13 +1,19 @@
-"""Worker processes are closed at any time: nobody waits for ever, and none is left."""
+"""Several processes detect: the same results in order, whoever is killed, and none is left."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import signal
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from errno import EAGAIN
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -16,15 +22,41 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.errors import CrashedWorker, ModelDamaged, StoreUnwritable, WorkersLost
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import MessageReader
+from stream_icd.kafka.messages.records import Outcome
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
+from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution import worker_process
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.processes import Processes
-from stream_icd.streaming.execution.work import IN_HAND, Relay
+from stream_icd.streaming.execution.work import IN_HAND, Engine, Relay
 from stream_icd.streaming.execution.worker_process import WorkerProcess
-from tests.testbed.brokers import wait_until
+from stream_icd.streaming.subscribers.subscribe import subscribe
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.memories import Memories
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.wire.message import Message
+from tests.fixtures.stream import cliques
+from tests.streaming.workers.remembered import said, uninterrupted
+from tests.testbed import drifting
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.children import alive, children, end_fork_servers, worker_processes
+from tests.testbed.drifting import outgoing
+from tests.testbed.fingerprint import fingerprint
+from tests.testbed.handlers import Calls, WhenDone
+from tests.testbed.starting import Program, consuming
+from tests.testbed.streams import as_read, beside, held, publish
+
+MARKS = "ICD_TEST_MARKS"
 
 
 class Sleeping:
@@ -49,15 +81,13 @@ class Sleeping:
         pass
 
 
-@pytest.fixture
-def processes(model: VersionedModel, tmp_path: Path) -> Processes[str, None]:
-    save_model(model.model, tmp_path / "model")
-    place = str(tmp_path / "model")
-    return Processes(Sleeping(open_model(place), DetectSettings()), place, 1)
+def sleeping(model_folder: Path, count: int, *, again: bool = True) -> Processes[str, None]:
+    work = Sleeping(open_model(str(model_folder)), DetectSettings())
+    return Processes(work, str(model_folder), count, again=again)
 
 
-def test_who_waits_for_a_job_that_has_not_begun_is_told(processes: Processes[str, None]) -> None:
-    ended: list[BaseException] = []
+def test_who_waits_for_a_job_that_has_not_begun_is_told(model_folder: Path) -> None:
+    processes, ended = sleeping(model_folder, 1), list[BaseException]()
 
     def wait() -> None:
         try:
@@ -71,27 +101,19 @@ def test_who_waits_for_a_job_that_has_not_begun_is_told(processes: Processes[str
         wait_until(lambda: [job.name for job in processes.in_hand] == ["other"])
     waiting.join(30)
     assert [type(error) for error in ended] == [CancelledError]
+    with pytest.raises(EOFError, match="closed"):  # one that ends just before is not replaced
+        processes._start()
 
 
 def test_a_process_that_ended_since_it_could_not_open_its_model_says_why(
-    model: VersionedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: VersionedModel, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_model(model.model, tmp_path / "model")
     monkeypatch.setattr(WorkerProcess, "is_alive", False)  # it ends before anybody looks
     processes: Processes[str, None] = Processes(
-        Sleeping(model, DetectSettings()), str(tmp_path / "model"), 1
+        Sleeping(model, DetectSettings()), str(model_folder), 1
     )
     with processes, pytest.raises(ModelDamaged, match=f"was {model.version} and is now"):
         list(processes(["first"]))
-
-
-def test_a_process_that_ends_just_before_they_are_closed_is_not_replaced(
-    processes: Processes[str, None],
-) -> None:
-    with processes:
-        pass
-    with pytest.raises(EOFError, match="closed"):
-        processes._start()
 
 
 def test_where_no_more_processes_can_be_started_none_is_left(
@@ -129,13 +151,8 @@ def test_without_a_temporary_folder_it_says_what_to_set(
         worker_process.start_fork_server()
 
 
-def test_the_log_blames_no_job_whose_process_ended_because_of_another(
-    model: VersionedModel, tmp_path: Path
-) -> None:
-    save_model(model.model, tmp_path / "model")
-    place = str(tmp_path / "model")
-    work = Sleeping(open_model(place), DetectSettings())
-    with capture_logs() as log, Processes(work, place, 2, again=False) as processes:
+def test_the_log_blames_no_job_whose_process_ended_because_of_another(model_folder: Path) -> None:
+    with capture_logs() as log, sleeping(model_folder, 2, again=False) as processes:
 
         def end_one() -> None:
             wait_until(lambda: len(processes.in_hand) == 2)
@@ -152,3 +169,244 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(
         "first": "it ended during its job",
         "second": "another job of the batch failed",
     }
+
+
+def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Program]:
+    """A detector with two processes."""
+    options = ("--model", str(model), "--batch", "4", "--processes", "2")
+    return consuming(broker, graph, log, "detect", *options)
+
+
+@pytest.mark.brokers("kafka")
+def test_however_a_program_ends_it_leaves_no_processes_and_loses_nothing(
+    broker: Broker, topic_name: str, model_folder: Path, tmp_path: Path
+) -> None:
+    """A supervisor ends its whole group; another one is killed with -9."""
+    graph, settings = topic_name, broker.settings()
+    create_topics(settings)
+
+    def send(some: Iterable[int]) -> None:
+        publish(broker, [outgoing(cliques(i, graph), SNAPSHOTS) for i in some])
+
+    send(range(30))
+    options = {"start": "beginning", "limit": 60, "settings": settings, "topic": COMMUNITIES}
+    results = (one.snapshot_id for one in subscribe(graph, **options))  # type: ignore[arg-type]
+    log = tmp_path / "first.log"
+    with running(broker, graph, model_folder, log) as first:
+        found = [next(results)]
+        all_of_it = [*children(first.pid), *worker_processes(first.pid)]
+        os.killpg(first.pid, signal.SIGTERM)
+        assert first.wait(30) == 0, log.read_text()
+    wait_until(lambda: not any(map(alive, all_of_it)))
+    assert "ended during its job" not in log.read_text()
+    send(range(30, 60))  # work for the second, however much the first had done
+    with running(broker, graph, model_folder, tmp_path / "second.log") as second:
+        found += [next(results) for _ in range(30)]
+        orphans = [*children(second.pid), *worker_processes(second.pid)]
+        second.kill()
+    assert len(orphans) >= 4  # Python's tracker, the fork server, and two of its processes
+    wait_until(lambda: not any(map(alive, orphans)))
+    with running(broker, graph, model_folder, tmp_path / "third.log"):
+        assert [*found, *results] == [f"{graph}/{i}" for i in range(60)]
+
+
+class Stuck(RecordDetection):
+    """Never comes to an end."""
+
+    def __call__(self, record: Record) -> Outcome:
+        Path(f"/proc/{os.getpid()}/comm").write_text("stuck")
+        time.sleep(600)
+        return super().__call__(record)
+
+
+def opened(
+    kind: type[RecordDetection], model_folder: Path, count: int, *, again: bool = True
+) -> tuple[Processes[Record, Outcome], Runner]:
+    """Processes for work of a kind, and the runner of a detector on them."""
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    engine = Processes(kind(model, settings), str(model_folder), count, again=again)
+    return engine, Runner(Detector(lambda: model, settings, engine))
+
+
+@pytest.mark.brokers("memory")
+def test_a_stop_does_not_wait_for_busy_processes(
+    broker: Broker, topics: tuple[str, str], model_folder: Path
+) -> None:
+    publish(broker, [outgoing(cliques(0), topics[0])])
+    stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
+
+    def work(stop: threading.Event) -> None:
+        engine, runner = opened(Stuck, model_folder, 2)
+        with engine:
+            run_consumer(kafka, topics[0], topics[0], Calls(runner.handle), stop)
+
+    with beside(work, stop):
+        wait_until(lambda: "stuck" in map(name_of, worker_processes(os.getpid())))
+        busy = worker_processes(os.getpid())
+    assert not any(map(alive, busy))
+    assert held(broker, topics[1]) == []
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+@pytest.fixture
+def record() -> Record:
+    """A snapshot as it is read from a topic."""
+    return as_read([outgoing(cliques(3), "snapshots")], 2, 77)[0]
+
+
+def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
+    model_folder: Path, record: Record
+) -> None:
+    engine, _ = opened(RecordDetection, model_folder, 2)
+    with engine:
+        wait_until(lambda: len(worker_processes(os.getpid())) == 2, every_s=0.001)
+        starting = worker_processes(os.getpid())
+        for pid in starting:
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+        assert len(list(engine([record] * 4))) == 4
+        assert worker_processes(os.getpid()) == starting
+
+
+def test_processes_give_the_same_bytes_in_the_same_order(model_folder: Path) -> None:
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
+    batch = as_read([outgoing(cliques(i, cliques=3 + i), "t") for i in range(12)])
+    batch.insert(5, replace(batch[0], offset=99, value=b"garbage"))
+
+    def published(engine: Engine[Record, Outcome] | None = None) -> list[str]:
+        return [
+            fingerprint(Message(one.key or b"", one.value or b"", one.headers)) + one.topic
+            for one in Runner(Detector(lambda: model, settings, engine)).handle(batch)
+        ]
+
+    alone = published()
+    with Processes(RecordDetection(model, settings), str(model_folder), 2) as engine:
+        assert published(engine) == alone
+    assert len(set(alone)) == 13
+    assert alone[5].endswith("t.dlq")
+
+
+class Noisy(MessageReader):
+    """Some library has something to say while it works."""
+
+    def whole(self, record: Record) -> Record:
+        logging.getLogger("a.library").warning("tick")
+        return super().whole(record)
+
+
+def test_what_a_worker_process_logs_says_which_record_it_is_about(
+    model_folder: Path, record: Record, capfd: pytest.CaptureFixture[str]
+) -> None:
+    end_fork_servers()
+    work = RecordDetection(open_model(str(model_folder)), DetectSettings(threads=1, reader=Noisy()))
+    with Processes(work, str(model_folder), 2) as engine:
+        list(engine([record]))
+    ticks = [line for line in capfd.readouterr().err.splitlines() if '"tick"' in line]
+    (line,) = map(json.loads, ticks)
+    place = {"topic": "snapshots", "partition": 2, "offset": 77}
+    about = {"graph": "test", "snapshot": "test/3", "model": work.version}
+    assert line.items() >= (place | about).items()
+
+
+class Deadly(RecordDetection):
+    """Some snapshots end the process that works on them, as where memory is short."""
+
+    def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
+        _, _, way = dict(record.headers)["ce_id"].rpartition(b"/")
+        taken = b"" if relay is None else relay.memory or b""
+        remembers = bool(taken and decode_memory(taken).n_nodes)
+        if way == b"asks-too-much":  # which Python reports
+            raise MemoryError("Unable to allocate 84 GiB")
+        if way == b"kills" or (way == b"kills-with-memory" and remembers):
+            (Path(os.environ[MARKS]) / f"{way.decode()}-{os.getpid()}").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(record, relay)
+
+
+@pytest.mark.brokers("memory")
+def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
+    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, marks, topic = tmp_path / "model", tmp_path / "marks", topic_name
+    marks.mkdir()
+    monkeypatch.setenv(MARKS, str(marks))
+    save_model(drifting.remembering_model().model, place)
+    targets = TopicSpec(f"{topic}.found"), TopicSpec(f"{topic}.memory", cleanup_policy="compact")
+    create_topics(broker.settings())
+    create_topics(broker.settings(), [*TopicSpec(topic).with_dead_letters(), *targets])
+    bad = drifting.stream("g", 5)
+    for at, way in ((1, "kills"), (3, "kills-with-memory"), (4, "asks-too-much")):
+        bad[at] = replace(bad[at], id=f"g/{way}")
+    good = drifting.stream("h", 5)
+    pairs = zip(bad, good, strict=True)
+    publish(broker, [drifting.outgoing(one, topic) for pair in pairs for one in pair])
+    detect(broker, topic, place, 10)
+
+    ended = Counter(name.rpartition("-")[0] for name in os.listdir(marks))
+    assert ended == {"kills": 4, "kills-with-memory": 3}  # "kills" the last time without memory
+    past = {"start": "beginning", "until": "end", "settings": broker.settings()}
+    found = list(subscribe(topic=f"{topic}.found", **past))  # type: ignore[arg-type]
+    alone = uninterrupted(good, open_model(str(place)))[0]
+    assert [said(one) for one in found if one.graph == "h"] == alone
+    assert {one.snapshot_id: one.memory for one in found if one.graph == "g"} == {
+        "g/0": "first",
+        "g/2": "continued",
+        "g/kills-with-memory": "anew",
+    }
+    letters = {
+        one["ce_id"]: one
+        for one in (dict(letter.headers) for letter in held(broker, f"{topic}.dlq"))
+    }
+    assert letters.keys() == {b"g/kills", b"g/asks-too-much"}
+    for id, how in (
+        (b"g/kills", b"the process died: a worker process"),
+        (b"g/asks-too-much", b"MemoryError: Unable to allocate 84 GiB"),
+    ):
+        letter = letters[id]
+        assert letter["icd_dlq_stage"] == b"crashed"
+        assert letter["icd_dlq_exception"] == b"CrashedWorker"
+        last = b"it ended 3 workers in a row, the last time like this: " + how
+        assert letter["icd_dlq_message"].startswith(last)
+
+
+def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
+    """Detect that many snapshots of a topic in two processes, with memory."""
+    kafka, stop, done = broker.settings(), threading.Event(), 0
+    found, memory = f"{topic}.found", f"{topic}.memory"
+    settings = DetectSettings(
+        topic=found, memory="auto", memory_topic=memory, group=topic, threads=1
+    )
+
+    def on_done(batch: BatchDone) -> None:
+        nonlocal done
+        done += len(batch.records)
+        if done == count:
+            stop.set()
+
+    model = open_model(str(place))
+    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
+        memories = Memories.open(kafka, topic, memory)
+        runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
+        watchers = [WhenDone(on_done)]
+        run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
+
+
+class NeverOpen(RecordDetection):
+    """Ends before it can work, as where memory is short."""
+
+    def warm_up(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_processes_that_end_before_they_are_open_are_no_record_s_fault(
+    model_folder: Path, record: Record
+) -> None:
+    engine, _ = opened(NeverOpen, model_folder, 1)
+    with engine:
+        with pytest.raises(WorkersLost, match="3 worker processes in a row"):
+            engine.wait_until_warm(threading.Event())
+        with pytest.raises(WorkersLost):
+            list(engine([record]))

@@ -1,4 +1,6 @@
-"""Worker processes are forked from a server that has imported what they need."""
+"""One worker process: forked from a server, it runs the jobs of chains; and which jobs it gets."""
+
+from __future__ import annotations
 
 import contextlib
 import multiprocessing
@@ -8,14 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from stream_icd.core.errors import OverBudget
-from stream_icd.streaming.execution import worker_process
+from stream_icd.streaming.execution import work, worker_process
 from stream_icd.streaming.execution.budget import Allowance, Budget
-from stream_icd.streaming.execution.work import Chain, Relay
+from stream_icd.streaming.execution.work import IN_HAND, Chain, Relay, Waiting, next_jobs
 from stream_icd.streaming.execution.worker_process import (
     AllowedJob,
     WorkerProcess,
@@ -51,23 +53,26 @@ def sleep_long(_: str, __: Relay) -> None:
     time.sleep(600)
 
 
-def test_processes_begin_with_what_detection_imports() -> None:
-    process = WorkerProcess(loaded)
+@contextlib.contextmanager
+def started(opening: Callable[[], Callable[..., object]]) -> Iterator[WorkerProcess]:
+    process = WorkerProcess(opening)
     try:
-        assert process.do("stream_icd.streaming.detection.record", ENOUGH) == (True, True)
+        yield process
     finally:
         process.end()
+
+
+def test_processes_begin_with_what_detection_imports() -> None:
+    with started(loaded) as process:
+        assert process.do("stream_icd.streaming.detection.record", ENOUGH) == (True, True)
 
 
 def test_processes_have_the_environment_of_when_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
     start_fork_server()
     for text in ("first", "second"):
         monkeypatch.setenv(VARIABLE, text)
-        process = WorkerProcess(opened)
-        try:
+        with started(opened) as process:
             assert process.do("variable", ENOUGH) == (True, text)
-        finally:
-            process.end()
 
 
 def test_limits_of_a_job_grow_with_the_memory_that_it_begins_with() -> None:
@@ -93,51 +98,41 @@ def test_when_the_server_is_killed_processes_still_end_and_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VARIABLE, "here")
-    first = WorkerProcess(opened)
-    assert first.opened()[0]
-    (server,), (worker,) = fork_servers(os.getpid()), worker_processes(os.getpid())
-    os.kill(server, signal.SIGKILL)
-    wait_until(lambda: not alive(server))
-    assert first.is_alive
-    with pytest.raises(OverBudget):
-        first.do("spin", Allowance(seconds=0.3, memory_bytes=1 << 30))
-    first.end()
+    with started(opened) as first:
+        assert first.opened()[0]
+        (server,), (worker,) = fork_servers(os.getpid()), worker_processes(os.getpid())
+        os.kill(server, signal.SIGKILL)
+        wait_until(lambda: not alive(server))
+        assert first.is_alive
+        with pytest.raises(OverBudget):
+            first.do("spin", Allowance(seconds=0.3, memory_bytes=1 << 30))
     wait_until(lambda: not (alive(worker) or first.is_alive))
-    second = WorkerProcess(opened)
-    try:
+    with started(opened) as second:
         assert second.do("variable", ENOUGH) == (True, "here")
-    finally:
-        second.end()
 
 
-def test_a_program_that_ends_does_not_wait_for_a_process_that_is_left() -> None:
-    program = (
+@pytest.mark.parametrize(
+    "program",
+    [
         "import functools, operator\n"
         "from stream_icd.streaming.execution.worker_process import WorkerProcess\n"
         "process = WorkerProcess(functools.partial(operator.itemgetter, 0))\n"
         "process.opened()\n"
-        "print(process.pid)"
-    )
-    assert not alive(named_by(program))
-
-
-def test_a_program_that_ends_leaves_no_server() -> None:
-    program = (
+        "print(process.pid)",
         "import os, time\n"
         "from stream_icd.streaming.execution.worker_process import start_fork_server\n"
         "from tests.testbed.children import fork_servers\n"
         "start_fork_server()\n"
         "while not (servers := fork_servers(os.getpid())): time.sleep(0.01)\n"
-        "print(*servers)"
-    )
-    assert not alive(named_by(program))
-
-
-def named_by(program: str) -> int:
-    """The id of a process that a program prints before it ends."""
+        "print(*servers)",
+    ],
+    ids=["worker process", "server"],
+)
+def test_a_program_that_ends_waits_for_no_process_and_leaves_none(program: str) -> None:
+    """Each prints the id of a process before it ends."""
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    return int(ended.stdout)
+    assert not alive(int(ended.stdout))
 
 
 def test_a_process_whose_parent_ended_before_it_took_the_answer_ends_in_silence(
@@ -155,3 +150,108 @@ def test_a_process_whose_parent_ended_before_it_took_the_answer_ends_in_silence(
     monkeypatch.setattr(worker_process, "_live_no_longer_than_parent", lambda: None)
     monkeypatch.setattr("stream_icd.core.log.configure_logging", lambda: None)
     worker_process._serve(Line(), opened, dict(os.environ))  # type: ignore[arg-type]
+
+
+def waiting(names: str) -> list[Waiting[str, None]]:
+    """Jobs such as "a1 b1 a2", of the chains a and b; those that begin with "-" are of no chain."""
+    chains = {name[0]: Chain(name[0], Relay()) for name in names.split()}
+    return [
+        Waiting(name, None if name.startswith("-") else chains[name[0]]) for name in names.split()
+    ]
+
+
+def names(jobs: list[Waiting[str, None]]) -> str:
+    return " ".join(job.job for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("given", "n_processes", "chosen", "left"),
+    [
+        ("a1 b1 a2 b2 a3", 1, "a1 a2 a3 b1 b2", ""),
+        ("-1 -2 -3", 1, "-1 -2 -3", ""),
+        ("-1 -2 -3 -4 -5", 2, "-1 -2", "-3 -4 -5"),
+        ("a1 b1 a2 b2", 2, "a1", "b1 a2 b2"),
+        ("a1 b1 a2 b2 a3 b3", 2, "a1 a2", "b1 b2 a3 b3"),
+        ("a1 a2 a3 a4 a5", 2, "a1 a2 a3 a4 a5", ""),
+        ("a1 a2 a3 -1", 2, "a1", "a2 a3 -1"),
+        ("a1", 4, "a1", ""),
+        ("", 2, "", ""),
+    ],
+)
+def test_a_process_gets_chains_as_a_whole_and_leaves_some_to_others(
+    given: str, n_processes: int, chosen: str, left: str
+) -> None:
+    jobs = waiting(given)
+    assert names(next_jobs(jobs, n_processes)) == chosen
+    assert names(jobs) == left
+
+
+def test_a_process_gets_no_more_than_it_may_have_in_hand() -> None:
+    jobs = waiting(" ".join(f"-{number}" for number in range(IN_HAND + 1)))
+    assert len(next_jobs(jobs, 1)) == IN_HAND
+
+
+def test_one_process_at_a_time_has_the_jobs_of_a_chain() -> None:
+    jobs = waiting("a1 a2 a3 b1")
+    (begun,) = next_jobs(jobs, 2)
+    assert names([begun]) == "a1"
+    assert names(next_jobs(jobs, 1)) == "b1"
+    assert next_jobs(jobs, 1) == []
+    assert begun.chain is not None
+    begun.chain.is_running = False
+    assert names(next_jobs(jobs, 1)) == "a2 a3"
+
+
+class Sums:
+    """Adds a number to what the job before left; "bad" raises, "look" leaves nothing."""
+
+    def __call__(self, job: str, relay: Relay) -> str:
+        taken = relay.memory or b"0"
+        if job == "bad":
+            raise ValueError(taken)
+        if job != "look":
+            relay.memory = b"%d" % (int(taken) + int(job))
+        return f"{taken.decode()} and {job}"
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[WorkerProcess]:
+    with started(Sums) as process:
+        yield process
+
+
+def done(process: WorkerProcess, jobs: list[Waiting[str, None]]) -> list[str]:
+    """The results of jobs named "chain+job"; stops where one fails."""
+    allowed = [AllowedJob(one.job[1:], ENOUGH, one.chain) for one in jobs]
+    answers = process.run(allowed)
+    return [result if succeeded else repr(result) for succeeded, result in answers]
+
+
+def test_jobs_begin_with_what_the_one_before_in_their_chain_left(process: WorkerProcess) -> None:
+    jobs = waiting("a1 b5 a2 alook a3 b1")
+    answers = "0 and 1, 0 and 5, 1 and 2, 3 and look, 3 and 3, 5 and 1"
+    assert done(process, jobs) == answers.split(", ")
+    left = [job.chain.relay.memory for job in jobs[-2:] if job.chain is not None]
+    assert left == [b"6", b"6"]
+
+
+def test_what_follows_a_job_that_fails_is_not_run_until_it_is_decided(
+    process: WorkerProcess,
+) -> None:
+    jobs = waiting("a1 abad a2")
+    assert done(process, jobs) == ["0 and 1", "ValueError(b'1')"]
+    assert done(process, jobs[2:]) == ["1 and 2"]
+
+
+@pytest.mark.parametrize(("job", "next_begins_with"), [("look", "5"), ("1", "1")])
+def test_what_a_job_begins_with_instead_of_its_memory_is_for_it_alone(
+    process: WorkerProcess, monkeypatch: pytest.MonkeyPatch, job: str, next_begins_with: str
+) -> None:
+    monkeypatch.setattr(work, "started_anew", lambda *_: b"0")
+    first, damaged, last = waiting(f"a5 a{job} a1")
+    done(process, [first])
+    assert damaged.start_anew("a", "it fails with its memory")
+    assert not damaged.start_anew("a", "it fails without, too")
+    assert done(process, [damaged]) == [f"0 and {job}"]
+    damaged.done(None)
+    assert done(process, [last]) == [f"{next_begins_with} and 1"]

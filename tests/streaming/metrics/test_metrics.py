@@ -1,4 +1,4 @@
-"""What is counted, under which labels."""
+"""What is counted, under which labels; when a program counts as alive and as ready; the port."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from contextlib import ExitStack
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, BadSnapshot
+from stream_icd.core.errors import BadSettings, BadSnapshot, BrokerUnavailable
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.waiting import Clock as OutageClock
+from stream_icd.kafka.waiting import Outage
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.execution.processes import InHand
-from stream_icd.streaming.metrics.metrics import MOST_GRAPHS, Health, Metrics
-from stream_icd.streaming.metrics.server import MOST_CONNECTIONS, serving
+from stream_icd.streaming.metrics import probe
+from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.programs import SendingMetrics
+from stream_icd.streaming.metrics.server import serving
 from tests.testbed.scraping import asked
 
 SENT_MS = 1_000_000
+MOST_GRAPHS, MOST_CONNECTIONS = 100, 50
 RESULT = OutgoingRecord(
     "out",
     b"",
@@ -26,36 +31,53 @@ RESULT = OutgoingRecord(
 )
 
 
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics(Health(300, 10), now=lambda: SENT_MS / 1000 + 2.5)
+def clock() -> Clock:
+    return Clock()
 
 
-def record(offset: int, graph: str = "g", **fields: object) -> Record:
-    return Record("in", 0, offset, SENT_MS, graph.encode(), b"", **fields)  # type: ignore[arg-type]
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(max_poll_interval_s=300, session_timeout_s=10, clock=clock)
+
+
+@pytest.fixture
+def metrics(health: Health) -> Metrics:
+    return Metrics(health, now=lambda: SENT_MS / 1000 + 2.5)
+
+
+def record(offset: int, graph: str = "g", *headers: tuple[str, bytes]) -> Record:
+    return Record("in", 0, offset, SENT_MS, graph.encode(), b"", headers)
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     of = {"group": "group"} if "topic" in labels else {}
-    return metrics.registry.get_sample_value(name, labels | of)
+    return metrics.registry.get_sample_value(f"stream_icd_{name}", labels | of)
 
 
 def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> None:
     bad = record(
-        2, headers=(("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie"))
+        2, "g", ("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie")
     )
     outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
     metrics.watch("in", "group").done(BatchDone((record(0), record(1), bad), outgoing, 0.02))
-    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 2
+    assert sample(metrics, "snapshots_total", topic="in", graph="g") == 2
     why = {"topic": "in", "stage": "decode", "exception": "BadSnapshot"}
-    assert sample(metrics, "stream_icd_dead_letters_total", **why) == 1
-    assert sample(metrics, "stream_icd_stage_seconds_count", stage="decode") == 2
-    seconds = sample(metrics, "stream_icd_stage_seconds_sum", stage="cluster")
-    assert seconds == pytest.approx(0.06)
-    assert sample(metrics, "stream_icd_stage_seconds_sum", stage="publish") == 0.02
-    assert sample(metrics, "stream_icd_evidence_total", evidence="weak") == 2
-    assert sample(metrics, "stream_icd_evidence_total", evidence="sure") is None
-    assert sample(metrics, "stream_icd_age_seconds_sum", topic="in") == pytest.approx(5.0)
+    assert sample(metrics, "dead_letters_total", **why) == 1
+    assert sample(metrics, "stage_seconds_count", stage="decode") == 2
+    assert sample(metrics, "stage_seconds_sum", stage="cluster") == pytest.approx(0.06)
+    assert sample(metrics, "stage_seconds_sum", stage="publish") == 0.02
+    assert sample(metrics, "evidence_total", evidence="weak") == 2
+    assert sample(metrics, "evidence_total", evidence="sure") is None
+    assert sample(metrics, "age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 
 def looking_back(graph: str, horizon: bytes, bits: bytes | None = None) -> OutgoingRecord:
@@ -65,50 +87,43 @@ def looking_back(graph: str, horizon: bytes, bits: bytes | None = None) -> Outgo
 
 
 def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metrics) -> None:
-    loop, bits = metrics.watch("in", "group"), "stream_icd_predicted_bits"
+    loop = metrics.watch("in", "group")
     loop.polled(1, 0.0)
     results = looking_back("g", b"2", b"0.5"), looking_back("g", b"4.5"), looking_back("h", b"1")
-    lie = dead_letter(record(2, headers=(("icd_horizon", b"7"),)), "decode", BadSnapshot("no"))
+    lie = dead_letter(record(2, "g", ("icd_horizon", b"7")), "decode", BadSnapshot("no"))
     loop.done(BatchDone((record(0),), (*results, lie), 0.02))
-    assert sample(metrics, "stream_icd_horizon_windows", graph="g") == 4.5
-    assert sample(metrics, "stream_icd_horizon_windows", graph="h") == 1
-    assert sample(metrics, bits, graph="g") == 0.5
-    assert sample(metrics, bits, graph="h") is None
+    assert [sample(metrics, "horizon_windows", graph=graph) for graph in "gh"] == [4.5, 1]
+    assert [sample(metrics, "predicted_bits", graph=graph) for graph in "gh"] == [0.5, None]
     many = tuple(looking_back(f"n{i}", b"3") for i in range(MOST_GRAPHS))
     loop.done(BatchDone((record(1),), many, 0.02))
-    assert sample(metrics, "stream_icd_horizon_windows", graph=f"n{MOST_GRAPHS - 3}") == 3
-    assert sample(metrics, "stream_icd_horizon_windows", graph="other") is None
+    assert sample(metrics, "horizon_windows", graph=f"n{MOST_GRAPHS - 3}") == 3
+    assert sample(metrics, "horizon_windows", graph="other") is None
     loop.polled(2, 0.0)
-    assert sample(metrics, "stream_icd_horizon_windows", graph="g") is None
+    assert sample(metrics, "horizon_windows", graph="g") is None
 
 
 def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> None:
-    bp = OutgoingRecord(
-        "out", b"", b"g", (("icd_ms_features", b"0.000"), ("icd_ms_encode", b"0.000"))
-    )
-    icd = OutgoingRecord(
-        "out", b"", b"g", (("icd_ms_features", b"2.000"), ("icd_ms_encode", b"3.0"))
-    )
-    metrics.watch("in", "group").done(BatchDone((record(0),), (bp,), 0.02))
-    assert sample(metrics, "stream_icd_stage_seconds_count", stage="features") is None
-    metrics.watch("in", "group").done(BatchDone((record(1),), (icd,), 0.02))
-    for stage in ("features", "encode"):
-        assert sample(metrics, "stream_icd_stage_seconds_count", stage=stage) == 1
+    for taken, count in ((b"0.000", None), (b"2.000", 1)):  # of bp, which has none, and of icd
+        headers = ("icd_ms_features", taken), ("icd_ms_encode", taken)
+        result = OutgoingRecord("out", b"", b"g", headers)
+        metrics.watch("in", "group").done(BatchDone((record(0),), (result,), 0.02))
+        for stage in ("features", "encode"):
+            assert sample(metrics, "stage_seconds_count", stage=stage) == count
 
 
 def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
     loop = metrics.watch("in", "group", graph="g")
     loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.02))
-    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="g") == 1
-    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other") is None
-    assert sample(metrics, "stream_icd_skipped_total", topic="in") == 1
+    assert sample(metrics, "snapshots_total", topic="in", graph="g") == 1
+    assert sample(metrics, "snapshots_total", topic="in", graph="other") is None
+    assert sample(metrics, "skipped_total", topic="in") == 1
 
 
 def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
     records = tuple(record(i, f"graph-{i}") for i in range(1000))
     metrics.watch("in", "group").done(BatchDone(records, (), 0.02))
-    assert sample(metrics, "stream_icd_snapshots_total", topic="in", graph="graph-0") == 1
-    others = sample(metrics, "stream_icd_snapshots_total", topic="in", graph="other")
+    assert sample(metrics, "snapshots_total", topic="in", graph="graph-0") == 1
+    others = sample(metrics, "snapshots_total", topic="in", graph="other")
     assert others == 1000 - MOST_GRAPHS
 
 
@@ -116,15 +131,14 @@ def test_a_partition_that_went_to_somebody_else_has_no_lag_here(metrics: Metrics
     loop = metrics.watch("in", "group")
     loop.lagged({0: 5, 1: 7})
     loop.lagged({1: 6})
-    assert sample(metrics, "stream_icd_lag_records", topic="in", partition="0") is None
-    assert sample(metrics, "stream_icd_lag_records", topic="in", partition="1") == 6
+    assert [sample(metrics, "lag_records", topic="in", partition=p) for p in "01"] == [None, 6]
 
 
 def test_each_generation_of_the_group_is_a_rebalance(metrics: Metrics) -> None:
     loop = metrics.watch("in", "group")
     for generation in (None, 4, 4, None, 5, 5):
         loop.polled(generation, 0.1)
-    assert sample(metrics, "stream_icd_rebalances_total", topic="in") == 2
+    assert sample(metrics, "rebalances_total", topic="in") == 2
 
 
 def test_the_port_answers(metrics: Metrics) -> None:
@@ -139,7 +153,14 @@ def test_the_port_answers(metrics: Metrics) -> None:
         metrics.model("as@1", "group")
         model = 'stream_icd_model_info{group="group",version="as@1"} 1.0'
         assert model in asked(port, "/metrics")[1]
+        with (
+            pytest.raises(BadSettings, match=f"port {port}.*--metrics-port"),
+            serving(metrics, port=port),
+        ):
+            pass
     assert asked(port, "/healthz")[0] == 0
+    with pytest.raises(BadSettings, match="--metrics-host is empty"), serving(metrics, 0, host=""):
+        pass
 
 
 def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
@@ -154,49 +175,98 @@ def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
         assert time.monotonic() - began < 3
         assert asked(port, "/healthz") == (200, "ok\n")
         assert [connection.recv(1) for connection in silent[:5]] == [b""] * 5
-        silent[-1].sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        unknown = b"GET /metrics HTTP/1.0\r\nAccept: text/plain;version=a\r\n\r\n"
+        silent[-1].sendall(unknown)
         assert silent[-1].recv(100).startswith(b"HTTP/1.0 200 OK")
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_what_is_in_hand_is_shown(metrics: Metrics) -> None:
-    assert sample(metrics, "stream_icd_in_hand_seconds") == 0
-    metrics.watch("in", "group")
-    metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
-    assert sample(metrics, "stream_icd_in_hand_seconds") == 12.3
-    with serving(metrics, port=0) as port:
-        ok, first, _ = asked(port, "/healthz")[1].splitlines()
-    assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
-
-
-def test_a_port_that_is_taken_is_said(metrics: Metrics) -> None:
-    with (
-        serving(metrics, port=0) as port,
-        pytest.raises(BadSettings, match=f"port {port}.*--metrics-port"),
-        serving(metrics, port=port),
-    ):
-        pass
-
-
-def test_an_empty_address_does_not_serve_every_machine(metrics: Metrics) -> None:
-    with pytest.raises(BadSettings, match="--metrics-host is empty"), serving(metrics, 0, host=""):
-        pass
-
-
-def test_a_format_that_nobody_knows_fills_no_log(
-    metrics: Metrics, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with serving(metrics, port=0) as port, socket.create_connection(("127.0.0.1", port)) as asking:
-        asking.sendall(b"GET /metrics HTTP/1.0\r\nAccept: text/plain;version=a\r\n\r\n")
-        assert asking.recv(100).startswith(b"HTTP/1.0 200 OK")
-    assert "Traceback" not in capfd.readouterr().err
-
-
 def test_it_can_be_served_on_ipv6(metrics: Metrics) -> None:
-    with socket.socket(socket.AF_INET6) as probe:
+    with socket.socket(socket.AF_INET6) as one:
         try:
-            probe.bind(("::1", 0))
+            one.bind(("::1", 0))
         except OSError as error:
             pytest.skip(f"this machine has no IPv6 ({error}): run it on one that has")
     with serving(metrics, port=0, host="::1") as port:
         assert port > 0
+
+
+def test_a_worker_is_ready_while_it_is_a_member_whose_broker_answers(
+    health: Health, clock: Clock
+) -> None:
+    starting, unsettled = "starting: opening the model and warming up", "not a settled member"
+    assert (health.not_alive(), health.not_ready()) == ([], [starting])
+    health.start.failed(BrokerUnavailable("away"))
+    assert health.not_alive() == []
+    assert health.not_ready() == ["starting: the broker has not answered for 0 s"]
+    health.start.answered()
+    assert health.not_ready() == [starting]
+    health.polled("t")
+    assert health.not_ready() == [f"t: {unsettled} of its group"]
+    health.polled("t", generation=7, silence_s=9)
+    assert (health.not_alive(), health.not_ready()) == ([], [])
+    clock.now += 2  # a loop that does not tell any more counts as silence, too
+    assert health.not_ready() == ["t: the broker has not answered for 11 s"]
+    assert health.not_alive() == []
+    health.polled("t", generation=None, silence_s=0)  # it was thrown out of the group
+    assert health.not_ready() == [f"t: {unsettled} of its group"]
+    health.polled("t", generation=8)
+    health.polled("other")  # all loops of a process count
+    assert health.not_ready() == [f"other: {unsettled} of its group"]
+
+
+@pytest.mark.parametrize("generation", [None, 7])
+def test_a_loop_that_hangs_or_never_began_is_not_alive(
+    health: Health, clock: Clock, generation: int | None
+) -> None:
+    health.polled("t", generation)
+    clock.now += 299
+    assert health.not_alive() == []
+    clock.now += 2
+    assert health.not_alive() == ["t: has not polled for 301 s, the limit is 300"]
+
+
+def test_what_is_in_hand_is_shown_and_for_longer_than_allowed_makes_it_not_alive(
+    metrics: Metrics,
+) -> None:
+    assert sample(metrics, "in_hand_seconds") == 0
+    metrics.watch("in", "group")
+    metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
+    assert sample(metrics, "in_hand_seconds") == 12.3
+    with serving(metrics, port=0) as port:
+        ok, first, _ = asked(port, "/healthz")[1].splitlines()
+    assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
+    metrics.in_hand(lambda: [InHand("snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)])
+    assert metrics.health.not_alive() == ["in hand for 41 s, at most 30 s: snapshot a/7"]
+
+
+def test_a_producer_is_ready_while_its_broker_answers(clock: Clock) -> None:
+    outage = Outage(clock=OutageClock(now=clock))
+    metrics = SendingMetrics(outage)
+
+    def served() -> list[float | None]:
+        names = "stream_icd_ready", "stream_icd_outage_seconds"
+        return [metrics.registry.get_sample_value(name) for name in names]
+
+    assert not metrics.health.not_ready()
+    outage.failed(BrokerUnavailable("away"))
+    clock.now += 20
+    assert metrics.health.not_ready() == ["the broker has not answered for 20 s"]
+    assert served() == [0, 20]
+    outage.answered()
+    assert not metrics.health.not_ready()
+    assert served() == [1, 0]
+
+
+def test_the_images_healthcheck_says_what_the_worker_says(
+    metrics: Metrics, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics.watch("in", "group")
+    with serving(metrics, port=0) as port:
+        assert probe.complaint(port) is None
+        clock.now += 301
+        assert "has not polled for 301 s" in (probe.complaint(port) or "")
+    assert probe.complaint(port) is None, "a program that serves no metrics is not asked"
+    monkeypatch.setattr(probe, "_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it listens, and says nothing
+        assert "does not answer" in (probe.complaint(silent.getsockname()[1]) or "")

@@ -25,8 +25,8 @@ from stream_icd.registry.model import save_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
-from tests.testbed.scraping import Samples, asked, lines, scraped, value
-from tests.testbed.starting import Program, start_forked
+from tests.testbed.scraping import asked, lines, scraped, value
+from tests.testbed.starting import start_forked
 from tests.testbed.streams import publish
 
 RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
@@ -37,20 +37,16 @@ N_GOOD, N_BAD = 6, 2
 class Worker:
     """A program of ours, its log and its metrics port."""
 
-    process: Program
     log: Path
     port: int
 
-    @property
-    def samples(self) -> Samples:
-        return scraped(self.port)
-
     def count(self, name: str, **labels: str) -> float:
-        return value(self.samples, name, **labels)
+        return value(scraped(self.port), f"stream_icd_{name}", **labels)
 
     @property
     def lags(self) -> list[float]:
-        return [lag for (name, _), lag in self.samples.items() if name == "stream_icd_lag_records"]
+        samples = scraped(self.port).items()
+        return [lag for (name, _), lag in samples if name == "stream_icd_lag_records"]
 
     @property
     def is_ready(self) -> bool:
@@ -69,7 +65,7 @@ def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
     try:
         wait_until(lambda: ports(log), timeout_s=60)
         (port,) = ports(log)
-        yield Worker(process, log, port)
+        yield Worker(log, port)
     finally:
         stop_children([process], 20)
 
@@ -112,40 +108,35 @@ def test_numbers_health_and_logs_tell_what_happened(
         assert asked(detector.port, "/healthz")[0] == 200
         wait_until(lambda: detector.is_ready, timeout_s=60)
         assert detector.said("started")  # it was warm by then
-        assert detector.count("stream_icd_ready") == 1
+        assert detector.count("ready") == 1
         asked_for = {name for name in series_of_alerts() if "_retrain_" not in name}
-        absent = asked_for - {name for name, _ in detector.samples}
+        absent = asked_for - {name for name, _ in scraped(detector.port)}
         # The lag comes with the partitions, and this model is no champion.
         assert absent <= {"stream_icd_lag_records", "stream_icd_champion_in_use"}
         of_group = {"group": graph, "topic": SNAPSHOTS}
         snapshots = {**of_group, "graph": graph}
         wait_until(
-            lambda: detector.count("stream_icd_snapshots_total", **snapshots) == N_GOOD,
+            lambda: detector.count("snapshots_total", **snapshots) == N_GOOD,
             timeout_s=60,
         )
         why = {**of_group, "stage": "decode", "exception": "BadSnapshot"}
-        wait_until(lambda: detector.count("stream_icd_dead_letters_total", **why) == N_BAD)
+        wait_until(lambda: detector.count("dead_letters_total", **why) == N_BAD)
         wait_until(lambda: len(detector.lags) == 6 and not any(detector.lags))
-        for stage, count in (
-            ("decode", N_GOOD),
-            ("cluster", N_GOOD),
-            ("features", 0),
-            ("encode", 0),
-        ):
-            assert detector.count("stream_icd_stage_seconds_count", stage=stage) == count
-        assert detector.count("stream_icd_stage_seconds_sum", stage="cluster") > 0
-        assert detector.count("stream_icd_stage_seconds_sum", stage="publish") > 0
-        assert detector.count("stream_icd_age_seconds_count", **of_group) == N_GOOD
-        assert detector.count("stream_icd_model_info", group=graph, version=version) == 1
-        assert detector.count("stream_icd_processes") == 2
-        assert detector.count("stream_icd_processes_resident_memory_bytes") > 2 * 50e6
-        joined = detector.count("stream_icd_rebalances_total", **of_group)
+        counts = {"decode": N_GOOD, "cluster": N_GOOD, "features": 0, "encode": 0}
+        assert counts == {s: detector.count("stage_seconds_count", stage=s) for s in counts}
+        for stage in ("cluster", "publish"):
+            assert detector.count("stage_seconds_sum", stage=stage) > 0
+        assert detector.count("age_seconds_count", **of_group) == N_GOOD
+        assert detector.count("model_info", group=graph, version=version) == 1
+        assert detector.count("processes") == 2
+        assert detector.count("processes_resident_memory_bytes") > 2 * 50e6
+        joined = detector.count("rebalances_total", **of_group)
         assert joined >= 1
 
         other = start(started(broker, tmp_path, *detect))
         wait_until(lambda: other.is_ready and len(detector.lags + other.lags) == 6, timeout_s=60)
-        wait_until(lambda: detector.count("stream_icd_rebalances_total", **of_group) > joined)
-        assert other.count("stream_icd_processes") == 1
+        wait_until(lambda: detector.count("rebalances_total", **of_group) > joined)
+        assert other.count("processes") == 1
 
         track = ("consume", "track", "--graph", graph, "--group", f"{graph}-track")
         archive = ("consume", "archive", str(tmp_path / "past"), "--kind", "communities")
@@ -156,7 +147,7 @@ def test_numbers_health_and_logs_tell_what_happened(
             follower = start(started(broker, tmp_path, *command))
             results = {"group": group, "topic": COMMUNITIES, "graph": graph}
             wait_until(
-                lambda: follower.count("stream_icd_snapshots_total", **results) == N_GOOD,  # noqa: B023
+                lambda: follower.count("snapshots_total", **results) == N_GOOD,  # noqa: B023
                 timeout_s=60,
             )
             wait_until(lambda: len(follower.lags) == 6 and not any(follower.lags))  # noqa: B023
@@ -188,11 +179,7 @@ def check_log_of(detector: Worker, graph: str, version: str) -> None:
 
 @pytest.mark.kafka
 def test_while_the_broker_does_not_answer_it_is_alive_but_not_ready(
-    kafka: Broker,
-    model: Path,
-    topic_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: Broker, model: Path, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kafka.node is None:
         pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")

@@ -1,71 +1,71 @@
-"""What `subscribe` yields: each result once, the ones asked for, from where it was asked."""
+"""What subscribing promises: each result once, those asked for, in order, with gaps reported."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from stream_icd import subscribe
+from stream_icd import SubscribeOptions, subscribe, subscribe_events, subscribe_node
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import BrokerUnavailable, TopicMissing
+from stream_icd.core.errors import BadSettings, BrokerUnavailable, TopicMissing
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
-from stream_icd.kafka.publisher import Publisher
+from stream_icd.core.times import Gap
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.wire.communities import encode_communities
-from tests.testbed.brokers import Broker
+from stream_icd.kafka.topics import positions
+from stream_icd.kafka.waiting import in_background
+from stream_icd.streaming.subscribers.events_topic import Forgotten
+from stream_icd.streaming.subscribers.group_reader import open_group_reader
+from tests.streaming.workers.tracked import outgoing, stream, unbroken, window
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import publish
 
 pytestmark = pytest.mark.brokers("memory")
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+MakeTopic = Callable[..., str]
 
 
-def communities(i: int, graph: str = "g", model: str = "m@1") -> Communities:
-    return Communities(
-        graph=graph,
-        snapshot_id=f"{graph}/{i}",
-        window=Window(START, START),
-        nodes=pa.array([1, 2]),
-        labels=np.array([0, 1], np.int32),
-        n_edges=1,
-        model=model,
-        modularity=0.0,
-        ncut=1.0,
-        milliseconds={"decode": 1.0, "features": 1.0, "encode": 1.0, "cluster": 1.0},
-        detected_at=START,
-    )
+class Topic:
+    """A topic of results of one test's own, and its subscribers."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker, self.name = broker, name
+        self.where: Any = {"settings": broker.settings(), "topic": name}
+        self.past: Any = self.where | {"start": "beginning", "until": "end"}
+
+    def publish(self, *results: Communities | CommunityEvents | OutgoingRecord) -> None:
+        records = [
+            one if isinstance(one, OutgoingRecord) else outgoing(one, self.name) for one in results
+        ]
+        publish(self.broker, records)
+
+    def ids(self, **options: object) -> list[str]:
+        return [one.snapshot_id for one in subscribe(**(self.past | options))]
+
+    def revisions(self, **options: object) -> list[str]:
+        found = subscribe(**(self.past | options))
+        return [f"{one.snapshot_id} {one.revision}" for one in found]
 
 
-def publish(broker: Broker, topic: str, *results: Communities, timestamp_ms: int = 0) -> None:
-    with Publisher(broker.settings()) as publisher:
-        for result in results:
-            message = encode_communities(result)
-            publisher.send(
-                OutgoingRecord(
-                    topic,
-                    message.value,
-                    message.key,
-                    message.headers,
-                    timestamp_ms=timestamp_ms or None,
-                )
-            )
+@pytest.fixture
+def topic(broker: Broker, make_topic: MakeTopic) -> Topic:
+    return Topic(broker, make_topic(partitions=2))
 
 
-def ids(broker: Broker, topic: str, **options: object) -> list[str]:
-    everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    subscription = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
-    return [one.snapshot_id for one in subscription]
-
-
-def test_a_result_that_was_published_twice_is_seen_once(broker: Broker, make_topic) -> None:
-    topic = make_topic()
-    first, second = communities(1), communities(2)
-    publish(broker, topic, first, second, first, replace(first, model="m@2"), second)
-    assert ids(broker, topic) == ["g/1", "g/2", "g/1"]
+G = [window("g", hour, [0, 1]) for hour in range(8)]
 
 
 def revised(one: Communities, revision: str, place: str = "") -> Communities:
@@ -73,88 +73,401 @@ def revised(one: Communities, revision: str, place: str = "") -> Communities:
     return replace(one, revision=revision, snapshot_place=place)
 
 
-def revisions(broker: Broker, topic: str, **options: object) -> list[str]:
-    everything = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    subscription = subscribe(**(everything | options), topic=topic)  # type: ignore[arg-type]
-    return [f"{one.snapshot_id} {one.revision}" for one in subscription]
+def test_a_result_that_was_published_twice_is_seen_once(topic: Topic) -> None:
+    topic.publish(G[1], G[2], G[1], replace(G[1], model="m@2"), G[2])
+    assert topic.ids() == ["g/1", "g/2", "g/1"]
 
 
-def test_a_correction_is_no_repetition_and_the_newest_revision_is_seen(
-    broker: Broker, make_topic
-) -> None:
-    topic, one, two = make_topic(partitions=2), communities(1), communities(2)
-    first, second = revised(one, "a", "0@0"), revised(one, "b", "0@2")
+def test_a_correction_is_no_repetition_and_the_newest_revision_is_seen(topic: Topic) -> None:
+    first, second = revised(G[1], "a", "0@0"), revised(G[1], "b", "0@2")
     # A restarted detector publishes the old revision and the new one once more.
-    publish(broker, topic, first, two, second, first, second, revised(one, "b", "0@3"))
-    assert revisions(broker, topic) == ["g/2 ", "g/1 b"]
-    assert revisions(broker, topic, revisions="all") == ["g/1 a", "g/2 ", "g/1 b"]
-    assert ids(broker, topic, model="m@2") == ids(broker, topic, model="n") == []
-    assert ids(broker, topic, model="m") == ids(broker, topic, model="m@1") == ["g/2", "g/1"]
+    topic.publish(first, G[2], second, first, second, revised(G[1], "b", "0@3"))
+    gaps: list[Gap] = []
+    assert topic.revisions(on_gap=gaps.append) == ["g/2 ", "g/1 b"]
+    assert gaps == [], "a window whose correction comes later is not missing"
+    assert topic.revisions(revisions="all") == ["g/1 a", "g/2 ", "g/1 b"]
+    assert topic.ids(model="m@2") == topic.ids(model="n") == []
+    assert topic.ids(model="m") == topic.ids(model="m@1") == ["g/2", "g/1"]
 
 
-def test_a_correction_that_is_taken_back_is_seen(broker: Broker, make_topic) -> None:
-    topic, one = make_topic(), communities(1)
-    publish(broker, topic, *(revised(one, *r) for r in (("a", "0@0"), ("b", "0@1"), ("a", "0@2"))))
-    assert revisions(broker, topic) == ["g/1 a"]
-    assert revisions(broker, topic, revisions="all") == ["g/1 a", "g/1 b", "g/1 a"]
+def test_a_correction_that_is_taken_back_is_seen(topic: Topic) -> None:
+    topic.publish(*(revised(G[1], *of) for of in (("a", "0@0"), ("b", "0@1"), ("a", "0@2"))))
+    assert topic.revisions() == ["g/1 a"]
+    assert topic.revisions(revisions="all") == ["g/1 a", "g/1 b", "g/1 a"]
 
 
-def test_a_correction_of_what_was_seen_comes_when_it_is_published(
-    broker: Broker, make_topic
-) -> None:
-    topic, one = make_topic(), communities(1)
-    publish(broker, topic, revised(one, ""))  # of a program that says no revision
-    with subscribe(start="beginning", topic=topic, settings=broker.settings()) as subscription:
-        assert next(subscription).revision == ""
-        publish(broker, topic, revised(one, ""), revised(one, "a"), communities(2))
-        assert [
-            (each.snapshot_id, each.revision) for each in (next(subscription), next(subscription))
-        ] == [
-            ("g/1", "a"),
-            ("g/2", ""),
-        ]
+def test_a_correction_of_what_was_seen_comes_when_it_is_published(topic: Topic) -> None:
+    topic.publish(G[1])  # of a program that says no revision
+    with subscribe(start="beginning", **topic.where) as found:
+        assert next(found).revision == ""
+        topic.publish(G[1], revised(G[1], "a"), G[2])
+        later = [next(found), next(found)]
+    assert [(one.snapshot_id, one.revision) for one in later] == [("g/1", "a"), ("g/2", "")]
 
 
-def test_only_the_graph_asked_for(broker: Broker, make_topic) -> None:
-    topic = make_topic(partitions=3)
-    publish(broker, topic, *(communities(i, graph) for i in range(4) for graph in ("a", "b")))
-    assert ids(broker, topic, graph="b") == ["b/0", "b/1", "b/2", "b/3"]
-    assert ids(broker, topic, graph="b", limit=2) == ["b/0", "b/1"]
-    assert ids(broker, topic, graph="c") == []
+def test_only_the_graph_asked_for(topic: Topic) -> None:
+    topic.publish(*(window(graph, i, [0, 1]) for i in range(4) for graph in ("a", "b")))
+    assert topic.ids(graph="b") == ["b/0", "b/1", "b/2", "b/3"]
+    assert topic.ids(graph="b", limit=2) == ["b/0", "b/1"]
+    assert topic.ids(graph="c") == []
 
 
 @pytest.mark.brokers("memory", "embedded", "kafka")
-def test_from_a_time(broker: Broker, make_topic) -> None:
-    topic = make_topic()
+def test_from_a_time(topic: Topic) -> None:
     # Recent times: Kafka counts a topic's retention from the records' own.
     first = datetime.now(UTC) - timedelta(hours=1)
     for i in range(4):
-        sent_at = first + timedelta(minutes=i)
-        publish(broker, topic, communities(i), timestamp_ms=int(sent_at.timestamp() * 1000))
-    assert ids(broker, topic, start=first + timedelta(minutes=1.5)) == ["g/2", "g/3"]
+        sent_ms = int((first + timedelta(minutes=i)).timestamp() * 1000)
+        topic.publish(replace(outgoing(G[i], topic.name), timestamp_ms=sent_ms))
+    assert topic.ids(start=first + timedelta(minutes=1.5)) == ["g/2", "g/3"]
 
 
-def test_a_message_of_another_kind_is_told_and_passed_over(broker: Broker, make_topic) -> None:
-    topic = make_topic()
-    publish(broker, topic, communities(1))
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(topic, b"?", b"g"))
-    publish(broker, topic, communities(2))
+def test_a_message_of_another_kind_is_told_and_passed_over(topic: Topic) -> None:
+    topic.publish(G[1], OutgoingRecord(topic.name, b"?", b"g"), G[2])
     reported: list[str] = []
-    found = ids(
-        broker, topic, on_bad=lambda record, error: reported.append(f"{record.offset} {error}")
-    )
+    found = topic.ids(on_bad=lambda record, error: reported.append(f"{record.offset} {error}"))
     assert found == ["g/1", "g/2"]
     assert reported == ["1 header ce_specversion is missing or empty"]
 
 
 @pytest.mark.brokers("memory", "embedded", "kafka")
 def test_a_missing_topic_is_named(broker: Broker, topic_name: str) -> None:
+    missing = Topic(broker, topic_name)
     with pytest.raises(TopicMissing, match=f"there is no topic {topic_name}"):
-        ids(broker, topic_name)
+        missing.ids()
+    with pytest.raises(TopicMissing, match=topic_name):
+        next(subscribe(group="g", **missing.where))
 
 
 def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
     nobody = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.5)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         next(subscribe(settings=nobody))
+
+
+def test_a_group_goes_on_after_what_it_received(topic: Topic) -> None:
+    topic.publish(*G[:6])
+    options = topic.where | {"group": topic.name, "settings": topic.broker.steady()}
+    assert [one.snapshot_id for one in subscribe(limit=2, **options)] == ["g/0", "g/1"]
+    with subscribe(**options) as found:
+        assert [next(found).snapshot_id for _ in range(2)] == ["g/2", "g/3"]
+    # g/3 was handed out, and nobody came back to say that it was dealt with.
+    assert [one.snapshot_id for one in subscribe(limit=3, **options)] == ["g/3", "g/4", "g/5"]
+
+
+def test_readers_with_different_filters_in_a_group_of_one_name_each_get_all_of_theirs(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = Topic(broker, make_topic())
+    a, b = stream("a", 2), stream("b", 4, seed=4)
+    topic.publish(b[0], a[0], b[1], a[1], b[2], b[3])
+    options = topic.where | {"group": topic.name, "settings": broker.steady(), "limit": 2}
+    for filters, seen in (
+        ({"graph": "a"}, ["a/0", "a/1"]),
+        ({"graph": "b"}, ["b/0", "b/1"]),
+        ({"model": a[0].model}, ["b/0", "a/0"]),
+        ({}, ["b/0", "a/0"]),
+    ):
+        found = subscribe(**filters, **options)
+        assert [one.snapshot_id for one in found] == seen, filters
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"start": "2026-01-01"}, "start=.*: it must be"),
+        ({"until": "ends"}, "until=.*: it must be"),
+        ({"revisions": "last"}, "revisions=.*: it must be"),
+        ({"limit": 0}, "limit=.*: it must be"),
+        ({"limit": 1.5}, "limit=.*: it must be"),
+        ({"model": ""}, "model=.*: it must be"),
+        ({"model": 1}, "model=.*: it must be"),
+        ({"group": ""}, "group=.*: it must be"),
+        ({"settings": "localhost:9092"}, "settings=.*: it must be"),
+        ({"limits": 5}, "limits=.*: it must be"),
+        ({"claims": "s3://bucket"}, "claims=.*: it must be"),
+        ({"on_bad": "log"}, "on_bad=.*: it must be"),
+        ({"on_gap": 1}, "on_gap=.*: it must be"),
+        ({"group": "g", "start": "beginning"}, "continues at its position"),
+        ({"group": "g", "until": "end"}, "continues at its position"),
+        ({"graph": ""}, re.escape("graph='': it must be a name")),
+        ({"graph": 733}, re.escape("graph=733: it must be a name")),
+        ({"graph": "\udcff"}, re.escape("graph='\\udcff': it must be a name")),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_is_read(given: Any, reason: str) -> None:
+    with pytest.raises(BadSettings, match=reason):
+        subscribe(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"community": "0"}, "it must be a whole number"),
+        ({"confirmed": 1.5}, "it must be a whole number"),
+        ({"least_bits": float("nan")}, "least_bits=nan: it must be a number"),
+        ({"least_bits": "10"}, "least_bits='10': it must be a number"),
+        ({"event": "eaten"}, "unknown event 'eaten': choose from born, grown"),
+        ({"event": 5}, "unknown event 5: choose from born, grown"),
+        ({"event": {"born", 5}}, "unknown event 5: choose from born, grown"),
+        ({"event": []}, "names no kind: choose from born"),
+        ({"node": None}, "node=.* an integer or a text"),
+        ({"node": [701]}, "node=.* an integer or a text"),
+        ({"node": 7.5}, "node=.* an integer or a text"),
+    ],
+)
+def test_a_filter_that_nothing_can_match_is_refused(given: Any, reason: str) -> None:
+    with pytest.raises(BadSettings, match=reason):
+        (subscribe_node if "node" in given else subscribe_events)(**given)
+
+
+def test_a_misspelt_argument_is_refused_when_called() -> None:
+    with pytest.raises(TypeError, match="no argument 'modle'; did you mean model?"):
+        subscribe(modle="as")  # type: ignore[call-arg]
+
+
+def test_an_argument_of_none_is_as_if_left_out(topic: Topic) -> None:
+    """Until the end, the default is to begin at the beginning."""
+    topic.publish(*G[:2])
+    nothing = dict.fromkeys(SubscribeOptions.__annotations__)
+    found = subscribe("g", **(nothing | topic.where | {"until": "end"}))
+    assert [one.snapshot_id for one in found] == ["g/0", "g/1"]
+
+
+def test_a_record_in_hand_can_be_acknowledged_after_the_stop(topic: Topic) -> None:
+    topic.publish(*(OutgoingRecord(topic.name, value, b"g") for value in (b"0", b"1", b"2")))
+
+    def read(limit: int) -> list[bytes | None]:
+        stop, values = threading.Event(), []
+        with open_group_reader(topic.broker.steady(), topic.name, topic.name, stop) as parts:
+            for record in chain.from_iterable(parts):
+                values.append(record.value)
+                if len(values) == limit:
+                    stop.set()
+                    time.sleep(0.6)  # whoever looks at it has seen it
+        return values
+
+    assert read(2) == [b"0", b"1"]
+    assert read(1) == [b"2"]
+
+
+def test_missing_windows_are_told_before_the_window_after_them(
+    broker: Broker, make_topic: MakeTopic
+) -> None:
+    topic = Topic(broker, make_topic())
+    other = [window("other", hour, [0, 1]) for hour in (0, 4)]
+    far = Window(G[3].window.start, datetime(9999, 12, 31, tzinfo=UTC))
+    wrong = replace(G[3], window=far, snapshot_id="g/far")
+    late_and_twice = [G[1], G[4]]
+    topic.publish(G[0], G[2], other[0], G[3], wrong, G[7], *late_and_twice, other[1])
+    heard: list[Gap | str] = []
+    heard.extend(one.snapshot_id for one in subscribe(on_gap=heard.append, **topic.past))
+    gaps = [(heard[i + 1], gap.missed) for i, gap in enumerate(heard) if isinstance(gap, Gap)]
+    assert gaps == [("g/2", 1), ("g/7", 3), ("other/4", 3)]
+    assert str(heard[1]) == (
+        "g: 1 window is missing from 2020-01-01 01:00:00+00:00 to 2020-01-01 02:00:00+00:00"
+    )
+
+
+def test_async_for_is_the_same(topic: Topic) -> None:
+    topic.publish(*G[:3])
+
+    async def follow() -> list[str]:
+        found = [one.snapshot_id async for one in subscribe(**topic.past)]
+        async with subscribe(start="beginning", **topic.where) as endless:
+            async for one in endless:
+                found.append(one.snapshot_id)
+                if one.snapshot_id == "g/2":
+                    break
+        return found
+
+    assert asyncio.run(follow()) == ["g/0", "g/1", "g/2"] * 2
+
+
+def test_a_program_goes_on_while_it_waits_and_a_wait_that_was_given_up_loses_nothing(
+    topic: Topic,
+) -> None:
+    async def follow() -> list[str]:
+        found = subscribe(start="beginning", **topic.where)
+        too_long = threading.Timer(30, found.close)  # a program that stands still would for ever
+        too_long.start()
+        async with found:
+            waiting = asyncio.ensure_future(anext(found))
+            await asyncio.sleep(0.2)
+            topic.publish(G[0])
+            first = await waiting
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(found), 0.3)
+            topic.publish(G[1])
+            second = await asyncio.wait_for(anext(found), 20)
+        too_long.cancel()
+        return [first.snapshot_id, second.snapshot_id]
+
+    assert asyncio.run(follow()) == ["g/0", "g/1"]
+
+
+def test_tasks_and_threads_that_share_a_subscription_share_its_results(topic: Topic) -> None:
+    topic.publish(*G)
+    found = subscribe(**topic.past)
+
+    async def follow() -> list[str]:
+        return [one.snapshot_id async for one in found]
+
+    async def share() -> list[list[str]]:
+        return await asyncio.gather(follow(), follow())
+
+    one, other = asyncio.run(share())
+    assert sorted(one + other) == [f"g/{i}" for i in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(list, [subscribe(**topic.past)] * 4))
+    assert sorted(each.snapshot_id for part in parts for each in part) == sorted(one + other)
+
+
+def test_an_asynchronous_loop_that_is_left_leaves_no_thread_behind(topic: Topic) -> None:
+    before = set(threading.enumerate())
+    topic.publish(*G[:2])
+
+    async def follow() -> None:
+        async for _ in subscribe(start="beginning", **topic.where):
+            return
+
+    asyncio.run(follow())
+    wait_until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_closing_ends_a_wait_in_another_thread(topic: Topic) -> None:
+    found = subscribe(**topic.where)
+    got: list[object] = []
+    thread = threading.Thread(target=lambda: got.extend(found))
+    thread.start()
+    time.sleep(0.5)
+    found.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert got == []
+
+
+APART, TOGETHER = [0] * 10 + [1] * 8, [0] * 18
+HOURS = [
+    window("g", hour, labels)
+    for hour, labels in enumerate([APART, APART, TOGETHER, TOGETHER, APART])
+]
+
+
+@pytest.fixture
+def events(topic: Topic) -> Topic:
+    """Two communities that merge in the third hour and split in the fifth."""
+    later = window("g", 0, APART, model="m@0")  # too late
+    topic.publish(*unbroken([*HOURS, later]), unbroken(HOURS)[0])
+    return topic
+
+
+def summary(found: Iterator[CommunityEvents]) -> list[tuple[str, list[tuple[str, int]]]]:
+    return [(one.snapshot_id, [(e.kind, e.community) for e in one.events]) for one in found]
+
+
+def test_events_come_once_and_the_late_window_is_said(events: Topic) -> None:
+    found = list(subscribe_events("g", **events.past))
+    assert [one.snapshot_id for one in found] == ["g/0", "g/1", "g/2", "g/3", "g/4", "g/0"]
+    assert [one.late for one in found] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize("model", [None, "m"])
+def test_what_is_tracked_again_after_a_reset_of_its_graph_is_new(
+    events: Topic, model: str | None
+) -> None:
+    events.publish(Forgotten("g").record(events.name), *unbroken(HOURS[1:3]))
+
+    def hours(**options: Any) -> str:
+        found = subscribe_events("g", model=model, **options, **events.past)
+        return " ".join(one.snapshot_id for one in found if not one.late)
+
+    assert hours() == "g/0 g/3 g/4 g/1 g/2"
+    assert hours(revisions="all") == "g/0 g/1 g/2 g/3 g/4 g/1 g/2"
+
+
+def test_what_was_late_and_is_repeated_in_time_hides_no_other_revision(topic: Topic) -> None:
+    _, late = unbroken([HOURS[1], HOURS[0]])
+    (first,) = unbroken(HOURS[:1])
+    topic.publish(replace(late, revision="b"), first, replace(first, revision="b"))
+    found = subscribe_events(**topic.past)
+    assert [(one.snapshot_id, one.revision) for one in found] == [("g/0", "")]
+
+
+def test_events_of_a_kind_and_of_a_community(events: Topic) -> None:
+    (merger,) = subscribe_events(event="merged", **events.past)
+    assert summary(iter([merger])) == [("g/2", [("merged", 0)])]
+    assert merger.communities.tolist() == [0] * 18
+    both = subscribe_events(event={"merged", "split"}, limit=2, **events.past)
+    assert summary(both) == [("g/2", [("merged", 0)]), ("g/4", [("split", 0)])]
+    assert summary(subscribe_events(community=1, **events.past)) == [
+        ("g/0", [("born", 1)]), ("g/1", [("continued", 1)]), ("g/2", [("merged", 0)]),
+        ("g/4", [("split", 0), ("returned", 1)]),
+    ]  # fmt: skip
+    assert list(subscribe_events("other", event="merged", **events.past)) == []
+    of_numpy: Any = np.int64(4)
+    assert [one[0] for one in summary(subscribe_events(confirmed=of_numpy, **events.past))] == [
+        "g/0"
+    ]
+
+
+def test_each_filter_of_events_is_in_the_name_of_the_group(events: Topic) -> None:
+    options = events.where | {"group": "desk", "limit": 1, "settings": events.broker.steady()}
+    list(subscribe_events("g", community=1, event={"born"}, **options))
+    list(subscribe_node(12, **options))
+    for group in ("desk-g-community=1-event=born", "desk-node=12"):
+        assert positions(events.broker.settings(), events.name, group), group
+
+
+@pytest.mark.parametrize("node", [12, "12"])
+def test_a_node_is_followed_from_community_to_community(node: int | str, events: Topic) -> None:
+    changes = list(subscribe_node(node, "g", **events.past))
+    assert [(one.snapshot_id, one.before, one.after) for one in changes] == [
+        ("g/0", None, 1), ("g/2", 1, 0), ("g/4", 0, 1)]  # fmt: skip
+    assert [event.kind for event in changes[1].events] == ["merged"]
+    for absent in (99, "\udcff"):
+        assert list(subscribe_node(absent, "g", **events.past)) == []
+    stays = subscribe_node(3, "g", **events.past)
+    assert [(stay.before, stay.after) for stay in stays] == [(None, 0)]
+
+
+def test_a_node_that_leaves_is_told(topic: Topic) -> None:
+    sizes = (9, 8, 9)
+    topic.publish(*unbroken(window("g", hour, [0] * size) for hour, size in enumerate(sizes)))
+    changes = subscribe_node(8, **topic.past)
+    assert [(one.before, one.after) for one in changes] == [(None, 0), (0, None), (None, 0)]
+
+
+def test_what_another_member_read_in_between_loses_no_change(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    places = [0, 1, 0]  # of node 8, hour by hour
+    hours = [[0, 0, 0, 0, 1, 1, 1, 1, place] for place in places]
+    graphs = [unbroken(window(graph, *hour) for hour in enumerate(hours)) for graph in "ab"]
+    found: list[tuple[str, int | None]] = []
+    gaps: list[Gap] = []
+
+    @contextmanager
+    def member(n_assigned: int) -> Iterator[None]:
+        """A member of the group, once partitions were assigned so many times in all."""
+        changes = subscribe_node(8, on_gap=gaps.append, group="g", **topic.where)
+
+        def read() -> None:
+            found.extend((change.graph, change.after) for change in changes)
+
+        with in_background(read, "member", threading.Event()), changes:
+            wait_until(lambda: caplog.text.count("assigned: ") == n_assigned)
+            yield
+
+    def publish_hour(hour: int) -> None:
+        for partition, windows in enumerate(graphs):
+            topic.publish(replace(outgoing(windows[hour], topic.name), partition=partition))
+        wait_until(lambda: dict(found) == dict.fromkeys("ab", places[hour]), timeout_s=10)
+
+    with member(1):
+        publish_hour(0)
+        with member(2):
+            publish_hour(1)  # of one graph to the second member
+        publish_hour(2)  # of both graphs to the first one
+    assert gaps == []

@@ -10,15 +10,14 @@ import threading
 from stream_icd.core.errors import StoreUnreachable
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.step import Step
 from tests.testbed.handlers import WhenDone
 
-BATCH = 4
 ERRORS = {b"divide": ZeroDivisionError, b"memory": MemoryError, b"store": StoreUnreachable}
 
 
@@ -36,8 +35,10 @@ class Copy(Step):
         return Processed("copied", {}, (OutgoingRecord(self._target, record.value, record.key),))
 
 
-def copy(settings: KafkaSettings, source: str, last: bytes) -> None:
-    """Copy a topic to SOURCE.found, until a record with this value is through.
+def copy(
+    settings: KafkaSettings, source: str, last: bytes, claim_check: ClaimCheck | None = None
+) -> None:
+    """Copy a topic to SOURCE.found in batches of four, until a record with this value is through.
 
     Raises:
         What a record raises.
@@ -48,9 +49,8 @@ def copy(settings: KafkaSettings, source: str, last: bytes) -> None:
         if any(record.value == last for record in batch.records):
             stop.set()
 
-    runner = Runner(Copy(f"{source}.found"), DeadLetterLimit())
-    watchers = [WhenDone(on_done)]
-    run_consumer(settings, source, source, runner, stop, max_records=BATCH, watchers=watchers)
+    runner, watchers = Runner(Copy(f"{source}.found"), claim_check=claim_check), [WhenDone(on_done)]
+    run_consumer(settings, source, source, runner, stop, max_records=4, watchers=watchers)
 
 
 if __name__ == "__main__":

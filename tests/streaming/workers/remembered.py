@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.methods.memory.detect import detect_remembering
@@ -32,6 +31,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import MemoryState, decode_state
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing, remembering_model
+from tests.testbed.streams import as_read, held, publish
 
 Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 """Snapshot id, communities, their ids, the ids replaced, and what memory contributed."""
@@ -39,11 +39,7 @@ Found = tuple[str, list[int], list[int], list[list[int]], str | None]
 
 def records(snapshots: list[Snapshot], partition: int = 0, first: int = 0) -> list[Record]:
     """Snapshots as they are read from a topic."""
-    sent = [outgoing(snapshot, "snapshots") for snapshot in snapshots]
-    return [
-        Record(record.topic, partition, first + at, 0, record.key, record.value, record.headers)
-        for at, record in enumerate(sent)
-    ]
+    return as_read([outgoing(snapshot, "snapshots") for snapshot in snapshots], partition, first)
 
 
 def uninterrupted(
@@ -57,24 +53,13 @@ def uninterrupted(
     found: list[Found] = []
     find = finding(method, model.model, threads=1)
     for snapshot in snapshots:
-        k = (
-            None
-            if snapshot.n_communities is None
-            else min(snapshot.n_communities, snapshot.n_nodes)
-        )
+        k = snapshot.n_communities and min(snapshot.n_communities, snapshot.n_nodes)
         result = detect_remembering(snapshot, model.model, memory, k, horizon=horizon, find=find)
         use = "continued" if result.n_continued else "broken"
         use = "damaged" if result.damaged else use
         use = "first" if memory is None else "late" if result.memory is memory else use
-        found.append(
-            (
-                snapshot.id,
-                result.communities.tolist(),
-                result.community_ids.tolist(),
-                result.replaced.tolist(),
-                use,
-            )
-        )
+        ids = result.community_ids.tolist(), result.replaced.tolist()
+        found.append((snapshot.id, result.communities.tolist(), *ids, use))
         memory = result.memory
     assert memory is not None
     return found, encode_memory(memory)
@@ -83,13 +68,8 @@ def uninterrupted(
 def said(result: Communities) -> Found:
     """What a result says, to compare with `uninterrupted`."""
     ids, replaced = result.community_ids, result.replaced
-    return (
-        result.snapshot_id,
-        result.labels.tolist(),
-        [] if ids is None else ids.tolist(),
-        [] if replaced is None else replaced.tolist(),
-        result.memory,
-    )
+    of_ids = ([] if one is None else one.tolist() for one in (ids, replaced))
+    return result.snapshot_id, result.labels.tolist(), *of_ids, result.memory
 
 
 class Worker:
@@ -98,6 +78,7 @@ class Worker:
     Args:
         engine: detects the records; None: in this process.
         claim_check: says what fits into the topics; None: everything.
+        chosen: more of the settings, such as the method.
     """
 
     def __init__(
@@ -110,22 +91,13 @@ class Worker:
         engine: Engine[Record, Outcome] | None = None,
         claim_check: ClaimCheck | None = None,
         results: str = COMMUNITIES,
-        method: Method = "bp",
-        horizon: Horizon = "auto",
+        **chosen: Any,
     ) -> None:
-        self.kafka, self.model = broker.settings(), model or remembering_model()
-        settings = DetectSettings(
-            topic=results,
-            memory="auto",
-            memory_topic=topic,
-            group=group,
-            method=method,
-            horizon=horizon,
-            threads=1,
-        )
-        self.memories = Memories(
-            MemoryTopic(self.kafka, group, topic), MemorySettings(cache_bytes=cache_bytes)
-        )
+        self.broker, self.model = broker, model or remembering_model()
+        where = {"topic": results, "memory_topic": topic, "group": group}
+        settings = DetectSettings(memory="auto", threads=1, **where, **chosen)
+        kept = MemorySettings(cache_bytes=cache_bytes)
+        self.memories = Memories(MemoryTopic(broker.settings(), group, topic), kept)
         room = partial(claim_check.room, topic) if claim_check is not None else lambda: math.inf
         detector = Detector(lambda: self.model, settings, engine, self.memories, room)
         self.runner = Runner(detector, DeadLetterLimit(1.0), claim_check=claim_check)
@@ -141,10 +113,7 @@ class Worker:
 
     def commit(self, batch: list[Record], results: list[OutgoingRecord]) -> list[Communities]:
         """Publish the states, and return the results."""
-        with Publisher(self.kafka) as publisher:
-            for result in results:
-                if result.topic == self.topic:
-                    publisher.send(result)
+        publish(self.broker, [result for result in results if result.topic == self.topic])
         self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0))
         found = [result for result in results if not result.topic.endswith((self.topic, ".dlq"))]
         return [decode_communities(record.key, record.value, record.headers) for record in found]
@@ -156,6 +125,5 @@ class Worker:
 
 def states(broker: Broker, topic: str) -> dict[tuple[str, str], MemoryState]:
     """The newest state of each group and graph."""
-    with open_reader(broker.settings(), topic, until="end") as found:
-        all_states = [decode_state(record.key, record.value, record.headers) for record in found]
-    return {(state.group, state.graph): state for state in all_states}
+    found = (decode_state(one.key, one.value, one.headers) for one in held(broker, topic))
+    return {(state.group, state.graph): state for state in found}

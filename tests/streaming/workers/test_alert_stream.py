@@ -1,52 +1,49 @@
-"""What alerts on a stream promise: each event once, after restarts and failures too."""
+"""What alerts on a stream promise: each event once, after failures too, and delivered over HTTP."""
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import TopicMissing
+from stream_icd.core.errors import AlertRefused, BadSettings, ReceiverUnavailable, TopicMissing
 from stream_icd.core.events import CommunityEvents
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics, positions
+from stream_icd.kafka.topics import ALERTS, EVENTS, create_topics, positions
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import Rule
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.budget import MemorySettings
-from stream_icd.streaming.subscribers.events_topic import forget_graph
+from stream_icd.streaming.subscribers.events_topic import Forgotten
+from stream_icd.streaming.workers import deliver
 from stream_icd.streaming.workers.alert import Alerts, names_by
-from stream_icd.streaming.workers.deliver import Deliver
-from stream_icd.streaming.workers.receivers import Receiver
+from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
-from stream_icd.wire.events import encode_events
-from tests.streaming.workers.tracked import stream, unbroken
-from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.streams import beside, held, publish
+from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
+from tests.testbed.brokers import Broker, free_ports, wait_until
+from tests.testbed.starting import kill_and_restart
+from tests.testbed.streams import beside, held
 from tests.testbed.webhook import webhook
-
-Topics = tuple[str, str]
 
 RULES = ("merged or split", "born and size > 2", "node = 7 and moved")
 
 
 @pytest.fixture
-def topics(memory: Broker, topic_name: str) -> Topics:
-    """A topic of events and one of alerts, of one test's own."""
-    names = topic_name, f"{topic_name}.alerts"
-    create_topics(memory.settings(), [TopicSpec(name) for name in names])
-    return names
+def bench(memory: Broker, topic_name: str) -> Bench:
+    """A topic of events and one of alerts."""
+    return Bench.opened(memory, topic_name)
 
 
 def alerting(*rules: str, lasting: int = 0, group: str = "desk") -> Alerting:
@@ -54,27 +51,14 @@ def alerting(*rules: str, lasting: int = 0, group: str = "desk") -> Alerting:
     return Alerting([Rule.parse(rule, read) for rule in rules or RULES], lasting, group)
 
 
-def worker(broker: Broker, topics: Topics, told: Alerting, **options: object) -> Runner:
-    events, alerts = topics
-    step = Alerts(broker.settings(), told, topic=events, out=alerts, **options)
-    return Runner(step, DeadLetterLimit())
+def worker(bench: Bench, told: Alerting, **options: object) -> Runner:
+    where = {"topic": bench.source, "out": bench.target} | options
+    return Runner(Alerts(bench.broker.settings(), told, **where))  # type: ignore[arg-type]
 
 
-def sent_windows(broker: Broker, topic: str, windows: Sequence[CommunityEvents]) -> list[Record]:
-    publish(broker, [outgoing(topic, encode_events(window)) for window in windows])
-    return held(broker, topic)
-
-
-def work(broker: Broker, runner: Runner, records: Sequence[Record]) -> None:
-    """A batch that succeeds: handled, published, committed."""
-    runner.step.begin(records)
-    sent = tuple(runner.handle(records))
-    publish(broker, sent)
-    runner.done(BatchDone(tuple(records), sent, 0.0))
-
-
-def alerts_in(broker: Broker, topic: str) -> list[Alert]:
-    return [decode_alert(one.key, one.value, one.headers) for one in held(broker, topic)]
+def alerts_in(bench: Bench) -> list[Alert]:
+    found = held(bench.broker, bench.target)
+    return [decode_alert(one.key, one.value, one.headers) for one in found]
 
 
 def expected(told: Alerting, windows: Sequence[CommunityEvents]) -> list[Alert]:
@@ -85,138 +69,150 @@ def expected(told: Alerting, windows: Sequence[CommunityEvents]) -> list[Alert]:
 
 
 @pytest.mark.parametrize("lasting", [0, 3])
-def test_a_worker_continues_where_another_one_was(
-    memory: Broker, topics: Topics, lasting: int
-) -> None:
+def test_a_worker_continues_where_another_one_was(bench: Bench, lasting: int) -> None:
     told, windows = alerting(lasting=lasting), unbroken(stream("g", 16))
-    records = sent_windows(memory, topics[0], windows)
+    records = bench.sent(windows)
     for start in range(0, 16, 4):
-        work(memory, worker(memory, topics, told), records[start : start + 4])
-    found = alerts_in(memory, topics[1])
+        bench.work(worker(bench, told), records[start : start + 4])
+    found = alerts_in(bench)
     assert found == expected(told, windows)
-    assert len(found) > 3
-    assert len({alert.id for alert in found}) == len(found)
+    assert len({alert.id for alert in found}) == len(found) > 3
 
 
-def test_a_batch_that_was_published_and_not_committed_adds_nothing(
-    memory: Broker, topics: Topics
-) -> None:
+def test_a_batch_that_fails_before_or_after_it_was_published_is_done_again(bench: Bench) -> None:
     told, windows = alerting(), unbroken(stream("g", 12))
-    records = sent_windows(memory, topics[0], windows)
-    runner = worker(memory, topics, told)
-    publish(memory, tuple(runner.handle(records[:6])))  # no commit
-    for again in (runner, worker(memory, topics, told)):
-        again.assigned([0])
-        work(memory, again, records[:6])
-    work(memory, again, records[6:])
-    assert alerts_in(memory, topics[1]) == expected(told, windows)
-
-
-def test_a_batch_that_was_not_published_is_done_again(memory: Broker, topics: Topics) -> None:
-    told, windows = alerting(), unbroken(stream("g", 12))
-    records = sent_windows(memory, topics[0], windows)
-    runner = worker(memory, topics, told)
+    records, runner = bench.sent(windows), worker(bench, told)
     list(runner.handle(records[:8]))
     runner.assigned([0])
-    work(memory, runner, records)
-    assert alerts_in(memory, topics[1]) == expected(told, windows)
+    bench.work(runner, records[:6])
+    for again in (runner, worker(bench, told)):  # it was published, and not committed
+        again.assigned([0])
+        bench.work(again, records[:6])
+    bench.work(again, records[6:])
+    assert alerts_in(bench) == expected(told, windows)
 
 
-def test_groups_have_alerts_of_their_own(memory: Broker, topics: Topics) -> None:
-    windows = unbroken(stream("g", 8))
-    records = sent_windows(memory, topics[0], windows)
+def test_groups_have_alerts_of_their_own(bench: Bench) -> None:
+    records = bench.sent(unbroken(stream("g", 8)))
     for group in ("desk", "noc"):
-        work(memory, worker(memory, topics, alerting(group=group)), records)
-    one, other = ([alert.id for alert in alerts_in(memory, topics[1]) if alert.group == group]
-                  for group in ("desk", "noc"))  # fmt: skip
+        bench.work(worker(bench, alerting(group=group)), records)
+    found = alerts_in(bench)
+    one, other = ([each.id for each in found if each.group == group] for group in ("desk", "noc"))
     assert one == other != []
 
 
-def test_graphs_that_take_too_much_memory_are_read_again(memory: Broker, topics: Topics) -> None:
+def test_graphs_that_take_too_much_memory_are_read_again(bench: Bench) -> None:
     told = alerting(lasting=1)
     graphs = {name: unbroken(stream(name, 8, seed)) for name, seed in (("a", 3), ("b", 4))}
-    pairs = zip(graphs["a"], graphs["b"], strict=True)
-    records = sent_windows(memory, topics[0], [one for pair in pairs for one in pair])
-    small = worker(memory, topics, told, memory=MemorySettings(cache_bytes=1))
+    records = bench.sent(one for pair in zip(*graphs.values(), strict=True) for one in pair)
+    small = worker(bench, told, memory=MemorySettings(cache_bytes=1))
     for start in range(0, 16, 3):
-        work(memory, small, records[start : start + 3])
-    found = alerts_in(memory, topics[1])
+        bench.work(small, records[start : start + 3])
+    found = alerts_in(bench)
     for name, windows in graphs.items():
         assert [alert for alert in found if alert.graph == name] == expected(told, windows)
 
 
-def test_repeated_late_and_revised_windows_add_no_second_alert(
-    memory: Broker, topics: Topics
-) -> None:
+def test_repeated_late_and_revised_windows_add_no_second_alert(bench: Bench) -> None:
     told, windows = alerting("merged or split or born"), unbroken(stream("g", 8))
-    at = next(
-        at for at, one in enumerate(windows) if len(list(told.alerts(windows[: at + 1][-2:])))
-    )
-    revised = replace(windows[at], revision="r2")
-    late = replace(windows[at - 1], late=True)
-    sent = [*windows[: at + 1], windows[at], revised, late, windows[at - 1], *windows[at + 1 :]]
-    work(memory, worker(memory, topics, told), sent_windows(memory, topics[0], sent))
-    ids = [alert.id for alert in alerts_in(memory, topics[1])]
+    at = next(at for at in range(8) if list(told.alerts(windows[: at + 1][-2:])))
+    revised, late = replace(windows[at], revision="r2"), replace(windows[at - 1], late=True)
+    again = [windows[at], revised, late, windows[at - 1]]
+    sent = bench.sent([*windows[: at + 1], *again, *windows[at + 1 :]])
+    bench.work(worker(bench, told), sent)
+    ids = [alert.id for alert in alerts_in(bench)]
     assert ids == [alert.id for alert in expected(told, windows)]
 
 
-def test_a_graph_that_starts_anew_has_a_first_window_again(memory: Broker, topics: Topics) -> None:
-    windows = unbroken(stream("g", 2))
-    first, second = [outgoing(topics[0], encode_events(window)) for window in windows]
-    publish(memory, [first, forget_graph("g", topics[0]), second])
-    work(memory, worker(memory, topics, alerting("size > 0")), held(memory, topics[0]))
-    assert alerts_in(memory, topics[1]) == []
+def test_a_graph_that_starts_anew_has_a_first_window_again(bench: Bench) -> None:
+    first, second = unbroken(stream("g", 2))
+    records = bench.sent([first, Forgotten("g").record(bench.source), second])
+    bench.work(worker(bench, alerting("size > 0")), records)
+    assert alerts_in(bench) == []
 
 
-def test_what_was_published_long_ago_is_no_news(memory: Broker, topics: Topics) -> None:
-    records = sent_windows(memory, topics[0], unbroken(stream("g", 8)))
+def test_what_was_published_long_ago_is_no_news(bench: Bench) -> None:
+    records = bench.sent(unbroken(stream("g", 8)))
     aged = [replace(one, timestamp_ms=one.timestamp_ms - 3_700_000) for one in records]
-    runner = worker(memory, topics, alerting(), oldest=timedelta(hours=1))
     with capture_logs() as logs:
-        work(memory, runner, aged)
-    assert alerts_in(memory, topics[1]) == []
+        bench.work(worker(bench, alerting(), oldest=timedelta(hours=1)), aged)
+    assert alerts_in(bench) == []
     assert any(line["event"] == "too old for alerts" for line in logs)
 
 
-def test_a_message_that_is_none_is_a_dead_letter(memory: Broker, topics: Topics) -> None:
-    publish(memory, [OutgoingRecord(topics[0], b"?", b"g")])
-    (letter,) = worker(memory, topics, alerting()).handle(held(memory, topics[0]))
-    assert letter.topic == f"{topics[0]}.dlq"
+def test_a_message_that_is_none_is_a_dead_letter(bench: Bench) -> None:
+    records = bench.sent([OutgoingRecord(bench.source, b"?", b"g")])
+    (letter,) = worker(bench, alerting()).handle(records)
+    assert letter.topic == f"{bench.source}.dlq"
 
 
-def test_a_missing_topic_of_alerts_is_said(memory: Broker, topics: Topics) -> None:
-    records = sent_windows(memory, topics[0], unbroken(stream("g", 8)))
-    with pytest.raises(TopicMissing, match=f"{topics[1]}x"):
-        list(worker(memory, (topics[0], f"{topics[1]}x"), alerting()).handle(records))
+def test_a_missing_topic_of_alerts_is_said(bench: Bench) -> None:
+    records = bench.sent(unbroken(stream("g", 8)))
+    with pytest.raises(TopicMissing, match=f"{bench.target}x"):
+        list(worker(bench, alerting(), out=f"{bench.target}x").handle(records))
 
 
-def test_names_by_attributes_of_nodes(memory: Broker, topics: Topics) -> None:
+def test_names_by_attributes_of_nodes(bench: Bench) -> None:
     windows = unbroken(stream("g", 12))
     values = [f"<{community}>" for community in windows[0].communities]
     known = Naming({"g": attributes_of(windows[0].nodes, {"of": values})})
     told = replace(alerting("merged or split"), names=names_by(known))
-    work(memory, worker(memory, topics, told), sent_windows(memory, topics[0], windows))
-    named = [alert for alert in alerts_in(memory, topics[1]) if alert.name]
+    bench.work(worker(bench, told), bench.sent(windows))
+    named = [alert for alert in alerts_in(bench) if alert.name]
     assert named
     assert all(f"({alert.name})" in alert.text or "more" in alert.text for alert in named)
 
 
+@pytest.mark.brokers("kafka")
+def test_kill_9_of_a_worker_of_alerts(broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    rule, windows = "merged or split or (born and size > 2)", unbroken(stream(topic_name, 24))
+    told = alerting(rule, lasting=1, group=topic_name)
+    ids = [alert.id for alert in expected(told, windows)]
+    create_topics(broker.settings())
+    with webhook() as at:
+        options = ["--rule", rule, "--to", at.url, "--confirmed", "1"]
+        options += ["--batch", "4", "--oldest", "36500d"]
+
+        def all_are_taken() -> None:
+            with at.came:
+                assert at.came.wait_for(lambda: {one["id"] for one in at.taken()} == set(ids), 90)
+
+        kill_and_restart(
+            broker,
+            topic_name,
+            tmp_path,
+            [outgoing(window, EVENTS) for window in windows],
+            8,
+            "alert",
+            options,
+            lambda: at.wait_for(3),
+            all_are_taken,
+        )
+        received = [alert["id"] for alert in at.taken()]
+    # Killed between the answer and the commit, a worker sends one alert again.
+    assert len(received) - len(ids) in (0, 1)
+    assert list(dict.fromkeys(received)) == ids
+    of_graph = [one for one in held(broker, ALERTS) if one.key == topic_name.encode()]
+    assert [dict(record.headers)["ce_id"].decode() for record in of_graph] == ids
+
+
 @pytest.fixture
-def published(memory: Broker, topics: Topics) -> list[Record]:
+def published(bench: Bench) -> list[Record]:
     """The alerts of eight windows, as records."""
-    records = sent_windows(memory, topics[0], unbroken(stream("g", 8)))
-    work(memory, worker(memory, topics, alerting()), records)
-    return held(memory, topics[1])
+    bench.work(worker(bench, alerting()), bench.sent(unbroken(stream("g", 8))))
+    return held(bench.broker, bench.target)
+
+
+def delivery(*urls: str, group: str = "desk", retry_for_s: float = 60.0) -> Runner:
+    return Runner(Deliver(group, [Receiver(url) for url in urls], retry_for_s))
 
 
 def test_alerts_are_delivered_in_order_and_those_of_other_groups_are_not(
     published: list[Record],
 ) -> None:
     with webhook() as at:
-        runner = Runner(Deliver("desk", [Receiver(at.url)], 1.0), DeadLetterLimit())
-        assert list(runner.handle(published)) == []
-        other = Runner(Deliver("noc", [Receiver(at.url)], 1.0), DeadLetterLimit())
-        assert list(other.handle(published)) == []
+        assert list(delivery(at.url).handle(published)) == []
+        assert list(delivery(at.url, group="noc").handle(published)) == []
     said = [dict(record.headers)["ce_id"].decode() for record in published]
     assert [alert["id"] for alert in at.taken()] == said
     assert len(said) > 2
@@ -224,15 +220,13 @@ def test_alerts_are_delivered_in_order_and_those_of_other_groups_are_not(
 
 def test_a_receiver_that_is_away_for_a_moment_gets_all(published: list[Record]) -> None:
     with webhook(lambda n: 503 if n == 1 else 204) as at:
-        runner = Runner(Deliver("desk", [Receiver(at.url)], 60.0), DeadLetterLimit())
-        assert list(runner.handle(published[:1])) == []
+        assert list(delivery(at.url).handle(published[:1])) == []
     assert at.statuses == [503, 204]
 
 
 def test_alerts_that_nobody_takes_become_dead_letters(published: list[Record]) -> None:
     with webhook(lambda n: 410 if n == 1 else 204) as refusing, webhook() as taking:
-        both = [Receiver(refusing.url), Receiver(taking.url)]
-        runner = Runner(Deliver("desk", both, 60.0), DeadLetterLimit())
+        runner = delivery(refusing.url, taking.url)
         (letter,) = runner.handle(published[:1])
         said = dict(letter.headers)
         assert (letter.value, said["icd_dlq_stage"]) == (published[0].value, b"deliver")
@@ -240,31 +234,160 @@ def test_alerts_that_nobody_takes_become_dead_letters(published: list[Record]) -
         assert b"127.0.0.1 answered 410 to alert" in said["icd_dlq_message"]
         assert list(runner.handle(published[:1])) == []  # as `dlq retry` sends it
     assert [len(refusing.taken()), len(taking.taken())] == [1, 1]
+    (letter,) = delivery().handle([replace(published[0], value=b"{")])
+    assert dict(letter.headers)["icd_dlq_stage"] == b"decode"
 
 
 def test_an_outage_that_lasts_too_long_is_not_waited_for_again(published: list[Record]) -> None:
     with webhook(lambda _: 500) as at:
-        runner = Runner(Deliver("desk", [Receiver(at.url)], 0.5), DeadLetterLimit())
-        letters = list(runner.handle(published[:3]))
+        letters = list(delivery(at.url, retry_for_s=0.5).handle(published[:3]))
     assert len(letters) == 3
     assert len(at.statuses) == 4  # two tries of the first alert, one of each other one
 
 
 def test_a_worker_that_stops_gives_back_the_alert_that_waits(
-    memory: Broker, topics: Topics, published: list[Record]
+    bench: Bench, published: list[Record]
 ) -> None:
     assert published
-    create_topics(memory.settings())  # with that in which workers note what they process
-    settings = memory.settings(shutdown_timeout_s=0.3)
+    create_topics(bench.broker.settings())  # with that in which workers note what they process
+    settings = bench.broker.settings(shutdown_timeout_s=0.3)
     with webhook(lambda _: 503) as at:
-        runner = Runner(Deliver("desk", [Receiver(at.url)], 60.0), DeadLetterLimit())
-        with beside(partial(run_consumer, settings, topics[1], "group", runner)) as errors:
+        runner = delivery(at.url, retry_for_s=10.0)  # its thread goes on for so long
+        work = partial(run_consumer, settings, bench.target, "group", runner)
+        with beside(work) as errors:
             wait_until(lambda: at.statuses)
     assert errors == []
-    assert positions(memory.settings(), topics[1], "group") == {}
+    assert positions(bench.broker.settings(), bench.target, "group") == {}
 
 
-def test_a_record_that_is_no_alert_is_a_dead_letter(published: list[Record]) -> None:
-    broken = replace(published[0], value=b"{")
-    (letter,) = Runner(Deliver("desk", [], 1.0), DeadLetterLimit()).handle([broken])
-    assert dict(letter.headers)["icd_dlq_stage"] == b"decode"
+DAY = datetime(1999, 4, 2, tzinfo=UTC)
+ALERT = Alert(
+    group="stream-icd-alert",
+    graph="as733",
+    snapshot_id="as733/1999-04-02",
+    window_start=DAY,
+    window_end=DAY.replace(day=3),
+    model="as@1",
+    event="merged",
+    community=12,
+    size=60,
+    size_before=40,
+    confirmed=3,
+    rules=("merged and bits >= 20",),
+    text="community 3 (20 nodes) joined community 12 <mostly RU & UA> (31 bits)",
+    bits=31.4,
+    name="<mostly RU & UA>",
+    parents=(12, 3),
+)
+
+
+def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> None:
+    with webhook() as at:
+        Receiver(at.url, key=b"key", clock=lambda: 1_700_000_000.7).send(ALERT)
+        Receiver(at.url).send(ALERT)
+    (headers, body), (unsigned, _) = at.requests
+    assert "webhook-signature" not in unsigned
+    assert headers["content-type"] == "application/cloudevents+json; charset=utf-8"
+    said = json.loads(body)
+    data = said.pop("data")
+    assert said == {
+        "specversion": "1.0",
+        "type": "stream_icd.alert.v1",
+        "source": "stream_icd/alert/stream-icd-alert",
+        "id": ALERT.id,
+        "time": "1999-04-03T00:00:00Z",
+        "subject": "as733",
+        "datacontenttype": "application/json",
+    }
+    assert (data["event"], data["community"], data["bits"]) == ("merged", 12, 31.4)
+    assert data["text"] == ALERT.text
+    signed = f"{ALERT.id}.1700000000.".encode() + body
+    signature = base64.b64encode(hmac.new(b"key", signed, "sha256").digest()).decode()
+    assert headers["webhook-id"] == ALERT.id
+    assert headers["webhook-timestamp"] == "1700000000"
+    assert headers["webhook-signature"] == f"v1,{signature}"
+
+
+def test_slack_gets_a_line_without_markup_of_others() -> None:
+    with webhook(lambda _: 200) as at:
+        Receiver.at(f"slack:{at.url}", b"key").send(ALERT)
+    ((headers, body),) = at.requests
+    assert "webhook-signature" not in headers
+    said = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
+    text = f"as733, 1999-04-02 UTC: community 3 (20 nodes) {said}"
+    assert json.loads(body) == {"text": text}
+
+
+@pytest.mark.parametrize(
+    ("error", "statuses"),
+    [
+        (ReceiverUnavailable, (408, 425, 429, 500, 503)),
+        (AlertRefused, (301, 302, 307, 400, 401, 404, 410)),  # no redirect is followed
+    ],
+)
+def test_after_some_statuses_it_is_tried_again_and_others_are_final(
+    error: type[Exception], statuses: tuple[int, ...]
+) -> None:
+    for status in statuses:
+        with webhook(lambda _, status=status: status) as at:
+            with pytest.raises(error, match=f"answered {status}.*so!"):
+                Receiver(at.url).send(ALERT)
+            assert len(at.requests) == 1
+
+
+def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    receiver = Receiver(f"http://127.0.0.1:{port}/secret-path")
+    with pytest.raises(ReceiverUnavailable, match="127.0.0.1 does not answer") as error:
+        receiver.send(ALERT)
+    assert "secret-path" not in f"{error.value} {receiver.name}"
+    monkeypatch.setattr(deliver, "_ANSWER_TIMEOUT_S", 0.2)
+    with webhook() as at, at.came, pytest.raises(ReceiverUnavailable, match="timed out"):
+        Receiver(at.url).send(replace(ALERT, text="waits for the lock"))
+
+
+def test_an_address_in_a_file(tmp_path: Path) -> None:
+    (file := tmp_path / "hook").write_text("https://hooks.example/T/B/secret\n")
+    receiver = Receiver.at(f"slack:@{file}")
+    assert (receiver.url, receiver.slack) == ("https://hooks.example/T/B/secret", True)
+    assert receiver.name == "slack hooks.example"
+    with pytest.raises(BadSettings, match="cannot read the address in the file"):
+        Receiver.at(f"@{tmp_path}/none")
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://a/secret-path", "https://", "slack:", "mailto:me", "http://a:0/x",
+             "https://a/b c", "http://[a/", "https://é/"]
+)  # fmt: skip
+def test_what_is_no_address_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(BadSettings, match="give https://HOST/PATH") as error:
+        Receiver.at(text)
+    assert "secret-path" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("secret", "in_file", "result"),
+    [
+        (None, False, None),
+        ("whsec_" + base64.b64encode(b"abc").decode(), False, b"abc"),
+        ("whsec_!", False, "alerts: the secret begins with whsec_ and is no base64"),
+        ("abc", True, "both secret and secret_file"),
+        (None, True, b"abc"),
+    ],
+)
+def test_the_secret_is_text_or_written_as_standard_webhooks_do(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    secret: str | None,
+    in_file: bool,
+    result: str | bytes | None,
+) -> None:
+    (file := tmp_path / "secret").write_text("abc\n")
+    if secret is not None:
+        monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET", secret)
+    if in_file:
+        monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET_FILE", str(file))
+    refused = isinstance(result, str)
+    with pytest.raises(BadSettings, match=result) if refused else nullcontext():
+        assert AlertSettings().key() == result
+        assert "whsec" not in repr(AlertSettings())

@@ -17,7 +17,6 @@ from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import MEMORY
 from stream_icd.methods.memory.encoding import FORMAT, METADATA, enclosed
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
@@ -50,7 +49,7 @@ def test_an_archive_of_one_graph_keeps_its_states(disk: Store) -> None:
     sent = [
         Record(MEMORY, 0, at, 1000, key, one.value, one.headers) for at, key in enumerate(with_key)
     ]
-    runner = Runner(Archiver(Archive(disk), "memory"), DeadLetterLimit(), graph="g")
+    runner = Runner(Archiver(Archive(disk), "memory"), graph="g")
     assert list(runner.handle(sent)) == []
     assert disk.folders("memory") == ["graph=g"]
     metrics = Metrics(Health(300, 10))

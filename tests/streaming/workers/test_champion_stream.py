@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -20,34 +20,42 @@ from consumers.detect import model_at_work, place_of
 from stream_icd.commands.programs.worker import WorkerRun
 from stream_icd.core.communities import Communities
 from stream_icd.core.lineage import Lineage
-from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, MODELS, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.announce import announcements
 from stream_icd.registry.model import pack
 from stream_icd.registry.versions import publish, version_folder
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.model_swap import (
+    ChampionFollower,
+    ModelSwap,
+)
 from stream_icd.streaming.workers.runner import Runner
-from tests.fixtures.stream import RECIPE
+from tests.fixtures.stream import RECIPE, cliques
+from tests.streaming.workers.remembered import Worker, records, said, uninterrupted
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, worker_processes
+from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.handlers import Calls
+from tests.testbed.object_store import new_folder
 from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import beside
 
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
@@ -73,33 +81,25 @@ def announce(broker: Broker) -> None:
     streams.publish(broker, [OutgoingRecord(MODELS, b"look", b"registry")])
 
 
-def metric(metrics: Metrics, name: str, labels: dict[str, str] | None = None) -> float | None:
-    return metrics.registry.get_sample_value(name, labels or {})
-
-
-class Bench:
+class Detecting:
     """A detector with two processes, in this process, that follows the champion."""
 
     def __init__(self, broker: Broker, topics: tuple[str, str]) -> None:
-        self.broker = broker
-        self.topics = topics
+        self.broker, self.topics = broker, topics
         self.metrics = Metrics(Health(60, 60))
         self.batches: list[set[str]] = []
 
     @contextmanager
-    def detecting(self) -> Iterator[None]:
-        stop, settings = threading.Event(), self.broker.settings()
+    def at_work(self) -> Iterator[None]:
+        stop, settings, topic = threading.Event(), self.broker.settings(), self.topics[0]
         chosen = DetectSettings(topic=self.topics[1], threads=1)
         with ExitStack() as until_the_end:
             run = WorkerRun(settings, self.metrics, until_the_end, stop, ClaimCheck(settings))
             place = place_of("champion", None)
             working = model_at_work(run, "champion", place, chosen, processes=2)
             swap = until_the_end.enter_context(working)
-            runner = Runner(Detector(swap.model, chosen, swap), DeadLetterLimit())
-
-            group = topic = self.topics[0]
-            handler = Calls(runner.handle, done=self._done)
-            work = partial(run_consumer, settings, topic, group, handler, max_records=8)
+            handler = Calls(Runner(Detector(swap.model, chosen, swap)).handle, done=self._done)
+            work = partial(run_consumer, settings, topic, topic, handler, max_records=8)
             with beside(work, stop) as errors:
                 yield
             assert errors == []
@@ -109,39 +109,32 @@ class Bench:
         self.batches.append(models)
 
     def results(self, limit: int) -> list[Communities]:
-        return list(
-            subscribe(
-                start="beginning",
-                limit=limit,
-                settings=self.broker.settings(),
-                topic=self.topics[1],
-            )
-        )
+        where = {"settings": self.broker.settings(), "topic": self.topics[1]}
+        return list(subscribe(start="beginning", limit=limit, **where))
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"stream_icd_{name}", labels)
 
 
 @pytest.mark.brokers("memory")
 def test_a_running_detector_changes_model_between_two_batches(
-    broker: Broker,
-    topics: tuple[str, str],
-    registry: Store,
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
+    broker: Broker, topics: tuple[str, str], registry: Store
 ) -> None:
     create_topics(broker.settings())
-    bench, sent, before = Bench(broker, topics), 0, len(list(announcements(broker.settings())))
+    bench, sent, before = Detecting(broker, topics), 0, len(list(announcements(broker.settings())))
 
     def more(count: int) -> None:
         nonlocal sent
-        streams.publish(broker, [outgoing(snapshot(sent + i), topics[0]) for i in range(count)])
+        streams.publish(broker, [outgoing(cliques(sent + i), topics[0]) for i in range(count)])
         sent += count
 
     def models() -> set[str]:
         return {result.model for result in bench.results(sent)[-1:]}
 
-    with bench.detecting():
+    with bench.at_work():
         more(20)
         assert models() == {A}
-        assert metric(bench.metrics, "stream_icd_champion_in_use") == 1
+        assert bench.metric("champion_in_use") == 1
         first_workers = worker_processes(os.getpid())
         crown(registry, B)
         announce(broker)
@@ -150,9 +143,8 @@ def test_a_running_detector_changes_model_between_two_batches(
         version_folder(registry, C).put("recipe.toml", pa.py_buffer(b"half"))
         spoilt_champion(registry, C)
         announce(broker)
-        refused = {"exception": "ModelDamaged"}
-        wait_until(lambda: metric(bench.metrics, "stream_icd_models_refused_total", refused))
-        assert metric(bench.metrics, "stream_icd_champion_in_use") == 0
+        wait_until(lambda: bench.metric("models_refused_total", exception="ModelDamaged"))
+        assert bench.metric("champion_in_use") == 0
         more(8)
         assert models() == {B}
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
@@ -165,7 +157,7 @@ def test_a_running_detector_changes_model_between_two_batches(
     assert [communities.snapshot_id for communities in found] == [f"test/{i}" for i in range(sent)]
     assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, A]
     assert all(len(models) == 1 for models in bench.batches)
-    assert metric(bench.metrics, "stream_icd_model_swaps_total") == 2
+    assert bench.metric("model_swaps_total") == 2
     assert worker_processes(os.getpid()) == []
     (announced,) = list(announcements(broker.settings()))[before:]
     assert (announced.kind, announced.version, announced.generation) == ("refused", C, 3)
@@ -188,12 +180,7 @@ def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Pro
 
 @pytest.mark.brokers("kafka")
 def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
-    broker: Broker,
-    topic_name: str,
-    registry: Store,
-    tmp_path: Path,
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
+    broker: Broker, topic_name: str, registry: Store, tmp_path: Path
 ) -> None:
     """Killed while the new processes open, and again right after the change."""
     create_topics(broker.settings())
@@ -204,7 +191,7 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
 
     def detect(count: int) -> str:
         nonlocal sent
-        snapshots = [snapshot(sent + i, topic_name) for i in range(count)]
+        snapshots = [cliques(sent + i, topic_name) for i in range(count)]
         streams.publish(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
         found.extend(next(results) for _ in range(count))
         sent += count
@@ -232,3 +219,47 @@ def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
         f"{topic_name}/{i}" for i in range(sent)
     ]
     assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, C]
+
+
+def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
+    """The registry is in S3."""
+    models = [
+        remembering_model(BpParameters(resolution=resolution, mixing=0.3))
+        for resolution in (3.0, 2.0)
+    ]
+    first, second = (pack(one.model) for one in models)
+    store = open_store(new_folder(s3))
+    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
+    for one in (first, second):
+        publish(store, one, Lineage("x", NOW, "0"))
+    crown(store, first.version)
+    settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
+
+    def refuse(_aliases: object, error: Exception) -> None:
+        raise error
+
+    swap = ModelSwap(lambda model, place: Processes(RecordDetection(model, settings), place, 2))
+    stop, worker = threading.Event(), Worker(memory, topic_name)
+    windows = {graph: stream(graph, 8) for graph in ("g", "h")}
+
+    def half(start: int) -> list[Communities]:
+        parts = [one for of_graph in windows.values() for one in of_graph[start : start + 4]]
+        return worker.work(records(parts, first=2 * start))
+
+    try:
+        swap.start_with_champion(store, stop, refuse)
+        worker.runner = Runner(Detector(swap.model, settings, swap, worker.memories))
+        before = half(0)
+        crown(store, second.version)
+        ChampionFollower(store, swap, stop, refuse).look()
+        after = half(4)
+    finally:
+        swap.close()
+    assert {one.model for one in before} == {first.version}
+    assert {one.model for one in after} == {second.version}
+    assert {one.memory for one in after} == {"continued"}
+    for graph, found in windows.items():
+        expected, state = uninterrupted(found[:4], models[0])
+        assert [said(one) for one in before if one.graph == graph] == expected
+        expected, _ = uninterrupted(found[4:], models[1], decode_memory(state))
+        assert [said(one) for one in after if one.graph == graph] == expected

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
+from stream_icd.core.arrays import Labels
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadCommunities
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -25,20 +27,29 @@ N_SMALL, SIZE, OF_LARGE = 24, 25, 4
 
 def windows(count: int, graph: str = "g") -> list[Snapshot]:
     """Windows of small communities, four of which are a large one; some nodes move."""
-    rng, found = np.random.default_rng(3), []
-    small = np.repeat(np.arange(N_SMALL), SIZE)
+    return [snapshot for snapshot, _ in planted(count, N_SMALL, SIZE, (0.5, 0.03, 0.004), graph)]
+
+
+def planted(
+    count: int, n_small: int, size: int, chances: Sequence[float], graph: str = "g"
+) -> Iterator[tuple[Snapshot, Labels]]:
+    """Windows of communities, four of which are one on each further level, and the smallest ones.
+
+    The chances are those of an edge in the same community of each level, and of any other edge.
+    """
+    rng, small = np.random.default_rng(3), np.repeat(np.arange(n_small), size)
     for number in range(count):
         moved = rng.random(len(small)) < 0.02
-        small = np.where(moved, rng.integers(0, N_SMALL, len(small)), small)
-        large = small // OF_LARGE
-        chance = np.where(large[:, None] == large, 0.03, 0.004)
-        chance = np.where(small[:, None] == small, 0.5, chance)
+        small = np.where(moved, rng.integers(0, n_small, len(small)), small)
+        chance = np.full((len(small), len(small)), chances[-1])
+        for level, inside in reversed(list(enumerate(chances[:-1]))):
+            of_level = small // OF_LARGE**level
+            chance = np.where(of_level[:, None] == of_level, inside, chance)
         src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
         start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
-        window = Window(start, start + timedelta(days=1))
-        named = {"graph": graph, "id": f"{graph}/{number}"}
-        found.append(snapshot_from_pairs(src, dst, **named, window=window))
-    return found
+        day = Window(start, start + timedelta(days=1))
+        snapshot = snapshot_from_pairs(src, dst, graph=graph, id=f"{graph}/{number}", window=day)
+        yield snapshot, small.astype(np.int32)
 
 
 def results(settings: DetectSettings, count: int) -> list[Communities]:
@@ -51,40 +62,27 @@ def results(settings: DetectSettings, count: int) -> list[Communities]:
     return found
 
 
+def parents_of(result: Communities) -> dict[int, int]:
+    assert result.levels is not None
+    assert result.community_ids is not None
+    return dict(zip(result.community_ids.tolist(), result.levels[0].tolist(), strict=True))
+
+
 def test_ids_last_on_each_level() -> None:
     settings = DetectSettings(memory="auto", group="g", threads=1, levels=True)
-    found = results(settings, 5)
-    for result in found:
-        assert result.levels is not None
-        assert result.community_ids is not None
-        assert result.levels.shape == (1, N_SMALL)
-        assert len(np.unique(result.levels)) == N_SMALL // OF_LARGE
-        parents = dict(zip(result.community_ids.tolist(), result.levels[0].tolist(), strict=True))
-        assert all(parents[parent] == parent <= own for own, parent in parents.items())
-        first = found[0]
-        assert first.levels is not None
-        assert first.community_ids is not None
-        at_first = zip(first.community_ids.tolist(), first.levels[0].tolist(), strict=True)
-        assert parents == dict(at_first)
+    first, *later = results(settings, 5)
+    parents = parents_of(first)
+    assert len(parents) == N_SMALL
+    assert len(set(parents.values())) == N_SMALL // OF_LARGE
+    assert all(parents[parent] == parent <= own for own, parent in parents.items())
+    assert all(parents_of(result) == parents for result in later)
 
 
 def test_ids_last_on_each_of_several_levels() -> None:
-    rng, memory, seen = np.random.default_rng(5), None, []
-    small, model = np.repeat(np.arange(48), 16), open_model("default").model
-    for number in range(5):
-        moved = rng.random(len(small)) < 0.01
-        small = np.where(moved, rng.integers(0, 48, len(small)), small)
-        middle, large = small // 4, small // 16
-        chance = np.where(large[:, None] == large, 0.01, 0.001)
-        chance = np.where(middle[:, None] == middle, 0.08, chance)
-        chance = np.where(small[:, None] == small, 0.9, chance)
-        src, dst = np.nonzero(np.triu(rng.random(chance.shape) < chance, 1))
-        start = datetime(2026, 1, 1, tzinfo=UTC) + number * timedelta(days=1)
-        day = Window(start, start + timedelta(days=1))
-        snapshot = snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=day)
-        planted = small.astype(np.int32)
+    memory, seen, model = None, [], open_model("default").model
+    for snapshot, small in planted(5, 48, 16, (0.9, 0.08, 0.01, 0.001)):
         found = detect_remembering(
-            snapshot, model, memory, levels="above", find=lambda *_, now=planted: now, threads=1
+            snapshot, model, memory, levels="above", find=lambda *_, now=small: now, threads=1
         )
         memory = found.memory
         seen.append(found.levels.ancestors(found.community_ids))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,237 +23,211 @@ import structlog
 from stream_icd.core import snapshot as core_snapshot
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Window
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import ClaimSettings
+from stream_icd.kafka.messages.records import outgoing as of_message
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
-from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.posterior import uninformed
 from stream_icd.methods.memory.encoding import METADATA, decode_memory, encode_memory
-from stream_icd.methods.memory.horizon import FILTER
+from stream_icd.methods.memory.horizon import FILTER, Horizon
 from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, no_edges
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.methods.model import Method
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.execution.budget import MemorySettings
+from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_in
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, encode_state
-from tests.streaming.workers.remembered import Worker, records, said, states, uninterrupted
-from tests.testbed.brokers import Broker
-from tests.testbed.drifting import START, remembering_model, stream
-from tests.testbed.streams import as_claim, publish
+from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
+from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.drifting import START, outgoing, remembering_model, stream
+from tests.testbed.handlers import WhenDone
+from tests.testbed.starting import kill_and_restart
+from tests.testbed.streams import as_claim, beside, held, publish
 
 MODEL = remembering_model()
+KEY = b'["detect", "g"]'
+DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+
+
+class Topic:
+    """A memory topic of one test's own, and detectors that keep their states in it."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker, self.name = broker, name
+        create_topics(broker.settings(), [TopicSpec(name, partitions=3)])
+
+    def worker(self, **options: Any) -> Worker:
+        return Worker(self.broker, self.name, **options)
+
+    def work(self, windows: list[Snapshot], first: int = 0) -> list[Communities]:
+        """Detect windows with a new worker, and commit."""
+        return self.worker().work(records(windows, first=first))
+
+    @property
+    def state(self) -> MemoryState:
+        return states(self.broker, self.name)["detect", "g"]
+
+    def put(self, *given: MemoryState | OutgoingRecord) -> None:
+        """Publish states as if a detector had."""
+        records = [
+            one if isinstance(one, OutgoingRecord) else of_message(self.name, encode_state(one))
+            for one in given
+        ]
+        publish(self.broker, records)
+
+    def read(self, **options: float) -> tuple[dict[str, Record], set[str]]:
+        topic = MemoryTopic(self.broker.settings(), "detect", self.name)
+        return topic.read({}, lambda _graph, _partition: True, **options)
+
+    def forget(self, graph: str) -> None:
+        MemoryTopic(self.broker.settings(), "detect", self.name).forget(graph)
 
 
 @pytest.fixture
-def topic(memory: Broker, topic_name: str) -> str:
-    """A memory topic of this test's own."""
-    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
-    return topic_name
+def topic(memory: Broker, topic_name: str) -> Topic:
+    return Topic(memory, topic_name)
 
 
-def in_batches(batch: list[Record], size: int) -> Iterator[list[Record]]:
-    for start in range(0, len(batch), size):
-        yield batch[start : start + size]
+def alone(windows: list[Snapshot]) -> list[Found]:
+    """What an uninterrupted run finds."""
+    return uninterrupted(windows, MODEL)[0]
 
 
-def test_each_window_is_detected_with_the_memory_of_the_one_before(
-    memory: Broker, topic: str
-) -> None:
+def all_said(results: list[Communities]) -> list[Found]:
+    return [said(result) for result in results]
+
+
+def uses(results: list[Communities]) -> list[str | None]:
+    return [result.memory for result in results]
+
+
+def ids_of(*results: Communities) -> set[int]:
+    found = [result.community_ids for result in results if result.community_ids is not None]
+    return set(np.concatenate(found).tolist())
+
+
+def test_each_window_is_detected_with_the_memory_of_the_one_before(topic: Topic) -> None:
     windows = stream("g", 6)
     expected, last = uninterrupted(windows, MODEL)
-    results = Worker(memory, topic).work(records(windows))
-    assert [said(result) for result in results] == expected
-    assert [result.memory for result in results] == ["first", *["continued"] * 5]
-    state = states(memory, topic)["detect", "g"]
+    results = topic.work(windows)
+    assert all_said(results) == expected
+    assert uses(results) == ["first", *["continued"] * 5]
+    state = topic.state
     assert (state.value, state.snapshot_id, state.snapshot_place) == (last, "g/5", "0@5")
     assert (state.model, state.revision) == (results[-1].model, results[-1].revision)
 
 
-def test_memory_makes_other_results_and_off_makes_those_of_before(
-    memory: Broker, topic: str
-) -> None:
+def test_memory_makes_other_results_and_off_makes_those_of_before(topic: Topic) -> None:
     windows = stream("g", 4)
-    on = Worker(memory, topic).work(records(windows))
-    plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)), DeadLetterLimit())
+    on = topic.work(windows)
+    plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)))
     off = [decode_communities(m.key, m.value, m.headers) for m in plain.handle(records(windows))]
-    assert {communities.revision for communities in on}.isdisjoint(
-        communities.revision for communities in off
-    )
-    assert all(
-        communities.community_ids is None and communities.memory is None for communities in off
-    )
+    assert {one.revision for one in on}.isdisjoint(one.revision for one in off)
+    assert all(one.community_ids is None and one.memory is None for one in off)
     assert on[0].labels.tolist() == off[0].labels.tolist()
     assert on[3].labels.tolist() != off[3].labels.tolist()
 
 
-def test_other_ids_than_before_are_reported(memory: Broker, topic: str) -> None:
+def test_other_ids_than_before_are_reported(topic: Topic) -> None:
     windows = stream("g", 4)
-    texts = [
-        replace(one, nodes=pc.utf8_lpad(one.nodes.cast(pa.string()), 4, "0")) for one in windows
-    ]
+    for at in (2, 3):
+        text = pc.utf8_lpad(windows[at].nodes.cast(pa.string()), 4, "0")
+        windows[at] = replace(windows[at], nodes=text)
     with structlog.testing.capture_logs() as logs:
-        Worker(memory, topic).work(records([*windows[:2], *texts[2:]]))
+        topic.work(windows)
     (warning,) = [log for log in logs if "the ids of the nodes" in log["event"]]
     assert "were integers, and are text now" in warning["event"]
     assert (warning["graph"], warning["snapshot"]) == ("g", "g/2")
 
 
-def test_models_without_stay_remember_nothing(memory: Broker, topic: str) -> None:
-    model = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
-    settings = DetectSettings(memory="auto", memory_topic=topic, threads=1)
-    memories = Memories(MemoryTopic(memory.settings(), "detect", topic))
-    runner = Runner(Detector(lambda: model, settings, memories=memories), DeadLetterLimit())
-    plain = Runner(Detector(lambda: model, DetectSettings(threads=1)), DeadLetterLimit())
-    batch = records(stream("g", 2))
-    one, other = list(runner.handle(batch)), list(plain.handle(batch))
-    assert [record.value for record in one] == [record.value for record in other]
-    assert [dict(r.headers)["icd_revision"] for r in one] == [
-        dict(r.headers)["icd_revision"] for r in other
-    ]
-
-
-def test_a_batch_that_was_not_committed_leaves_no_trace(memory: Broker, topic: str) -> None:
-    windows = stream("g", 6)
+def test_a_batch_that_was_not_committed_leaves_no_trace(topic: Topic) -> None:
+    windows, worker = stream("g", 6), topic.worker()
     batch = records(windows)
-    worker = Worker(memory, topic)
     results = worker.work(batch[:2])
     worker.handle(batch[2:4])
     worker.handle(batch[4:])  # begun before the one before was published
     worker.new = {0}
     results += worker.work(batch[2:4]) + worker.work(batch[4:])
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
+    assert all_said(results) == alone(windows)
 
 
-def test_a_crash_after_publishing_repeats_the_same_results(memory: Broker, topic: str) -> None:
+def test_a_crash_after_publishing_repeats_the_same_results(topic: Topic) -> None:
     """At least once: the states of the batch are in the topic, but its position is not."""
     windows = stream("g", 6)
-    batch = records(windows)
-    Worker(memory, topic).work(batch[:2])
-    Worker(memory, topic).work(batch[2:5])  # published; the position stays at 2
-    results = Worker(memory, topic).work(batch[2:])
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0][2:]
+    topic.work(windows[:2])
+    topic.work(windows[2:5], first=2)  # published; the position stays at 2
+    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
-def test_a_second_group_has_a_memory_of_its_own(memory: Broker, topic: str) -> None:
+def test_a_second_group_has_a_memory_of_its_own(topic: Topic) -> None:
     windows = stream("g", 5)
-    batch = records(windows)
-    Worker(memory, topic).work(batch)
-    results = Worker(memory, topic, group="second").work(batch)
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
-    assert {group for group, _ in states(memory, topic)} == {"detect", "second"}
+    topic.work(windows)
+    assert all_said(topic.worker(group="second").work(records(windows))) == alone(windows)
+    assert {group for group, _ in states(topic.broker, topic.name)} == {"detect", "second"}
 
 
-def test_graphs_above_the_limit_are_read_again(memory: Broker, topic: str) -> None:
-    windows = {graph: stream(graph, 4) for graph in "abcd"}
+def test_graphs_above_the_limit_are_read_again(topic: Topic) -> None:
+    windows = {graph: stream(graph, 5) for graph in "abcd"}
     expected = {graph: uninterrupted(one, MODEL) for graph, one in windows.items()}
     largest = max(len(last) for _, last in expected.values())
-    worker = Worker(memory, topic, cache_bytes=largest)
+    worker = topic.worker(cache_bytes=largest)
+    in_turns = [one for hour in zip(*windows.values(), strict=True) for one in hour]
     results: list[Communities] = []
-    offset = 0
-    for number in range(4):
-        for graph in "abcd":
-            (record,) = records([windows[graph][number]], first=offset)
-            results += worker.work([record])
-            offset += 1
-            assert worker.memories.n_bytes < 3 * largest  # the last two batches are kept
+    for at, record in enumerate(records(in_turns)):
+        if at == 16:
+            worker = topic.worker(cache_bytes=largest)
+        results += worker.work([record])
+        assert worker.memories.n_bytes < 3 * largest  # the last two batches are kept
     for graph, (found, _) in expected.items():
         assert [said(one) for one in results if one.graph == graph] == found
-    restarted = Worker(memory, topic, cache_bytes=largest)
-    again = stream("a", 5)[4]
-    (result,) = restarted.work(records([again], first=offset))
-    found, last = uninterrupted(stream("a", 5), MODEL)
-    assert said(result) == found[4]
-    assert restarted.memories.n_bytes < 2 * max(largest, len(last))
 
 
-def test_late_windows_and_repetitions_change_no_memory(memory: Broker, topic: str) -> None:
+def test_late_windows_and_repetitions_change_no_memory(topic: Topic) -> None:
     windows = stream("g", 6)
-    late = [windows[1], windows[3], replace(windows[2], edges=windows[2].edges[:, 1:])]
-    sent = [*windows[:4], *late, *windows[4:]]
-    results = Worker(memory, topic).work(records(sent))
-    assert [result.memory for result in results[4:7]] == ["late"] * 3
+    far = Window(START + timedelta(days=365_000), START + timedelta(days=365_001))
+    late = [
+        windows[1],
+        windows[3],
+        replace(windows[2], edges=windows[2].edges[:, 1:]),
+        replace(windows[3], id="g/far", window=far),
+    ]
+    results = topic.work([*windows[:4], *late, *windows[4:]])
+    assert uses(results[4:8]) == ["late"] * 4
     expected, last = uninterrupted(windows, MODEL)
-    kept = [said(result) for result in results]
-    assert kept[:4] + kept[7:] == expected
-    assert states(memory, topic)["detect", "g"].value == last
+    assert all_said(results[:4] + results[8:]) == expected
+    assert topic.state.value == last
     # A repetition has the identity of the first result, so readers drop it. A correction has not.
     assert results[4].identity() == results[1].identity()
     assert results[6].identity() != results[2].identity()
 
 
-def test_a_window_in_the_far_future_is_not_remembered(memory: Broker, topic: str) -> None:
-    windows = stream("g", 4)
-    far = Window(START + timedelta(days=365_000), START + timedelta(days=365_001))
-    results = Worker(memory, topic).work(
-        records([*windows[:2], replace(windows[3], id="g/far", window=far), *windows[2:]])
-    )
-    assert results[2].memory == "late"
-    kept = [said(result) for result in results]
-    assert kept[:2] + kept[3:] == uninterrupted(windows, MODEL)[0]
-
-
-def test_another_model_goes_on_with_the_memory(memory: Broker, topic: str) -> None:
-    windows = stream("g", 6)
-    batch = records(windows)
-    worker = Worker(memory, topic)
-    results = worker.work(batch[:3])
-    worker.model = remembering_model(BpParameters(resolution=2.0, mixing=0.4), "test@1")
-    results += worker.work(batch[3:])
-    assert [result.memory for result in results[1:]] == ["continued"] * 5
-    assert {result.model for result in results[3:]} == {"test@1"}
-    before, after = results[2].community_ids, results[3].community_ids
-    assert before is not None
-    assert after is not None
-    assert set(before) & set(after)
-
-
-def test_k_given_gives_exactly_k(memory: Broker, topic: str) -> None:
-    windows = [
-        replace(snapshot, n_communities=k)
-        for snapshot, k in zip(stream("g", 3), (6, 4, 9), strict=True)
-    ]
-    results = Worker(memory, topic).work(records(windows))
-    assert [result.n_communities for result in results] == [6, 4, 9]
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
-
-
-def test_a_graph_that_is_spread_over_partitions_is_detected_without_memory(
-    memory: Broker, topic: str
-) -> None:
-    message = encode_snapshot(stream("g", 1)[0], unordered=True)
-    record = Record("snapshots", 1, 0, 0, message.key, message.value, message.headers)
-    (result,) = Worker(memory, topic).work([record])
-    assert (result.memory, result.community_ids) == (None, None)
-    assert states(memory, topic) == {}
-
-
-def test_a_refused_snapshot_does_not_change_the_memory(memory: Broker, topic: str) -> None:
-    windows = stream("g", 4)
+def test_a_refused_snapshot_does_not_change_the_memory(topic: Topic) -> None:
+    windows, worker = stream("g", 4), topic.worker()
     good = records(windows)
     bad = replace(good[2], value=b"no Arrow")
     batch = [replace(record, offset=at) for at, record in enumerate([*good[:2], bad, *good[2:]])]
-    worker = Worker(memory, topic)
     results = [record for record in worker.handle(batch) if not record.topic.endswith(".dlq")]
-    found = worker.commit(batch, results)
-    assert [said(communities) for communities in found] == uninterrupted(windows, MODEL)[0]
+    assert all_said(worker.commit(batch, results)) == alone(windows)
 
 
-def as_record(topic: str, key: bytes, value: bytes | None, **headers: bytes) -> OutgoingRecord:
-    state = MemoryState(
-        "detect", "g", "g/0", Window(START, START + timedelta(minutes=1)), "m@1", "r", "0@0", b"x"
-    )
-    known = dict(encode_state(state).headers) | headers
-    return OutgoingRecord(topic, value, key, tuple(known.items()))
+def state_at(place: str, graph: str = "g", value: bytes = b"x") -> MemoryState:
+    """A state whose value is no memory, of the snapshot at a place."""
+    return MemoryState("detect", graph, "g/0", DAY, "m@1", "r", place, value)
 
 
-KEY = b'["detect", "g"]'
+def odd_state(topic: Topic, key: bytes, value: bytes, **headers: bytes) -> OutgoingRecord:
+    known = dict(encode_state(state_at("0@0")).headers) | headers
+    return OutgoingRecord(topic.name, value, key, tuple(known.items()))
 
 
 @pytest.mark.parametrize(
@@ -260,14 +238,12 @@ KEY = b'["detect", "g"]'
         (b'["detect", ""]', "the message has no key"),
     ],
 )
-def test_a_state_of_nobody_is_reported_and_ignored(
-    memory: Broker, topic: str, key: bytes, reason: str
-) -> None:
-    publish(memory, [as_record(topic, key, b"x")])
+def test_a_state_of_nobody_is_reported_and_ignored(topic: Topic, key: bytes, reason: str) -> None:
+    topic.put(odd_state(topic, key, b"x"))
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
-        results = Worker(memory, topic).work(records(windows, first=5))
-    assert [said(result) for result in results] == uninterrupted(windows, MODEL)[0]
+        results = topic.work(windows, first=5)
+    assert all_said(results) == alone(windows)
     (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
     assert re.search(reason, warning["reason"])
 
@@ -283,23 +259,16 @@ def test_a_state_of_nobody_is_reported_and_ignored(
     ],
 )
 def test_a_graph_whose_state_is_lost_starts_anew_and_no_id_is_used_again(
-    memory: Broker,
-    topic: str,
-    value: bytes,
-    headers: dict[str, bytes],
-    reason: str,
-    next_id: bytes | None,
+    topic: Topic, value: bytes, headers: dict[str, bytes], reason: str, next_id: bytes | None
 ) -> None:
-    if next_id is not None:
-        headers = {**headers, "icd_next_id": next_id}
-    publish(memory, [as_record(topic, KEY, value, **headers)])
+    used = {} if next_id is None else {"icd_next_id": next_id}
+    topic.put(odd_state(topic, KEY, value, **headers, **used))
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
-        results = Worker(memory, topic).work(records(windows, first=5))
-    assert [result.memory for result in results] == ["anew", "continued"]
-    alone, first = uninterrupted(windows, MODEL)[0], (FAR_IDS if next_id is None else 41)
-    assert [said(result)[1] for result in results] == [one[1] for one in alone]
-    assert min(results[0].community_ids) >= first  # type: ignore[type-var,arg-type]
+        results = topic.work(windows, first=5)
+    assert uses(results) == ["anew", "continued"]
+    assert [said(result)[1] for result in results] == [one[1] for one in alone(windows)]
+    assert min(ids_of(results[0])) >= (FAR_IDS if next_id is None else 41)
     (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
     assert re.search(reason, warning["reason"])
 
@@ -310,41 +279,17 @@ def damaged(value: bytes) -> bytes:
     return value[:at] + bytes([value[at] ^ 255]) + value[at + 1 :]
 
 
-def test_a_state_with_a_damaged_table_says_which_ids_are_used(memory: Broker, topic: str) -> None:
-    windows = stream("g", 4)
-    worker = Worker(memory, topic)
-    before = worker.commit(records(windows[:2]), worker.handle(records(windows[:2])))
-    state = states(memory, topic)["detect", "g"]
-    broken = encode_state(replace(state, value=damaged(state.value), next_id=None))
-    publish(memory, [OutgoingRecord(topic, broken.value, broken.key, broken.headers)])
-    with structlog.testing.capture_logs() as logs:
-        results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [result.memory for result in results] == ["anew", "continued"]
-    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
-    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
-    assert max(results[0].community_ids) < 1000  # type: ignore[type-var,arg-type]
-    assert [log["event"] for log in logs].count("memory cannot be used") == 1
-
-
-def test_a_state_of_a_window_in_the_far_future_does_not_make_all_windows_late(
-    memory: Broker, topic: str
-) -> None:
-    windows = stream("g", 4)
-    Worker(memory, topic).work(records(windows[:2]))
-    state = states(memory, topic)["detect", "g"]
-    far = datetime(9999, 1, 1, tzinfo=UTC)
-    changed = replace(decode_memory(state.value), window=Window(far, far + timedelta(days=1)))
-    sent = encode_state(replace(state, value=encode_memory(changed)))
-    publish(memory, [OutgoingRecord(topic, sent.value, sent.key, sent.headers)])
-    results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [result.memory for result in results] == ["anew", "continued"]
-
-
 def with_facts(value: bytes, **facts: object) -> bytes:
     """The state with other metadata."""
     table = pa.ipc.open_stream(value).read_all()
     said = json.loads(table.schema.metadata[METADATA])
     return write_table(table.replace_schema_metadata({METADATA: json.dumps(said | facts)}))
+
+
+def far_ahead(value: bytes) -> bytes:
+    far = datetime(9999, 1, 1, tzinfo=UTC)
+    window = Window(far, far + timedelta(days=1))
+    return encode_memory(replace(decode_memory(value), window=window))
 
 
 def of_long_names(value: bytes) -> bytes:
@@ -363,96 +308,262 @@ def of_long_names(value: bytes) -> bytes:
 @pytest.mark.parametrize(
     "changed",
     [
+        pytest.param(damaged, id="a damaged table"),
+        pytest.param(far_ahead, id="all windows would be late"),
         pytest.param(partial(with_facts, window_end="2026-01-01T00:01:00"), id="no zone"),
         pytest.param(partial(with_facts, window_end="1999-01-01T00:00:00Z"), id="ends first"),
         pytest.param(partial(with_facts, n_windows=0), id="of no windows"),
         pytest.param(of_long_names, id="above the limits"),
     ],
 )
-def test_a_hostile_state_makes_no_snapshot_a_dead_letter(
-    memory: Broker, topic: str, changed: Callable[[bytes], bytes]
+def test_a_hostile_state_says_which_ids_are_used_and_makes_no_snapshot_a_dead_letter(
+    topic: Topic, changed: Callable[[bytes], bytes]
 ) -> None:
     windows = stream("g", 4)
-    Worker(memory, topic).work(records(windows[:2]))
-    state = states(memory, topic)["detect", "g"]
-    sent = encode_state(replace(state, value=changed(state.value)))
-    publish(memory, [OutgoingRecord(topic, sent.value, sent.key, sent.headers)])
-    results = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert [result.memory for result in results] == ["anew", "continued"]
+    before, state = topic.work(windows[:2]), topic.state
+    topic.put(replace(state, value=changed(state.value), next_id=None))
+    with structlog.testing.capture_logs() as logs:
+        results = topic.work(windows[2:], first=2)
+    assert uses(results) == ["anew", "continued"]
+    assert ids_of(*before).isdisjoint(ids_of(results[0]))
+    assert max(ids_of(results[0])) < 1000
+    assert [log["event"] for log in logs].count("memory cannot be used") == 1
 
 
-def test_an_operator_starts_a_graph_anew_whose_state_is_lost(memory: Broker, topic: str) -> None:
-    publish(memory, [as_record(topic, KEY, b"no Arrow", icd_next_id=b"41")])
-    MemoryTopic(memory.settings(), "detect", topic).forget("g")
-    (result,) = Worker(memory, topic).work(records(stream("g", 1), first=5))
-    assert result.memory == "anew"
-    assert min(result.community_ids) == 41  # type: ignore[type-var,arg-type]
-
-
-def test_a_state_without_a_place_is_used(memory: Broker, topic: str) -> None:
+def test_a_state_without_a_place_is_used(topic: Topic) -> None:
     windows = stream("g", 3)
-    worker = Worker(memory, topic)
-    results = worker.handle(records(windows[:2]))
-    state = [one for one in results if one.topic == topic][-1]
+    results = topic.worker().handle(records(windows[:2]))
+    state = [one for one in results if one.topic == topic.name][-1]
     headers = tuple(header for header in state.headers if header[0] != "icd_snapshot_place")
-    publish(memory, [replace(state, headers=headers)])
-    (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert said(result) == uninterrupted(windows, MODEL)[0][2]
+    topic.put(replace(state, headers=headers))
+    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
-def test_a_graph_starts_anew_after_a_state_without_a_value(memory: Broker, topic: str) -> None:
+def test_a_graph_starts_anew_after_a_state_without_a_value(topic: Topic) -> None:
     windows = stream("g", 4)
-    Worker(memory, topic).work(records(windows[2:]))
-    publish(memory, [OutgoingRecord(topic, None, KEY)])
-    results = Worker(memory, topic).work(records(windows[:2], first=2))
-    assert [said(result) for result in results] == uninterrupted(windows[:2], MODEL)[0]
+    topic.work(windows[2:])
+    topic.put(OutgoingRecord(topic.name, None, KEY))
+    assert all_said(topic.work(windows[:2], first=2)) == alone(windows[:2])
 
 
-def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(
-    memory: Broker, topic: str
-) -> None:
+def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(topic: Topic) -> None:
     windows = stream("g", 4)
-    before = Worker(memory, topic).work(records(windows[2:]))
-    MemoryTopic(memory.settings(), "detect", topic).forget("g")
-    results = Worker(memory, topic).work(records(windows[:2], first=2))
-    assert [result.memory for result in results] == ["anew", "continued"]
-    alone = uninterrupted(windows[:2], MODEL)[0]
-    assert [said(result)[1] for result in results] == [one[1] for one in alone]
-    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
-    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
+    before = topic.work(windows[2:])
+    topic.forget("g")
+    results = topic.work(windows[:2], first=2)
+    assert uses(results) == ["anew", "continued"]
+    assert [said(result)[1] for result in results] == [one[1] for one in alone(windows[:2])]
+    assert ids_of(*before).isdisjoint(ids_of(results[0]))
     with pytest.raises(BadSettings, match="nothing of graph other; it remembers g"):
-        MemoryTopic(memory.settings(), "detect", topic).forget("other")
+        topic.forget("other")
+
+
+def test_an_operator_starts_a_graph_anew_whose_state_is_lost(topic: Topic) -> None:
+    topic.put(odd_state(topic, KEY, b"no Arrow", icd_next_id=b"41"))
+    topic.forget("g")
+    (result,) = topic.work(stream("g", 1), first=5)
+    assert (result.memory, min(ids_of(result))) == ("anew", 41)
 
 
 def test_states_are_claimed_when_they_are_too_large(
-    memory: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claims = ClaimSettings(uri=tmp_path.as_uri())
-    windows = stream("g", 3)
-    results = Worker(memory, topic).handle(records(windows[:2]))
-    with Publisher(memory.settings()) as publisher:
-        for one in results:
-            if one.topic == topic:
-                publisher.send(as_claim(one, claims))
+    claims, windows = ClaimSettings(uri=tmp_path.as_uri()), stream("g", 3)
+    results = topic.worker().handle(records(windows[:2]))
+    topic.put(*(as_claim(one, claims) for one in results if one.topic == topic.name))
     monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", tmp_path.as_uri())
-    (result,) = Worker(memory, topic).work(records(windows[2:], first=2))
-    assert said(result) == uninterrupted(windows, MODEL)[0][2]
+    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
 def test_no_id_is_used_again_where_a_group_is_moved_back_and_no_earlier_state_is_left(
-    memory: Broker, topic: str
+    topic: Topic,
 ) -> None:
-    windows, compacted = stream("g", 5), f"{topic}.compacted"
-    batch = records(windows, first=7)
-    before = Worker(memory, topic).work(batch)
-    last = encode_state(states(memory, topic)["detect", "g"])
-    create_topics(memory.settings(), [TopicSpec(compacted)])
-    publish(memory, [OutgoingRecord(compacted, last.value, last.key, last.headers)])
-    results = Worker(memory, compacted).work(batch[2:])
-    assert [result.memory for result in results] == ["anew", "continued", "continued"]
-    used = {id for communities in before for id in communities.community_ids}  # type: ignore[union-attr]
-    assert used.isdisjoint(results[0].community_ids)  # type: ignore[arg-type]
+    windows, compacted = stream("g", 5), Topic(topic.broker, f"{topic.name}.compacted")
+    before = topic.work(windows, first=7)
+    compacted.put(topic.state)
+    results = compacted.work(windows[2:], first=9)
+    assert uses(results) == ["anew", "continued", "continued"]
+    assert ids_of(*before).isdisjoint(ids_of(results[0]))
     # After a crash before the first commit, and in a topic that is read from its beginning.
-    for where, again in ((topic, batch), (compacted, records(windows))):
-        results = Worker(memory, where).work(again)
-        assert [said(result) for result in results] == [said(result) for result in before]
+    for where, first in ((topic, 7), (compacted, 0)):
+        assert all_said(where.work(windows, first=first)) == all_said(before)
+
+
+def record(graph: str, partition: int = 0, offset: int = 0) -> Record:
+    return Record("snapshots", partition, offset, 0, graph.encode(), b"", ())
+
+
+def test_bytes_are_those_of_what_is_kept() -> None:
+    memories = Memories(MemoryTopic(KafkaSettings(), "g"), MemorySettings(cache_bytes=30))
+    sizes = []
+    for number, (graph, size) in enumerate([("a", 10), ("b", 20), ("a", 15), ("c", 5), ("d", 5)]):
+        memories.begin([record(graph)])
+        memories.put(graph, partition=number % 2, value=b"x" * size)
+        sizes.append(memories.n_bytes)
+    # b is unused for longest when 35 bytes are too many
+    assert sizes == [10, 30, 35, 20, 25]
+    assert memories.get("b") is None
+    memories.assigned([1])
+    assert (memories.n_bytes, memories.get("c")) == (20, None)
+
+
+def test_the_last_state_counts_though_its_graph_went_to_another_partition(topic: Topic) -> None:
+    # Partitions are added after the third one.
+    for places, last in ((("0@7", "0@8", "0@7"), (0, 8)), (("5@1", "5@2"), (5, 2))):
+        topic.put(*(state_at(place) for place in places))
+        assert place_in(topic.read()[0]["g"].headers) == last
+
+
+def test_a_state_that_is_claimed_counts_with_its_size(topic: Topic, tmp_path: Path) -> None:
+    claims = ClaimSettings(uri=str(tmp_path))
+    for graph in "abc":
+        sent = of_message(topic.name, encode_state(state_at("0@1", graph, b"x" * 100)))
+        topic.put(as_claim(sent, claims))
+    newest, others = topic.read(most_bytes=250)
+    assert (len(newest), others) == (2, set("abc") - newest.keys())
+
+
+@dataclass
+class ReadTopic:
+    """A memory topic in which each graph has states at some places; how often it was read."""
+
+    states: dict[str, list[tuple[int, int]]]
+    reads: int = 0
+
+    def read(
+        self, before: Mapping[int, int], want: Callable[[str, int], bool], _most_bytes: float = 0
+    ) -> tuple[dict[str, Record], set[str]]:
+        self.reads += 1
+        found, others = {}, set()
+        for graph, places in self.states.items():
+            for partition, offset in places:
+                if offset >= before.get(partition, offset + 1):
+                    continue
+                if not want(graph, partition):
+                    others.add(graph)
+                    continue
+                place = f"{partition}@{offset}".encode()
+                headers = (("icd_snapshot_place", place),)
+                found[graph] = Record("memory", 0, 0, 0, graph.encode(), place, headers)
+        return found, others
+
+    def value(self, record: Record, _n_messages: int) -> bytes:
+        return record.value or b""
+
+
+def memories_of(topic: ReadTopic) -> Memories:
+    memories = Memories(topic, MemorySettings())  # type: ignore[arg-type]
+    memories.assigned([0, 1, 2])
+    return memories
+
+
+def test_the_topic_is_read_once_for_all_partitions_whenever_their_records_come() -> None:
+    topic = ReadTopic({"a": [(0, 3)], "b": [(1, 5)], "c": [(2, 1)]})
+    memories = memories_of(topic)
+    for graph, partition, offset in (("a", 0, 4), ("b", 1, 6), ("c", 2, 2), ("a", 0, 5)):
+        memories.begin([record(graph, partition, offset)])
+    assert topic.reads == 1
+    assert [memories.get(graph) for graph in "abc"] == [b"0@3", b"1@5", b"2@1"]
+
+
+@pytest.mark.parametrize(("places", "expected"), [([(1, 5), (1, 8)], b"1@5"), ([(1, 8)], None)])
+def test_a_state_of_a_window_that_comes_again_is_not_used(
+    places: list[tuple[int, int]], expected: bytes | None
+) -> None:
+    topic = ReadTopic({"a": [(0, 3)], "b": places})
+    memories = memories_of(topic)
+    memories.begin([record("a", 0, 4)])
+    memories.put("a", 0, b"newer than what is in the topic")
+    memories.begin([record("a", 0, 5), record("b", 1, 8)])  # 8 was not committed
+    assert topic.reads == 2
+    assert memories.get("b") == expected
+    assert memories.get("a") == b"newer than what is in the topic"
+
+
+HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
+"""Method and horizon on each broker; test_memory_promises.py has all of them, in process."""
+
+
+def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
+    broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    graph, windows, model = topic_name, stream(topic_name, 24), tmp_path / "model"
+    create_topics(broker.settings())
+    save_model(MODEL.model, model)
+    results = subscribe(graph, start="beginning", limit=24, settings=broker.settings())
+    method, horizon = how = HOW[broker.name]
+    options = ["--model", str(model), "--batch", "3", "--processes", "2"]
+    options += ["--method", method, "--horizon", str(horizon)]
+    found: list[Communities] = []
+
+    def states_of_graph() -> list[Record]:
+        return [
+            one for one in held(broker, MEMORY) if one.key == json.dumps([graph, graph]).encode()
+        ]
+
+    def ended() -> None:
+        found.extend(results)
+        # Without transactions, a state may come after its result.
+        last = windows[-1].id.encode()
+        wait_until(lambda: dict(states_of_graph()[-1].headers)["icd_snapshot_id"] == last)
+
+    sent = [outgoing(window, SNAPSHOTS) for window in windows]
+    began = partial(found.extend, islice(results, 8))
+    kill_and_restart(broker, graph, tmp_path, sent, 6, "detect", options, began, ended)
+    expected, last = uninterrupted(windows, open_model(str(model)), None, *how)
+    assert all_said(found) == expected
+    kept = states_of_graph()
+    assert kept[-1].value == last
+    if broker.name == "kafka":  # results and memory are one transaction: each is there once
+        places = [dict(state.headers)["icd_snapshot_place"] for state in kept]
+        published = [record for record in held(broker, COMMUNITIES) if record.key == graph.encode()]
+        assert places == [dict(record.headers)["icd_snapshot_place"] for record in published]
+        assert len(places) == 24
+
+
+@pytest.mark.brokers("kafka")
+def test_graphs_move_between_detectors_with_their_memory(broker: Broker, topic_name: str) -> None:
+    source, found, memory = (topic_name, f"{topic_name}.found", f"{topic_name}.memory")
+    kafka = broker.settings()
+    create_topics(kafka)  # workers write notes
+    targets = TopicSpec(found, 3), TopicSpec(memory, 2, cleanup_policy="compact")
+    create_topics(kafka, [*TopicSpec(source, 3).with_dead_letters(), *targets])
+    windows, sent = {graph: stream(graph, 16) for graph in "abcde"}, 0
+
+    @contextmanager
+    def detecting() -> Iterator[set[str]]:
+        """A detector in a thread; yields the graphs that it has worked on."""
+        settings = DetectSettings(
+            topic=found, memory="auto", memory_topic=memory, group=source, threads=1
+        )
+        memories, worked = Memories.open(kafka, source, memory), set[str]()
+        runner = Runner(Detector(remembering_model, settings, memories=memories))
+        done = WhenDone(lambda batch: worked.update((r.key or b"").decode() for r in batch.records))
+        work = partial(run_consumer, kafka, source, source, runner)
+        with beside(partial(work, max_records=4, watchers=[done])) as errors:
+            yield worked
+        assert not errors
+
+    def n_found() -> int:
+        results = held(broker, found)
+        return len({(one.key, dict(one.headers)["icd_snapshot_id"]) for one in results})
+
+    def send_one_more() -> None:
+        nonlocal sent
+        publish(broker, [outgoing(of_graph[sent], source) for of_graph in windows.values()])
+        sent += 1
+        wait_until(lambda: n_found() == sent * len(windows), timeout_s=90)
+
+    with detecting() as first:
+        send_one_more()
+        with detecting() as second:
+            while not second and sent < 14:  # it takes a while to join
+                send_one_more()
+                time.sleep(1)
+            send_one_more()
+        send_one_more()  # what the second had comes back to the first
+    assert first == windows.keys()
+    assert second, "no graph moved"
+    results = list(subscribe(start="beginning", until="end", settings=kafka, topic=found))
+    for graph, of_graph in windows.items():
+        assert [said(one) for one in results if one.graph == graph] == alone(of_graph[:sent])

@@ -1,33 +1,38 @@
-"""Known nodes in their topic: `stream-icd known` and `consume detect --known topic`."""
+"""Nodes whose communities are known, from a file or their topic: `consume detect --known`."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from consumers.detect import app
 from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
-from stream_icd.core.errors import BadSettings, TopicMissing
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, TopicMissing
+from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.registry.model import VersionedModel, save_model
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.registry.model import save_model
+from stream_icd.sources.node_tables import read_known
+from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.subscribers.known_topic import LiveKnown, following_known
+from stream_icd.streaming.subscribers.known_topic import following_known
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.nodes import KnownNode, encode_known
@@ -43,9 +48,22 @@ FIRST = {"0": "east", "1": "east", "2": "west", "5": "west"}
 MORE = {"0": "east", "2": "east", "1": "west"}
 
 
-def send(broker: Broker, graph: str, folder: Path, known: dict[str, str]) -> str:
-    table = folder / "known.csv"
-    table.write_text("node,community\n" + "".join(f"{n},{c}\n" for n, c in known.items()))
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    """`written(known, graph)`: a table of known nodes, of a graph if one is given; or a text."""
+
+    def write(known: dict[str, str] | str, graph: str = "") -> Path:
+        path, of_graph = tmp_path / "known.csv", f"{graph}," if graph else ""
+        if not isinstance(known, str):
+            rows = "".join(f"{of_graph}{node},{label}\n" for node, label in known.items())
+            known = f"{'graph,' if graph else ''}node,community\n{rows}"
+        path.write_text(known)
+        return path
+
+    return write
+
+
+def send(broker: Broker, graph: str, table: Path) -> str:
     options = ("--graph", graph, "--replace", "-b", broker.bootstrap_servers)
     done = run_here("known", str(table), *options)
     assert not done.returncode, done.stderr
@@ -57,12 +75,17 @@ def together(result: Communities, *nodes: int) -> bool:
     return len({places[node] for node in nodes}) == 1
 
 
+def decoded(runner: Runner, batch: list[Record]) -> Communities:
+    (sent,) = runner.handle(batch)
+    return decode_communities(sent.key, sent.value, sent.headers)
+
+
 @pytest.mark.brokers("memory", "embedded", "kafka")
 def test_known_nodes_change_while_a_detector_runs(
-    broker: Broker, topic_name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    broker: Broker, topic_name: str, written: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     create_topics(broker.settings())
-    sent = send(broker, topic_name, tmp_path, FIRST)
+    sent = send(broker, topic_name, written(FIRST))
     assert sent.startswith(f"{topic_name}: sent the communities of 4 nodes (0 are as they were)")
     key = f"{topic_name}/3".encode()
     caplog.set_level(logging.WARNING)
@@ -72,13 +95,13 @@ def test_known_nodes_change_while_a_detector_runs(
         assert known.now()[topic_name].digest == Known.from_labels(FIRST, fixed=True).digest
         assert len([one for one in caplog.records if KNOWN in one.getMessage()]) == 2
         settings = DetectSettings(threads=1, follows_known=True)
-        detector = Detector(lambda: MODEL, settings, known=known.now)
-        runner, windows = Runner(detector, DeadLetterLimit()), records(stream(topic_name, 2))
+        runner = Runner(Detector(lambda: MODEL, settings, known=known.now))
+        windows = records(stream(topic_name, 2))
         first, second = (decoded(runner, [window]) for window in (windows[0], windows[0]))
         assert together(first, 0, 1)
         assert not together(first, 0, 2)
         assert first.revision == second.revision
-        sent = send(broker, topic_name, tmp_path, MORE)
+        sent = send(broker, topic_name, written(MORE))
         assert "of 2 nodes (1 are as they were); took back those of 1" in sent
         now = Known.from_labels(MORE, fixed=True).digest
         wait_until(lambda: known.now()[topic_name].digest == now)
@@ -91,42 +114,29 @@ def test_known_nodes_change_while_a_detector_runs(
         assert of_another.now() == {}
 
 
-def decoded(runner: Runner, batch: list[Record]) -> Communities:
-    (sent,) = runner.handle(batch)
-    return decode_communities(sent.key, sent.value, sent.headers)
-
-
 @pytest.mark.brokers("embedded")
-def test_a_detector_that_starts_reads_them_first_and_knows_them_after_a_restart(
-    broker: Broker, topic_name: str, tmp_path: Path
+def test_known_nodes_of_a_file_and_then_of_the_topic_stay_in_one_community_of_one_id(
+    broker: Broker, topic_name: str, tmp_path: Path, written: Callable[..., Path]
 ) -> None:
+    """A detector that starts reads them before the first window."""
     create_topics(broker.settings())
     save_model(MODEL.model, tmp_path / "model")
-    send(broker, topic_name, tmp_path, FIRST)
-    windows = stream(topic_name, 4)
+    send(broker, topic_name, written(FIRST))
+    table, windows = written(FIRST | {"900": "east"}, topic_name), stream(topic_name, 4)
     found: list[Communities] = []
-    options = ("--model", str(tmp_path / "model"), "--known", "topic", "--known-fixed")
-    for number in (0, 2):
+    for number, source in ((0, str(table)), (2, "topic")):
         publish(broker, [outgoing(window, SNAPSHOTS) for window in windows[number : number + 2]])
-        with consuming(broker, topic_name, tmp_path / "log", "detect", *options) as detector:
-            results = subscribe(
-                topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES
-            )
-            found = list(islice(results, number + 2))
-            assert stop_children([detector], 30)[0] == 0
+        options = ("--model", str(tmp_path / "model"), "--known", source, "--known-fixed")
+        log = tmp_path / f"{number}.log"
+        with consuming(broker, topic_name, log, "detect", *options) as detector:
+            where = {"settings": broker.settings(), "topic": COMMUNITIES}
+            found = list(islice(subscribe(topic_name, start="beginning", **where), number + 2))
+            assert stop_children([detector], 30) == [0]
+        assert '"event": "communities are known"' in log.read_text()
     assert all(together(result, 0, 1) for result in found)
     assert [result.memory for result in found] == ["first", *["continued"] * 3]
-    ids = {
-        int(result.community_ids[result.labels[0]])
-        for result in found
-        if result.community_ids is not None
-    }
-    assert len(ids) == 1
-    assert (tmp_path / "log").read_text().count('"event": "communities are known"') >= 1
-
-
-def same(model: VersionedModel) -> VersionedModel:
-    return model
+    ids = [one.ids_of_nodes for one in found]
+    assert len({int(of_nodes[0]) for of_nodes in ids if of_nodes is not None}) == 1
 
 
 def test_models_without_memory_and_unordered_snapshots_get_them_too(
@@ -135,58 +145,128 @@ def test_models_without_memory_and_unordered_snapshots_get_them_too(
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     plain = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
     known = {"g": Known.from_labels(FIRST, fixed=True)}
+    settings = DetectSettings(
+        memory="auto", memory_topic=topic_name, group="g", threads=1, follows_known=True
+    )
     for model, headers in ((plain, ()), (MODEL, (("icd_unordered", b"true"),))):
-        settings = DetectSettings(
-            memory="auto", memory_topic=topic_name, group="g", threads=1, follows_known=True
+        memories = Memories.open(memory.settings(), "g", topic_name)
+        detector = Detector(
+            lambda model=model: model, settings, None, memories, known=lambda: known
         )
-        memories = Memories(MemoryTopic(memory.settings(), "g", topic_name))
-        detector = Detector(partial(same, model), settings, None, memories, known=lambda: known)
-        runner = Runner(detector, DeadLetterLimit())
+        runner = Runner(detector)
         runner.assigned({0})
         (record,) = records(stream("g", 1))
         result = decoded(runner, [replace(record, headers=(*record.headers, *headers))])
         assert together(result, 0, 1)
-        assert result.memory is None
+        assert (result.memory, result.community_ids) == (None, None)
+
+
+@pytest.mark.parametrize("method", ["bp", "icd"])
+def test_a_detector_without_memory_knows_them_too_and_determines_k(
+    written: Callable[..., Path], method: Any
+) -> None:
+    known = read_known(written(FIRST, "g"), fixed=True)
+    work = RecordDetection(MODEL, DetectSettings(threads=1, method=method, known=known))
+    (record,) = records([replace(stream("g", 1)[0], n_communities=2)])
+    done = work(record)
+    assert isinstance(done, Processed)
+    (sent,) = done.outgoing
+    result = decode_communities(sent.key, sent.value, sent.headers)
+    assert together(result, 0, 1)
+    assert result.k_given is None
+    assert result.n_communities > 2
+
+
+def test_what_is_known_makes_another_result(written: Callable[..., Path]) -> None:
+    revisions, (record,) = set(), records(stream("g", 1))
+    for known in (
+        {},
+        read_known(written(FIRST, "g"), fixed=True),
+        read_known(written(FIRST, "g"), fixed=False),
+        read_known(written(MORE, "g"), fixed=True),
+    ):
+        done = RecordDetection(MODEL, DetectSettings(threads=1, known=known))(record)
+        assert isinstance(done, Processed)
+        revisions.add(dict(done.outgoing[0].headers)["icd_revision"])
+    assert len(revisions) == 4
+
+
+def test_a_table_of_known_nodes_is_read_in_any_order_and_form(
+    tmp_path: Path, written: Callable[..., Path]
+) -> None:
+    table = "graph,node,community\ng,0,east\ng,1,east\ng,900,east\nother,0,west\n"
+    known = read_known(written(table), fixed=True)
+    assert sorted(known) == ["g", "other"]
+    assert known["g"].nodes.to_pylist() == ["0", "1", "900"]
+    rows = {"community": ["x", "y", "x", "x"], "graph": ["g", "other", "g", "g"]}
+    again = pa.table({**rows, "node": [900, 0, 1, 0], "since": [1, 1, 1, 1]})
+    pq.write_table(again, tmp_path / "known.parquet")
+    read = read_known(tmp_path / "known.parquet", fixed=True)
+    assert read["g"].digest == known["g"].digest
+    assert sorted(read_known(written({"a": "1"}), fixed=False, graph="mine")) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "error", "reason"),
+    [
+        ("node,community\n1,x\n", [], BadSettings, "does not say to which graph a node belongs"),
+        ("graph,node,snapshot,community\ng,1,g/0,x\n", [], BadSettings, "of single windows"),
+        ("graph,node\ng,1\n", [], BadSettings, "a table of labels has node and community"),
+        ("graph,node,community\ng,1,x\ng,1,y\n", [], BadRow, "is in 'y', and was in 'x' before"),
+        ("", ["--known-fixed"], BadSettings, "needs nodes that are known"),
+        ("", ["--known-fixed"], BadSettings, "give --known FILE, or --known topic"),
+        ("", ["--known", "known.csv", "--k", "3"], BadSettings, "--k and --known exclude"),
+        ("", ["--known", "topic", "--k", "3"], BadSettings, "--k and --known exclude each other"),
+        ("", ["--known", "nosuch.csv"], SourceNotFound, "nosuch.csv"),
+    ],
+)
+def test_a_table_or_options_that_say_something_else_are_refused_at_the_start(
+    written: Callable[..., Path],
+    table: str,
+    options: list[str],
+    error: type[Exception],
+    reason: str,
+) -> None:
+    done = CliRunner().invoke(app, options or ["--known", str(written(table))])
+    assert isinstance(done.exception, error)
+    assert reason in str(done.exception)
 
 
 @pytest.mark.brokers("memory")
-def test_what_is_wrong_is_said(broker: Broker, topic_name: str, tmp_path: Path) -> None:
-    with (
-        pytest.raises(TopicMissing, match=r"icd\.known\.v1"),
-        following_known(broker.settings(topic_prefix=f"{topic_name}.")),
-    ):
+def test_what_is_wrong_is_said(
+    broker: Broker, topic_name: str, written: Callable[..., Path]
+) -> None:
+    with pytest.raises(BadSettings, match="n_communities=2 beside known communities"):
+        DetectSettings(n_communities=2, known={"g": object()})  # type: ignore[dict-item]
+    missing = following_known(broker.settings(topic_prefix=f"{topic_name}."))
+    with pytest.raises(TopicMissing, match=r"icd\.known\.v1"), missing:
         pass
-    table = tmp_path / "countries.csv"
-    table.write_text("node,country\n1,US\n")
+    table = written("node,country\n1,US\n")
     done = run_here("known", str(table), "--graph", "g", "-b", broker.bootstrap_servers)
     assert done.returncode
     assert "a table of labels has node and community" in done.stderr.replace("\n", " ")
-    for options, reason in (
-        (("--known", "topic", "--k", "3"), "--k and --known exclude each other"),
-        (("--known-fixed",), "give --known FILE, or --known topic"),
-    ):
-        refused = CliRunner().invoke(app, options)
-        assert isinstance(refused.exception, BadSettings)
-        assert reason in str(refused.exception)
 
 
-def test_known_nodes_have_a_budget_of_memory(caplog: pytest.LogCaptureFixture) -> None:
-    def taken(*nodes: KnownNode) -> dict[str, str]:
-        for node in nodes:
-            if node.community is None:
-                live.take(record_of(KnownNode("g", node.node, "x"), value=None))
-            else:
-                live.take(record_of(node))
-        return live.labels("g")
+def test_known_nodes_have_a_budget_of_memory(
+    memory: Broker,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("stream_icd.streaming.subscribers.known_topic._MOST_BYTES", 3000)
+    create_topics(memory.settings())
 
-    def record_of(node: KnownNode, **changed: bytes | None) -> Record:
-        message = encode_known(node, datetime(2026, 1, 1, tzinfo=UTC), "me")
-        said = {"key": message.key, "value": message.value, "headers": message.headers} | changed
-        return Record(KNOWN, 0, 0, 0, **said)  # type: ignore[arg-type]
+    def record_of(node: str, community: str, **changed: None) -> OutgoingRecord:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        message = encode_known(KnownNode(topic_name, node, community), at, "me")
+        sent = OutgoingRecord(KNOWN, message.value, message.key, message.headers)
+        return replace(sent, **changed)
 
-    live = LiveKnown(most_bytes=3000)
-    kept = taken(*(KnownNode("g", str(node), "east") for node in range(20)))
-    assert 5 < len(kept) < 10
-    assert "known nodes take more than" in caplog.text
-    taken(*(KnownNode("g", node, None) for node in kept))
-    assert taken(KnownNode("g", "new", "west")) == {"new": "west"}
+    publish(memory, [record_of(str(node), "east") for node in range(20)])
+    with following_known(memory.settings(), topic_name) as known:
+        kept = known.labels(topic_name)
+        assert 5 < len(kept) < 10
+        assert "known nodes take more than" in caplog.text
+        publish(memory, [record_of(node, "east", value=None) for node in kept])
+        publish(memory, [record_of("new", "west")])
+        wait_until(lambda: known.labels(topic_name) == {"new": "west"})

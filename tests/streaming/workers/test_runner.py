@@ -1,26 +1,53 @@
-"""What every step gets from the runner: its graph only, dead letters, log lines, a fresh model."""
+"""What every step gets from the runner: its graph only, log lines, dead letters also of crashes."""
 
 from __future__ import annotations
 
+import json
+import signal
+import threading
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from stream_icd.core.errors import BadInput, RecordTooLarge, TooManyDeadLetters
-from stream_icd.core.snapshot import Snapshot
-from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.core.errors import (
+    BadInput,
+    BadSettings,
+    BadSnapshot,
+    BrokerUnavailable,
+    CrashedWorker,
+    Overloaded,
+    RecordTooLarge,
+    StoreUnreachable,
+)
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import DIED, BatchDone
+from stream_icd.kafka.group.worker_notes import Attempts, WorkerNotes
+from stream_icd.kafka.messages.claims import ClaimCheck, ClaimSettings, MessageReader
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
+from stream_icd.kafka.port import TopicPartition, TopicSpec
+from stream_icd.kafka.reader import TopicReader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.registry.model import VersionedModel
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import WORKERS, create_topics
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.step import Step
-from stream_icd.wire.snapshots import encode_snapshot
+from tests.streaming.workers import crashing
+from tests.streaming.workers.crashing import Copy, copy
+from tests.testbed.brokers import Broker
+from tests.testbed.handlers import Calls
+from tests.testbed.starting import start_forked
+from tests.testbed.streams import held, publish
+
+Topics = tuple[str, str]
 
 
 class Number(Step):
@@ -53,37 +80,32 @@ def published(runner: Runner, *records: Record) -> list[bytes | None]:
     return [one.value for one in runner.handle(records)]
 
 
-def done(runner: Runner) -> None:
-    runner.done(BatchDone((), (), 0.0))
-
-
 def test_what_a_step_remembers_of_a_graph_counts_once_it_is_committed() -> None:
-    runner = Runner(Number(), DeadLetterLimit())
-    assert published(runner, record(0), record(1, b"b"), record(2)) == [b"1", b"1", b"2"]
-    assert published(runner, record(0), record(1, b"b"), record(2)) == [b"1", b"1", b"2"]
-    done(runner)
+    runner = Runner(Number())
+    for _ in range(2):
+        assert published(runner, record(0), record(1, b"b"), record(2)) == [b"1", b"1", b"2"]
+    runner.done(BatchDone((), (), 0.0))
     assert published(runner, record(3, b"b"), record(4)) == [b"2", b"3"]
 
 
-def test_only_the_graph_that_was_asked_for_is_processed() -> None:
-    runner = Runner(Number(), DeadLetterLimit(), graph="b")
-    assert published(runner, record(0), record(1, b"b"), record(2, b"")) == [b"1"]
-
-
-def test_what_is_skipped_is_said_each_time_that_it_has_doubled() -> None:
-    runner = Runner(Number(), DeadLetterLimit(), graph="b")
+def test_only_one_graph_is_processed_and_skipped_records_are_said_when_they_double() -> None:
+    runner = Runner(Number(), graph="b")
+    assert published(runner, record(0, b"b")) == [b"1"]
     with capture_logs() as lines:
         for batch in range(100):
-            published(runner, *(record(16 * batch + i) for i in range(16)))
+            assert published(runner, *(record(16 * batch + i) for i in range(16))) == []
     assert [line["since_start"] for line in lines] == [16, 32, 64, 128, 256, 512, 1024]
 
 
-def test_a_bad_record_becomes_a_dead_letter_in_its_place() -> None:
-    runner = Runner(Number(), DeadLetterLimit())
-    good, letter, other = runner.handle([record(0), record(1, value=b"?"), record(2)])
+def test_a_bad_record_becomes_a_dead_letter_in_its_place_and_the_log_says_so() -> None:
+    with capture_logs([merge_contextvars]) as lines:
+        good, letter, other = Runner(Number()).handle([record(7), record(8, value=b"?"), record(9)])
     assert (good.value, letter.topic, other.value) == (b"1", "in.dlq", b"2")
     said = dict(letter.headers)
     assert (said["icd_dlq_stage"], said["icd_dlq_message"]) == (b"read", b"not a number")
+    first, bad, _ = lines
+    assert first.items() >= {"event": "numbered", "count": 1, "offset": 7, "graph": "a"}.items()
+    assert bad.items() >= {"event": "dead letter", "stage": "read", "offset": 8}.items()
 
 
 def test_a_step_that_returns_no_outcome_is_named() -> None:
@@ -93,18 +115,12 @@ def test_a_step_that_returns_no_outcome_is_named() -> None:
             return None  # type: ignore[return-value]
 
     with pytest.raises(TypeError, match=r"Forgetful returned None for in\[0\]@0: return Processed"):
-        published(Runner(Forgetful(), DeadLetterLimit()), record(0))
+        published(Runner(Forgetful()), record(0))
 
 
 def test_a_worker_that_cannot_make_results_fit_ends_when_one_is_refused() -> None:
     with pytest.raises(RecordTooLarge, match="refused"):
-        Runner(Number(), DeadLetterLimit()).learn(RecordTooLarge("refused", "out", 5))
-
-
-def test_too_many_dead_letters_stop_a_worker_whatever_its_step() -> None:
-    runner = Runner(Number(), DeadLetterLimit(window=2))
-    with pytest.raises(TooManyDeadLetters, match="not a number"):
-        published(runner, record(0, value=b"?"), record(1, value=b"?"))
+        Runner(Number()).learn(RecordTooLarge("refused", "out", 5))
 
 
 def test_records_that_were_sent_again_too_early_stop_no_worker() -> None:
@@ -113,37 +129,271 @@ def test_records_that_were_sent_again_too_early_stop_no_worker() -> None:
     assert published(runner, *again) == [b"?"] * 9
 
 
-def test_each_line_of_the_log_names_the_record_and_what_came_of_it() -> None:
-    from structlog.contextvars import merge_contextvars
-
-    with capture_logs([merge_contextvars]) as lines:
-        published(Runner(Number(), DeadLetterLimit()), record(7), record(8, value=b"?"))
-    good, bad = lines
-    assert good.items() >= {"event": "numbered", "count": 1, "offset": 7, "graph": "a"}.items()
-    assert bad.items() >= {"event": "dead letter", "stage": "read", "offset": 8}.items()
-
-
-def test_a_detector_takes_another_model_between_two_batches(
-    model: VersionedModel, snapshot: Callable[..., Snapshot]
-) -> None:
-    message = encode_snapshot(snapshot(0))
-    one = Record("in", 0, 0, 0, message.key, message.value, message.headers)
-    at_work = [model]
-    detector = Detector(lambda: at_work[-1], DetectSettings(threads=1))
-    runner = Runner(detector, DeadLetterLimit())
-
-    def versions() -> list[bytes]:
-        results = runner.handle([one, one])
-        first = dict(next(results).headers)["icd_model"]
-        at_work.append(VersionedModel(f"test@{len(at_work)}", model.model))  # within a batch
-        return [first, *(dict(rest.headers)["icd_model"] for rest in results)]
-
-    assert versions() == [b"test@0", b"test@0"]
-    assert versions() == [b"test@1", b"test@1"]
-
-
 def test_a_step_says_how_many_records_it_works_on_at_once() -> None:
     step = Number()
-    assert Runner(step, DeadLetterLimit()).at_once is None
+    assert Runner(step).at_once is None
     step.at_once = 4
-    assert Runner(step, DeadLetterLimit()).at_once == 4
+    assert Runner(step).at_once == 4
+
+
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize(("first", "other"), [("a", "b"), (None, "a"), ("a", None)])
+def test_a_group_that_is_given_to_workers_of_different_graphs_is_refused(
+    broker: Broker, topics: Topics, first: str | None, other: str | None
+) -> None:
+    create_topics(broker.settings())
+    stop = threading.Event()
+    stop.set()
+
+    def run_briefly(graph: str | None) -> None:
+        runner = Runner(Copy(topics[1]), graph=graph)
+        run_consumer(broker.settings(), topics[0], topics[0], runner, stop)
+
+    run_briefly(first)
+    reads = "all graphs" if first is None else f"graph {first} only"
+    with pytest.raises(BadSettings, match=f"reads {reads} of .* another --group"):
+        run_briefly(other)
+    run_briefly(first)
+
+
+LARGE, LARGER = b"large" * 1000, b"larger" * 1000
+SENT = (b"0", LARGE, b"1", LARGER, b"2")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("has_store", [False, True])
+def test_what_only_the_broker_finds_too_large_is_claimed_or_a_dead_letter(
+    kafka: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_store: bool
+) -> None:
+    """The worker has no right to read the limits of topics."""
+    settings = kafka.settings()
+    create_topics(settings)
+    target = TopicSpec(f"{topic_name}.found", max_message_bytes=2000)
+    create_topics(settings, [*TopicSpec(topic_name).with_dead_letters(), target])
+    publish(kafka, [OutgoingRecord(topic_name, value, b"g") for value in SENT])
+    monkeypatch.setattr("stream_icd.kafka.client.broker._ClientAdmin._configs", lambda *_: {})
+    claims = ClaimSettings(uri=str(tmp_path) if has_store else None)
+    copy(settings, topic_name, SENT[-1], ClaimCheck(settings, claims))
+    found, letters = held(kafka, target.name), held(kafka, f"{topic_name}.dlq")
+    if has_store:
+        assert [record.value for record in found] == [b"0", b"", b"1", b"", b"2"]
+        assert tuple(MessageReader(claims).whole(record).value for record in found) == SENT
+        assert letters == []
+        return
+    assert [record.value for record in found] == [b"0", b"1", b"2"]  # each once
+    assert [letter.value for letter in letters] == [LARGE, LARGER]
+    for said in (dict(letter.headers) for letter in letters):
+        assert said["icd_dlq_stage"] == b"publish"
+        assert b"its result is too large" in said["icd_dlq_message"]
+        assert b"set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
+
+
+# A record that ends its worker each time is given up, and nobody else is.
+
+
+def send(broker: Broker, topic: str, culprit: bytes) -> list[bytes]:
+    """Records in one partition, the culprit in the midst of a batch; the others."""
+    create_topics(broker.settings())
+    good = [b"%d" % i for i in range(9)]
+    values = (*good[:6], culprit, *good[6:])
+    publish(broker, [OutgoingRecord(topic, value, b"g") for value in values])
+    return good
+
+
+def given_up(broker: Broker, topics: Topics, good: list[bytes], culprit: bytes) -> bytes:
+    """Check that the culprit alone was given up; return why."""
+    assert [record.value for record in held(broker, topics[1])] == good
+    (letter,) = held(broker, f"{topics[0]}.dlq")
+    said = dict(letter.headers)
+    assert letter.value == culprit
+    assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == (b"crashed", b"CrashedWorker")
+    return said["icd_dlq_message"]
+
+
+def test_a_record_that_kills_its_process_each_time_is_given_up_at_the_third_restart(
+    broker: Broker, topics: Topics, tmp_path: Path
+) -> None:
+    good, settings = send(broker, topics[0], b"kill"), broker.settings()
+    times = (str(settings.session_timeout_s), str(settings.transaction_timeout_s))
+    arguments = (settings.bootstrap_servers, topics[0], *times, "8")
+    start = partial(start_forked, arguments, tmp_path / "log", module=crashing.__name__)
+    assert [start().wait(90) for _ in range(4)] == [-signal.SIGKILL] * 3 + [0]
+    why = b"ended 3 workers in a row, the last time like this: the process died"
+    assert why in given_up(broker, topics, good, b"kill")
+
+
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize(
+    ("culprit", "error"), [(b"divide", ZeroDivisionError), (b"memory", MemoryError)]
+)
+def test_a_record_that_raises_the_same_error_each_time_is_given_up_at_the_third_restart(
+    broker: Broker, topics: Topics, culprit: bytes, error: type[Exception]
+) -> None:
+    good = send(broker, topics[0], culprit)
+    for _ in range(3):
+        with pytest.raises(error):
+            copy(broker.settings(), topics[0], b"8")
+    copy(broker.settings(), topics[0], b"8")
+    why = f"{error.__name__}: as it always does".encode()
+    assert why in given_up(broker, topics, good, culprit)
+
+
+@pytest.mark.brokers("memory")
+def test_what_asks_to_retry_is_never_the_records_fault(broker: Broker, topics: Topics) -> None:
+    send(broker, topics[0], b"store")
+    for _ in range(4):
+        with pytest.raises(StoreUnreachable):
+            copy(broker.settings(), topics[0], b"8")
+    assert held(broker, f"{topics[0]}.dlq") == []
+
+
+def test_which_errors_may_be_the_records_fault() -> None:
+    attempts = Attempts(WorkerNotes(KafkaSettings(), "t", "g"), in_hand=4)
+    for error in (ZeroDivisionError(), BadSnapshot(), MemoryError(), pa.ArrowMemoryError()):
+        assert attempts.ended([], error)
+    for innocent in (StoreUnreachable(), Overloaded(), KeyboardInterrupt()):
+        assert not attempts.ended([], innocent)
+
+
+# What one worker of a group finds where another one was.
+
+HERE = TopicPartition("t", 0)
+
+
+def worker(broker: Broker, group: str) -> Attempts:
+    found = Attempts(WorkerNotes(broker.settings(), "t", group), in_hand=4)
+    found.take_over({HERE: 0})
+    return found
+
+
+def begin(attempts: Attempts, worker: str, offset: int = 0) -> None:
+    attempts.write(attempts.news({HERE: offset}, worker))
+
+
+@pytest.fixture
+def group(memory: Broker, topic_name: str) -> str:
+    create_topics(memory.settings())
+    return topic_name
+
+
+@pytest.mark.brokers("memory", "embedded", "kafka")
+def test_a_worker_that_starts_reads_the_notes_once_and_then_what_is_new(
+    broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(broker.settings())
+    opened = 0
+
+    class Counted(TopicReader):
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal opened
+            opened += 1
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("stream_icd.kafka.group.worker_notes.TopicReader", Counted)
+    notes = WorkerNotes(broker.settings(), "t", topic_name)
+    notes.keep_to(None)
+    WorkerNotes(broker.settings(), "t", topic_name).write({0: {"worker": "killed later"}})
+    attempts = Attempts(notes, in_hand=4)
+    attempts.take_over({HERE: 0})
+    assert attempts.suspicious([HERE]) == [HERE]
+    assert opened == 1
+
+
+def test_a_group_that_keeps_its_records_in_two_places_is_named(
+    memory: Broker, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for place, warnings in (("/a", 0), ("/a", 0), ("/b", 1), ("/b", 1), ("/a", 2)):
+        WorkerNotes(memory.settings(), "t", group).note_place(place)
+        assert len(caplog.messages) == warnings
+    assert f"group {group} kept the records of t in /b before" in caplog.messages[-1]
+
+
+@pytest.mark.brokers("memory")
+def test_a_broker_that_is_gone_at_the_end_is_said_in_words(
+    broker: Broker,
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop, gone = threading.Event(), threading.Event()
+    stop.set()
+
+    def refused(*_: object) -> None:
+        raise BrokerUnavailable("nobody there")
+
+    monkeypatch.setattr("stream_icd.kafka.consumer._NOTE_TIMEOUT_S", 0.1)
+    for end, said in ((refused, "nobody there"), (gone.wait, "the broker does not answer")):
+        monkeypatch.setattr(Attempts, "end", lambda *_, end=end: end())
+        run_consumer(broker.settings(), topics[0], topics[0], Calls(lambda _: ()), stop)
+        assert caplog.messages[-1] == f"cannot note how this worker ended: {said}"
+    gone.set()
+
+
+def test_what_is_no_note_stops_no_worker(broker: Broker, topic_name: str) -> None:
+    create_topics(broker.settings())
+    key, nested = json.dumps((topic_name, "t", 0)).encode(), b"[" * 100_000
+    wrong = {"worker": ["x"]}, {"left": "a"}, {"how": 5, "worker": "w"}, {"ends": 10**4299}, [], {}
+    values = [nested, *(json.dumps(note).encode() for note in wrong)]
+    publish(broker, [OutgoingRecord(WORKERS, b"{}", nested)])
+    for value in values:
+        publish(broker, [OutgoingRecord(WORKERS, value, key)])
+        assert worker(broker, topic_name).suspicious([HERE]) == []
+    for name in ("graph", "place"):
+        odd = json.dumps((topic_name, "t", name)).encode()
+        publish(broker, [OutgoingRecord(WORKERS, b"{}", odd)])
+    notes = WorkerNotes(broker.settings(), "t", topic_name)
+    notes.keep_to(None)
+    notes.note_place("/a")
+
+
+def test_only_where_a_worker_did_not_end_in_good_order_records_are_worked_on_alone(
+    memory: Broker, group: str
+) -> None:
+    first = worker(memory, group)
+    assert first.suspicious([HERE]) == []
+    begin(first, "first")
+    assert first.news({HERE: 4}, "first") == {}  # of the batches that follow, nothing is noted
+    first.end([HERE])
+    second = worker(memory, group)
+    assert second.suspicious([HERE]) == []
+    begin(second, "second", 4)  # and was never seen again
+    careful = worker(memory, group)
+    assert careful.suspicious([HERE]) == [HERE]
+    assert worker(memory, f"{group}.other").suspicious([HERE]) == []
+    for offset in range(4, 8):  # neighbours are not blamed
+        begin(careful, "third", offset)
+        assert careful.given_up([HERE]) is None
+        careful.done([HERE])
+    assert careful.suspicious([HERE]) == []
+
+
+def how(attempts: Attempts) -> str | None:
+    ended = attempts.given_up([HERE])
+    return None if ended is None else ended.how
+
+
+def test_an_error_of_another_kind_begins_the_count_anew(memory: Broker, group: str) -> None:
+    begin(worker(memory, group), "first")
+    for error in (KeyError("a"), ValueError("b"), ValueError("c"), ValueError("d")):
+        one = worker(memory, group)
+        begin(one, "next")
+        assert how(one) is None
+        one.ended([HERE], error)
+        one.end([HERE])
+    last = worker(memory, group)
+    begin(last, "last")
+    assert how(last) == "ValueError: d"
+
+
+def test_the_end_of_a_process_and_that_of_the_whole_worker_are_one_count(
+    memory: Broker, group: str
+) -> None:
+    first = worker(memory, group)
+    begin(first, "first")
+    first.ended([HERE], CrashedWorker(f"{DIED}: a worker process"))
+    assert first.suspicious([HERE]) == [HERE]
+    begin(first, "first")
+    first.ended([HERE], CrashedWorker(f"{DIED}: a worker process"))
+    assert how(first) is None
+    begin(first, "first")  # and was never seen again
+    assert how(worker(memory, group)) == DIED

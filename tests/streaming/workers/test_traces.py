@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
@@ -19,17 +19,14 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.messages.records import Processed
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import MEMORY, create_topics
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, create_topics
 from stream_icd.kafka.tracing import Tracing
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -37,15 +34,14 @@ from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_even
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.streaming.workers.traced import TracedWork
 from stream_icd.streaming.workers.track import Tracker
+from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.drifting import remembering_model
+from tests.testbed.drifting import outgoing, remembering_model
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
-from tests.testbed.streams import beside, publish
+from tests.testbed.streams import beside, held, publish
 
-Outgoing = Callable[[Snapshot, str], OutgoingRecord]
 N_WINDOWS = 4
 
 
@@ -70,7 +66,7 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
 def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
     record = Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', None)
-    list(TracedWork(Tracing(), archiver).outcomes(iter([(record, Processed("skipped"))])))
+    list(Runner(archiver, tracing=Tracing()).handle([record]))
     (span,) = named(spans, f"archive {MEMORY}")
     assert said(span, "stream_icd.graph") == "as733"
 
@@ -97,9 +93,8 @@ def parent_of(span: ReadableSpan) -> int | None:
 def at_work(broker: Broker, topic: str, runner: Runner) -> Iterator[None]:
     handler = Calls(runner.handle, assigned=runner.assigned, done=runner.done)
     group = f"{topic}-{type(runner.step).__name__}"
-    with beside(
-        partial(run_consumer, broker.settings(), topic, group, handler, max_records=2)
-    ) as errors:
+    work = partial(run_consumer, broker.settings(), topic, group, handler, max_records=2)
+    with beside(work) as errors:
         yield
     assert not errors
 
@@ -124,24 +119,19 @@ def detector(broker: Broker, names: dict[str, str], tracing: Tracing | None) -> 
 
 
 def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    spans: InMemorySpanExporter,
-    tmp_path: Path,
+    broker: Broker, names: dict[str, str], spans: InMemorySpanExporter, tmp_path: Path
 ) -> None:
     tracing, settings = Tracing(), broker.settings()
     for first in range(0, N_WINDOWS, 2):  # each time with new workers
         with Publisher(settings) as publisher:
             for i in (first, first + 1):
-                publisher.send(tracing.created(outgoing(snapshot(i), names["snapshots"])))
+                publisher.send(tracing.created(outgoing(cliques(i), names["snapshots"])))
         tracker = Tracker(settings, topic=names["events"])
         archiver = Archiver(Archive(open_store(str(tmp_path))), "communities")
         with (
             at_work(broker, names["snapshots"], detector(broker, names, tracing)),
-            at_work(broker, names["found"], Runner(tracker, DeadLetterLimit(), tracing=tracing)),
-            at_work(broker, names["found"], Runner(archiver, DeadLetterLimit(), tracing=tracing)),
+            at_work(broker, names["found"], Runner(tracker, tracing=tracing)),
+            at_work(broker, names["found"], Runner(archiver, tracing=tracing)),
         ):
             for kind in ("track", "archive"):
                 done = partial(named, spans, f"{kind} {names['found']}")
@@ -184,26 +174,23 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
 
 def assert_operation(span: ReadableSpan, name: str, kind: str) -> None:
     """A span of a message says what was done, as OpenTelemetry's conventions demand."""
-    assert said(span, "messaging.system") == "kafka"
-    assert said(span, "messaging.operation.name") == name
-    assert said(span, "messaging.operation.type") == kind
+    what = [
+        said(span, f"messaging.{one}") for one in ("system", "operation.name", "operation.type")
+    ]
+    assert what == ["kafka", name, kind]
 
 
 def assert_stages(spans: InMemorySpanExporter, detected: list[ReadableSpan]) -> None:
     """Each detection has its stages, one after the other, which take all of its time."""
     for one in detected:
-        stages = [
-            child
-            for child in spans.get_finished_spans()
-            if parent_of(child) == id_of(one) and child.name in ("decode", "cluster")
-        ]
-        assert [child.name for child in stages] == ["decode", "cluster"]
-        decode, cluster = stages
+        children = [each for each in spans.get_finished_spans() if parent_of(each) == id_of(one)]
+        decode, cluster = (each for each in children if each.name in ("decode", "cluster"))
+        assert (decode.name, cluster.name) == ("decode", "cluster")
         assert one.start_time == decode.start_time
         assert decode.end_time == cluster.start_time
         assert cluster.end_time is not None
         assert one.end_time is not None
-        assert cluster.end_time - one.start_time > 0
+        assert cluster.end_time > one.start_time  # type: ignore[operator]
         assert abs(cluster.end_time - one.end_time) < 1e4  # rounding, nanoseconds
 
 
@@ -215,65 +202,38 @@ def assert_links(windows: list[ReadableSpan]) -> None:
 
 
 @pytest.mark.brokers("memory")
-def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    spans: InMemorySpanExporter,
+def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer_and_another_trace_goes_on(
+    broker: Broker, names: dict[str, str], spans: InMemorySpanExporter
 ) -> None:
-    tracing, good = Tracing(), outgoing(snapshot(0), names["snapshots"])
-    bad = tracing.created(OutgoingRecord(good.topic, b"not Arrow", good.key, good.headers))
-    publish(broker, [bad])
-    with at_work(broker, names["snapshots"], detector(broker, names, tracing)):
+    tracing, good = Tracing(), outgoing(cliques(0), names["snapshots"])
+    bad = tracing.created(replace(good, value=b"not Arrow"))
+    theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    of_another = replace(outgoing(cliques(1), good.topic), headers=(*good.headers, theirs))
+    publish(broker, [bad, of_another])
+    with at_work(broker, good.topic, detector(broker, names, tracing)):
+        wait_until(lambda: len(named(spans, f"detect {good.topic}")) >= 2, 30)
         wait_until(lambda: bool(named(spans, "publish")), 30)
-    (made,), (detected,) = (named(spans, f"{one} {names['snapshots']}") for one in OPERATIONS)
+    (made,), (detected, other) = (
+        named(spans, f"{one} {good.topic}") for one in ("create", "detect")
+    )
     assert parent_of(detected) == id_of(made)
     assert detected.status.status_code is trace.StatusCode.ERROR
     assert said(detected, "error.type") == "BadSnapshot"
     assert said(detected, "stream_icd.outcome") == "refused: decode"
-    with open_reader(
-        broker.settings(), f"{names['snapshots']}.dlq", start="beginning", limit=1
-    ) as letters:
-        (letter,) = letters
+    (letter,) = held(broker, f"{good.topic}.dlq")
     assert dict(bad.headers).items() <= dict(letter.headers).items()  # sent again, it goes on
-
-
-OPERATIONS = ("create", "detect")
-
-
-@pytest.mark.brokers("memory")
-def test_a_trace_of_another_program_goes_on(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    spans: InMemorySpanExporter,
-) -> None:
-    theirs = ("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-    sent = outgoing(snapshot(0), names["snapshots"])
-    publish(broker, [OutgoingRecord(sent.topic, sent.value, sent.key, (*sent.headers, theirs))])
-    with at_work(broker, names["snapshots"], detector(broker, names, Tracing())):
-        wait_until(lambda: bool(named(spans, "publish")), 30)
-    (detected,) = named(spans, f"detect {names['snapshots']}")
-    assert parent_of(detected) == 0xB7AD6B7169203331
+    assert parent_of(other) == 0xB7AD6B7169203331
 
 
 @pytest.mark.brokers("memory")
 def test_without_traces_messages_are_as_before(
-    broker: Broker,
-    names: dict[str, str],
-    snapshot: Callable[..., Snapshot],
-    outgoing: Outgoing,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STREAM_ICD_TRACES", raising=False)
-    publish(broker, [outgoing(snapshot(0), names["snapshots"])])
-    with (
-        at_work(broker, names["snapshots"], detector(broker, names, None)),
-        open_reader(broker.settings(), names["found"], start="beginning", limit=1) as records,
-    ):
-        (found,) = records
+    publish(broker, [outgoing(cliques(0), names["snapshots"])])
+    with at_work(broker, names["snapshots"], detector(broker, names, None)):
+        wait_until(lambda: held(broker, names["found"]))
+    (found,) = held(broker, names["found"])
     assert not [name for name, _ in found.headers if "trace" in name]
 
 
@@ -303,13 +263,14 @@ def produced(broker: Broker, graph: str, collector: str, log: Path) -> str:
 
 
 @pytest.mark.brokers("embedded")
-def test_a_program_sends_its_spans_to_a_collector(
+def test_a_program_sends_its_spans_to_a_collector_and_without_one_nothing_else_is_lost(
     broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     collector = HTTPServer(("127.0.0.1", 0), _Collector)
     collector.received = []  # type: ignore[attr-defined]
     threading.Thread(target=collector.serve_forever, daemon=True).start()
-    produced(broker, topic_name, f"http://127.0.0.1:{collector.server_port}", tmp_path / "log")
+    address = f"http://127.0.0.1:{collector.server_port}"
+    produced(broker, topic_name, address, tmp_path / "log")
     collector.shutdown()
     collector.server_close()
     paths, bodies = zip(*collector.received, strict=True)  # type: ignore[attr-defined]
@@ -317,17 +278,6 @@ def test_a_program_sends_its_spans_to_a_collector(
     sent = b"".join(bodies)
     assert sent.count(b"create icd.snapshots.v1") == 2
     assert b"stream-icd-produce" in sent
-
-
-@pytest.mark.brokers("embedded")
-def test_without_a_collector_spans_are_lost_and_nothing_else(
-    broker: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        free = server.getsockname()[1]
-    said = produced(broker, topic_name, f"http://127.0.0.1:{free}", tmp_path / "log")
-    assert "Failed to export" in said
-    with open_reader(
-        broker.settings(), "icd.snapshots.v1", start="beginning", until="end"
-    ) as records:
-        assert len([record for record in records if record.key == topic_name.encode()]) == 2
+    graph = f"{topic_name}-without"
+    assert "Failed to export" in produced(broker, graph, address, tmp_path / "second.log")
+    assert len([one for one in held(broker, SNAPSHOTS) if one.key == graph.encode()]) == 2

@@ -3,255 +3,210 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from stream_icd.methods.tracking.settings import TrackSettings
 from structlog.testing import capture_logs
 
+from stream_icd.core import snapshot
 from stream_icd.core.communities import MOST_IDS, Communities
-from stream_icd.core.errors import OffsetGone, RecordTooLarge, TopicMissing
+from stream_icd.core.errors import OffsetGone, TopicMissing
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
-from stream_icd.kafka.messages.claims import ClaimCheck, MessageReader
+from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.topics import COMMUNITIES, EVENTS, create_topics
+from stream_icd.methods.memory.detect import detect_remembering
+from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.track import TrackSettings, track
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.methods.tracking.packed import PackedWindow
+from stream_icd.methods.tracking.track import track
+from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers import events_topic
-from stream_icd.streaming.subscribers.events_topic import forget_graph
+from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.subscribers.seen_results import SeenResults
 from stream_icd.streaming.subscribers.subscribe import subscribe_events
+from stream_icd.streaming.workers.recent_windows import RecentWindows, Unpacked
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.track import Tracker
-from stream_icd.wire.events import decode_events, encode_events
-from tests.streaming.workers.tracked import events_in, outgoing, same, stream, unbroken, window
+from tests.streaming.workers.tracked import Bench, outgoing, same, stream, unbroken, window
+from tests.testbed import drifting
 from tests.testbed.brokers import Broker
-from tests.testbed.handlers import Calls
+from tests.testbed.starting import kill_and_restart
 from tests.testbed.streams import beside, held, publish
 
-pytestmark = pytest.mark.brokers("memory")
-
-Topics = tuple[str, str]
+FAR = datetime(9999, 12, 31, tzinfo=UTC)
+BELIEVES = TrackSettings(ahead=timedelta(days=9999 * 366))
 
 
 @pytest.fixture
-def found_and_events(broker: Broker, topic_name: str) -> Topics:
-    """A communities topic (with its dead-letter topic) and an events topic of one test's own."""
-    found, events = (
-        TopicSpec(topic_name, partitions=2),
-        TopicSpec(f"{topic_name}.events", partitions=2),
-    )
-    create_topics(broker.settings(), [*found.with_dead_letters(), events])
-    return found.name, events.name
+def bench(memory: Broker, topic_name: str, request: pytest.FixtureRequest) -> Bench:
+    """A topic of communities and one of events, of one partition each, or as many as given."""
+    return Bench.opened(memory, topic_name, getattr(request, "param", 1))
 
 
-def tracker(broker: Broker, topic: str, settings: TrackSettings = TrackSettings()) -> Runner:
-    return Runner(Tracker(broker.settings(), settings, topic=topic), DeadLetterLimit())
+in_partitions = pytest.mark.parametrize("bench", [2], indirect=True)
 
 
-@contextmanager
-def tracking(broker: Broker, topics: Topics) -> Iterator[None]:
-    """A tracker at work in the background; fails when it did."""
-    worker = tracker(broker, topics[1])
-    handler = Calls(worker.handle, assigned=worker.assigned, done=worker.done)
-    work = partial(run_consumer, broker.settings(), topics[0], topics[0], handler, max_records=4)
-    with beside(work) as errors:
-        yield
-    assert not errors
+def tracker(bench: Bench, settings: TrackSettings = TrackSettings(), **options: object) -> Runner:
+    return Runner(Tracker(bench.broker.settings(), settings, topic=bench.target, **options))  # type: ignore[arg-type]
 
 
-def wait_for(broker: Broker, topic: str, count: int) -> None:
-    options = {"start": "beginning", "settings": broker.settings(), "topic": topic}
-    assert len(list(subscribe_events(limit=count, **options))) == count  # type: ignore[arg-type]
+def subscribed(bench: Bench, graph: str | None = None, **options: object) -> list[CommunityEvents]:
+    where = {"start": "beginning", "settings": bench.broker.settings(), "topic": bench.target}
+    return list(subscribe_events(graph, **where, **options))  # type: ignore[arg-type]
 
 
-def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(
-    broker: Broker, found_and_events: Topics
-) -> None:
+@in_partitions
+def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(bench: Bench) -> None:
     a, b = stream("a", 12), stream("b", 12, seed=4)
     pairs = [communities for pair in zip(a, b, strict=True) for communities in pair]
-    for share in (pairs[:10], pairs[10:]):
-        publish(broker, [outgoing(communities, found_and_events[0]) for communities in share])
-        with tracking(broker, found_and_events):
-            wait_for(broker, found_and_events[1], 10 if share[0] is pairs[0] else 24)
-    tracked = events_in(broker, found_and_events[1])
-    assert same([events for events in tracked if events.graph == "a"], unbroken(a))
-    assert same([events for events in tracked if events.graph == "b"], unbroken(b))
+    create_topics(bench.broker.settings())  # workers write notes
+    for share, count in ((pairs[:10], 10), (pairs[10:], 24)):
+        bench.sent(share)
+        source, worker = bench.source, tracker(bench)
+        consume = partial(run_consumer, bench.broker.settings(), source, source, worker)
+        with beside(partial(consume, max_records=4)) as errors:
+            assert len(subscribed(bench, limit=count)) == count
+        assert not errors
+    for graph in (a, b):
+        found = [events for events in bench.events if events.graph == graph[0].graph]
+        assert same(found, unbroken(graph))
 
 
-Step = Callable[[Runner, Sequence[Record]], None]
+@pytest.mark.brokers("kafka")
+def test_kill_9_of_a_tracker(broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    create_topics(broker.settings())
+    hours = stream(topic_name, 40)
+    results = subscribe_events(topic_name, start="beginning", limit=40, settings=broker.settings())
+    received: list[CommunityEvents] = []
+    kill_and_restart(
+        broker,
+        topic_name,
+        tmp_path,
+        [outgoing(hour, COMMUNITIES) for hour in hours],
+        10,
+        "track",
+        ["--batch", "4"],
+        lambda: received.extend(islice(results, 10)),
+        lambda: received.extend(results),
+    )
+    assert same(received, unbroken(hours))
+    # Exactly once: no reader has anything to drop.
+    assert sum(record.key == topic_name.encode() for record in held(broker, EVENTS)) == 40
 
 
-@pytest.fixture
-def memory_topics(memory: Broker, topic_name: str) -> Topics:
-    create_topics(memory.settings(), [TopicSpec(topic_name), TopicSpec(f"{topic_name}.events")])
-    return topic_name, f"{topic_name}.events"
-
-
-def work(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
-    """A batch that succeeds: handled, published, committed."""
-    sent = tuple(worker.handle(records))
-    publish(broker, sent)
-    worker.done(BatchDone(tuple(records), sent, 0.0))
-
-
-def fails_before_publishing(worker: Runner, records: Sequence[Record]) -> None:
-    list(worker.handle(records))
-
-
-def fails_before_committing(broker: Broker, worker: Runner, records: Sequence[Record]) -> None:
-    publish(broker, tuple(worker.handle(records)))
-
-
-def sent_windows(broker: Broker, topic: str, n: int) -> list[Record]:
-    publish(broker, [outgoing(communities, topic) for communities in stream("g", n)])
-    return held(broker, topic)
-
-
-def test_a_graph_that_goes_to_another_worker_and_back(
-    memory: Broker, memory_topics: Topics
-) -> None:
-    records = sent_windows(memory, memory_topics[0], 12)
-    runner, other = (tracker(memory, memory_topics[1]) for _ in range(2))
+def test_a_graph_that_goes_to_another_worker_and_back(bench: Bench) -> None:
+    records = bench.sent(stream("g", 12))
+    runner, other = tracker(bench), tracker(bench)
     for worker, start in ((runner, 0), (other, 3), (runner, 6), (other, 9)):
         worker.assigned([0])
-        work(memory, worker, records[start : start + 3])
-    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 12)))
+        bench.work(worker, records[start : start + 3])
+    assert same(bench.events, unbroken(stream("g", 12)))
 
 
 def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
-    memory: Broker, memory_topics: Topics
+    bench: Bench,
 ) -> None:
-    records = sent_windows(memory, memory_topics[0], 3)
-    refused = iter([False, True])
-
-    class Refusing(ClaimCheck):
-        def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
-            if record.topic == memory_topics[1] and next(refused, False):
-                raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
-            return record
-
-    settings = memory.settings()
-    tracker = Tracker(settings, topic=memory_topics[1])
-    worker = Runner(tracker, DeadLetterLimit(), claim_check=Refusing(settings))
-    events, letter = worker.handle(records[:2])
-    publish(memory, [events])
-    worker.done(BatchDone(tuple(records[:2]), (events, letter), 0.0))
+    records = bench.sent(stream("g", 3))
+    worker = Runner(
+        Tracker(bench.broker.settings(), topic=bench.target),
+        claim_check=bench.refusing(False, True),
+    )
+    _, letter = bench.work(worker, records[:2])
     said = dict(letter.headers)
     assert (letter.value, said["icd_dlq_stage"]) == (records[1].value, b"publish")
     assert said["icd_dlq_message"].startswith(b"its result is too large: 5 bytes are above 4")
-    work(memory, worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
-    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 3)))
+    bench.work(worker, [replace(records[1], offset=3), replace(records[2], offset=4)])
+    assert same(bench.events, unbroken(stream("g", 3)))
 
 
-def test_what_another_worker_has_just_published_is_waited_for(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_what_another_worker_has_just_published_is_waited_for(bench: Bench) -> None:
     """A group's position may be read before all brokers know that the transaction is committed."""
-    records, topic = sent_windows(memory, memory_topics[0], 4), memory_topics[1]
-    first, *rest = records
-    producer = connect(memory.settings(transaction_timeout_s=60.0)).transactional_producer("p")
+    first, *rest = bench.sent(stream("g", 4))
+    settings = bench.broker.settings(transaction_timeout_s=60.0)
+    producer = connect(settings).transactional_producer("p")
     producer.begin()
     refusals: list[Exception | None] = []
-    for sent in tracker(memory, topic).handle([first]):
+    for sent in tracker(bench).handle([first]):
         producer.send(sent, refusals.append)
     assert refusals == [None]
     threading.Timer(0.3, producer.commit).start()
-    work(memory, tracker(memory, topic), rest)
-    assert same(events_in(memory, topic), unbroken(stream("g", 4)))
+    bench.work(tracker(bench), rest)
+    assert same(bench.events, unbroken(stream("g", 4)))
 
 
-def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(bench: Bench) -> None:
     g, other = stream("g", 4), stream("h", 1, seed=4)
     damaged = replace(g[2], memory="damaged", snapshot_id="g/less")
-    sent = [*g[:2], *other, damaged, *g[2:]]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    settings, graph = memory.settings(), "g"
+    records = bench.sent([*g[:2], *other, damaged, *g[2:]])
+    settings = bench.broker.settings()
     for batches in ([records[:2]], [records[2:3], records[3:4], records[4:]]):
-        step = Tracker(settings, topic=memory_topics[1], graph=graph)
-        worker = Runner(step, DeadLetterLimit(), graph=graph)
+        worker = Runner(Tracker(settings, topic=bench.target, graph="g"), graph="g")
         worker.assigned([0])
         for batch in batches:
-            work(memory, worker, batch)
-    assert same(events_in(memory, memory_topics[1]), unbroken(g))
+            bench.work(worker, batch)
+    assert same(bench.events, unbroken(g))
 
 
-def test_a_batch_that_fails_is_done_again_as_if_nothing_had_been(
-    memory: Broker, memory_topics: Topics
-) -> None:
-    records = sent_windows(memory, memory_topics[0], 8)
-    worker = tracker(memory, memory_topics[1])
-    work(memory, worker, records[:3])
-    fails_before_publishing(worker, records[3:6])
-    work(memory, worker, records[3:8])
-    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 8)))
+@pytest.mark.parametrize("publishes", [False, True])
+def test_a_batch_that_fails_is_done_again_and_told_once(bench: Bench, publishes: bool) -> None:
+    records, worker = bench.sent(stream("g", 8)), tracker(bench)
+    bench.work(worker, records[:3])
+    made = list(worker.handle(records[3:6]))
+    if publishes:  # it ends before it commits
+        publish(bench.broker, made)
+        worker = tracker(bench)
+    bench.work(worker, records[3:8])
+    assert same(bench.events, unbroken(stream("g", 8)))
 
 
-def test_a_batch_that_was_published_and_not_committed_is_told_once(
-    memory: Broker, memory_topics: Topics
-) -> None:
-    records = sent_windows(memory, memory_topics[0], 8)
-    fails_before_committing(memory, tracker(memory, memory_topics[1]), records[:5])
-    work(memory, tracker(memory, memory_topics[1]), records[2:])
-    assert same(events_in(memory, memory_topics[1]), unbroken(stream("g", 8)))
-
-
-def test_missing_late_and_repeated_windows(memory: Broker, memory_topics: Topics) -> None:
-    hours = stream("g", 9)
-    sent = [*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    worker = tracker(memory, memory_topics[1])
-    records = held(memory, memory_topics[0])
+def test_missing_late_and_repeated_windows(bench: Bench) -> None:
+    hours, worker = stream("g", 9), tracker(bench)
+    records = bench.sent([*hours[:3], hours[5], hours[4], hours[5], hours[2], *hours[6:]])
     for start in range(0, len(records), 2):
-        work(memory, worker, records[start : start + 2])
-    tracked = events_in(memory, memory_topics[1])
+        bench.work(worker, records[start : start + 2])
+    tracked = bench.events
     assert same(tracked, unbroken([*hours[:3], hours[5], hours[4], *hours[6:]]))
     assert [(events.snapshot_id, events.missed, events.late) for events in tracked[3:6]] == [
         ("g/5", 2, False), ("g/4", 0, True), ("g/6", 0, False)]  # fmt: skip
 
 
-def test_other_ids_than_before_are_reported(memory: Broker, memory_topics: Topics) -> None:
+def test_other_ids_than_before_are_reported(bench: Bench) -> None:
     windows = stream("g", 4)
-    windows[1:3] = [
-        replace(one, nodes=pc.utf8_lpad(one.nodes.cast(pa.string()), 4, "0"))
-        for one in windows[1:3]
-    ]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in windows])
+    for at in (1, 2):
+        text = pc.utf8_lpad(windows[at].nodes.cast(pa.string()), 4, "0")
+        windows[at] = replace(windows[at], nodes=text)
     with capture_logs() as logs:
-        for record in held(memory, memory_topics[0]):  # a new worker knows it from the topic
-            work(memory, tracker(memory, memory_topics[1]), [record])
+        for record in bench.sent(windows):  # a new worker knows it from the topic
+            bench.work(tracker(bench), [record])
     said = [log["event"] for log in logs if "the ids of the nodes" in log["event"]]
     assert [" were text" in one for one in said] == [False, True]
 
 
-def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_a_new_worker_knows_the_model_and_the_late_ones_before_it(bench: Bench) -> None:
     hours = stream("g", 6)
     new = [window("g", i, communities.labels, "m@2") for i, communities in enumerate(hours)]
     sent = [*hours[:3], new[2], *new[3:]]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    work(memory, tracker(memory, memory_topics[1]), records[:4])
-    work(memory, tracker(memory, memory_topics[1]), records[4:])
-    tracked = events_in(memory, memory_topics[1])
+    records = bench.sent(sent)
+    bench.work(tracker(bench), records[:4])
+    bench.work(tracker(bench), records[4:])
+    tracked = bench.events
     assert same(tracked, unbroken(sent))
     assert [events.late for events in tracked] == [False, False, False, True, False, False, False]
     assert [events.model_before for events in tracked[4:]] == ["m@1", None, None]
@@ -263,9 +218,10 @@ def revised(communities: Communities, labels: object, revision: str, place: str)
     return replace(communities, labels=found, revision=revision, snapshot_place=place)
 
 
+@in_partitions
 @pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
 def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
-    broker: Broker, found_and_events: Topics, restarts: tuple[int, ...]
+    bench: Bench, restarts: tuple[int, ...]
 ) -> None:
     hours = [replace(communities, revision="a") for communities in stream("g", 8)]
     better = revised(hours[3], hours[4].labels, "b", "0@4")
@@ -276,43 +232,34 @@ def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_
         *hours[:4], better, hours[3], better,  # a detector that was restarted sends all again
         *hours[4:6], worse, hours[6], wrong, back, hours[7],
     ]  # fmt: skip
-    publish(broker, [outgoing(communities, found_and_events[0]) for communities in sent])
-    records, worker = held(broker, found_and_events[0]), tracker(broker, found_and_events[1])
-    for at, record in enumerate(records):
+    worker = tracker(bench)
+    for at, record in enumerate(bench.sent(sent)):
         if at in restarts:
-            worker = tracker(broker, found_and_events[1])
-        work(broker, worker, [record])
-    tracked = events_in(broker, found_and_events[1])
+            worker = tracker(bench)
+        bench.work(worker, [record])
+    tracked = bench.events
     expected = unbroken([*hours[:3], better, *hours[4:6], worse, back, hours[7]])
-    replaced = [tracked[3], tracked[8], tracked[9]]
+    replaced = [tracked[at] for at in (3, 8, 9)]
     assert [(events.snapshot_id, events.revision) for events in replaced] == [
         ("g/3", "a"), ("g/6", "a"), ("g/6", "b")]  # fmt: skip
-    assert same(
-        [events for events in tracked if all(events is not each for each in replaced)], expected
-    )
+    assert same([each for at, each in enumerate(tracked) if at not in (3, 8, 9)], expected)
     assert [events.late for events in expected] == [False] * 6 + [True] + [False] * 2
-    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
-    newest = list(subscribe_events(until="end", **options))  # type: ignore[arg-type]
-    assert same(newest, expected)
+    assert same(subscribed(bench, until="end"), expected)
 
 
-def test_a_corrected_first_window_gets_its_ids_again(memory: Broker, memory_topics: Topics) -> None:
+def test_a_corrected_first_window_gets_its_ids_again(bench: Bench) -> None:
     first, second = stream("g", 2)
     better = revised(first, second.labels, "b", "")
-    publish(
-        memory, [outgoing(communities, memory_topics[0]) for communities in (first, better, second)]
-    )
-    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
-    assert same(events_in(memory, memory_topics[1])[1:], unbroken([better, second]))
+    bench.work(tracker(bench), bench.sent([first, better, second]))
+    assert same(bench.events[1:], unbroken([better, second]))
 
 
 def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
-    memory: Broker, memory_topics: Topics, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = stream("g", 3)
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in hours])
-    records = held(memory, memory_topics[0])
-    work(memory, tracker(memory, memory_topics[1]), records[:2])
+    records = bench.sent(hours)
+    bench.work(tracker(bench), records[:2])
     ends = iter([2, None])
 
     @contextmanager
@@ -326,8 +273,8 @@ def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
             yield some(next(ends))
 
     monkeypatch.setattr(events_topic, "open_reader", gone_at_first)
-    work(memory, tracker(memory, memory_topics[1]), records[2:])
-    assert same(events_in(memory, memory_topics[1]), unbroken(hours))
+    bench.work(tracker(bench), records[2:])
+    assert same(bench.events, unbroken(hours))
 
 
 def test_a_topic_that_was_created_again_with_fewer_partitions_is_read_from_its_beginning(
@@ -337,10 +284,7 @@ def test_a_topic_that_was_created_again_with_fewer_partitions_is_read_from_its_b
     topic = events_topic.EventsTopic(settings, topic_name, None, 3, MessageReader())
     for n_partitions, events in ((2, hours[0]), (1, hours[1])):
         create_topics(settings, [TopicSpec(topic_name, n_partitions)])
-        message = encode_events(events)
-        headers = message.headers
-        sent = OutgoingRecord(topic_name, message.value, message.key, headers, n_partitions - 1)
-        publish(memory, [sent])
+        publish(memory, [replace(outgoing(events, topic_name), partition=n_partitions - 1)])
         assert same(list(topic.news(SeenResults())), [events])
         with connect(settings).admin() as admin:
             admin.delete_topic(topic_name)
@@ -355,19 +299,14 @@ def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> No
 
 
 def test_ids_of_a_graph_of_which_only_late_records_are_left_are_not_given_again(
-    memory: Broker, memory_topics: Topics
+    bench: Bench,
 ) -> None:
     hours = stream("g", 3)
     late = unbroken([hours[1], hours[0]])[1]
-    message = encode_events(late)
-    sent = OutgoingRecord(memory_topics[1], message.value, message.key, message.headers)
-    publish(memory, [sent, outgoing(hours[2], memory_topics[0])])
-    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
+    publish(bench.broker, [outgoing(late, bench.target)])
+    bench.work(tracker(bench), bench.sent(hours[2:]))
     assert late.late
-    assert min(events_in(memory, memory_topics[1])[1].communities) == late.next_community
-
-
-FAR = datetime(9999, 12, 31, tzinfo=UTC)
+    assert min(bench.events[1].communities) == late.next_community
 
 
 def far_ahead(communities: Communities) -> Communities:
@@ -376,201 +315,296 @@ def far_ahead(communities: Communities) -> Communities:
 
 
 def test_where_no_ids_are_left_a_new_community_is_refused_and_others_are_tracked(
-    memory: Broker, memory_topics: Topics
+    bench: Bench,
 ) -> None:
-    def named(hour: int, labels: list[int], ids: list[int]) -> Communities:
-        none = np.empty((0, 2), np.int64)
-        ids_of = np.array(ids)
-        return replace(window("g", hour, labels), community_ids=ids_of, replaced=none)
-
     last = MOST_IDS - 1
-    highest = named(0, [0, 0, 0], [last])
-    more, same_again = window("g", 1, [0, 0, 0, 1, 1, 1]), named(2, [0, 0, 0], [last])
-    sent = [highest, more, window("h", 0, [0, 0, 0]), same_again]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    made = list(tracker(memory, memory_topics[1]).handle(held(memory, memory_topics[0])))
-    letter = dict(made.pop(1).headers)
-    assert (letter["icd_dlq_stage"], letter["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
-    found = [decode_events(one.key, one.value, one.headers) for one in made]
-    assert [(one.snapshot_id, one.communities.tolist()) for one in found] == [
-        ("g/0", [last] * 3),
-        ("h/0", [0] * 3),
-        ("g/2", [last] * 3),
-    ]
+
+    def highest(hour: int) -> Communities:
+        ids, none = np.array([last]), np.empty((0, 2), np.int64)
+        return replace(window("g", hour, [0] * 3), community_ids=ids, replaced=none)
+
+    more, other = window("g", 1, [0, 0, 0, 1, 1, 1]), window("h", 0, [0] * 3)
+    _, letter, *_ = bench.work(tracker(bench), bench.sent([highest(0), more, other, highest(2)]))
+    said = dict(letter.headers)
+    assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
+    assert [(one.snapshot_id, one.communities.tolist()) for one in bench.events] == [
+        ("g/0", [last] * 3), ("h/0", [0] * 3), ("g/2", [last] * 3)]  # fmt: skip
 
 
-def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(bench: Bench) -> None:
     hours = stream("g", 4)
-    sent = [hours[0], far_ahead(hours[1]), *hours[1:]]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    made = list(tracker(memory, memory_topics[1]).handle(records))
-    letter = dict(made.pop(1).headers)
-    assert letter["icd_dlq_stage"] == b"track"
-    assert letter["icd_dlq_exception"] == b"LimitExceeded"
+    made = bench.work(tracker(bench), bench.sent([hours[0], far_ahead(hours[1]), *hours[1:]]))
+    letter = dict(made[1].headers)
+    assert (letter["icd_dlq_stage"], letter["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
     assert b"9999-12-31" in letter["icd_dlq_message"]
     assert b"raise --ahead" in letter["icd_dlq_message"]
-    assert [(record.topic, record.value) for record in made] == [
-        (memory_topics[1], encode_events(events).value) for events in unbroken(hours)
-    ]
+    assert same(bench.events, unbroken(hours))
 
 
 def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not(
-    memory: Broker, memory_topics: Topics
+    bench: Bench,
 ) -> None:
     hours = stream("g", 5)
-    sent = [*hours[:2], far_ahead(hours[2]), *hours[2:]]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    believes = TrackSettings(ahead=timedelta(days=9999 * 366))
-    work(memory, tracker(memory, memory_topics[1], believes), records[:4])
-    work(memory, tracker(memory, memory_topics[1]), records[4:])
-    tracked = events_in(memory, memory_topics[1])
+    records = bench.sent([*hours[:2], far_ahead(hours[2]), *hours[2:]])
+    bench.work(tracker(bench, BELIEVES), records[:4])
+    bench.work(tracker(bench), records[4:])
+    tracked = bench.events
     assert [events.late for events in tracked] == [False, False, False, True, False, False]
     assert same(tracked[:2], unbroken(hours[:2]))
     assert {*tracked[-1].communities.tolist()} & {*tracked[1].communities.tolist()}
 
 
 @pytest.mark.parametrize("n_far", [1, 12])
-def test_ids_of_windows_that_are_forgotten_are_not_given_again(
-    n_far: int, memory: Broker, memory_topics: Topics
-) -> None:
+def test_ids_of_windows_that_are_forgotten_are_not_given_again(n_far: int, bench: Bench) -> None:
     """Whether or not they are more than a tracker keeps of a graph."""
     halves, thirds = [0] * 3 + [1] * 3, [0] * 3 + [1] * 3 + [2] * 3
-    century = timedelta(days=36_525)
-    far = [window("g", hour, thirds) for hour in range(10, 10 + n_far)]
-    far = [
-        replace(one, window=Window(one.window.start + century, one.window.end + century))
-        for one in far
-    ]
+    far = [window("g", 876_600 + hour, thirds) for hour in range(n_far)]  # in a century
     after = [window("g", 2, [*halves, 2, 2, 2]), *(window("g", hour, thirds) for hour in (3, 4))]
-    sent = [window("g", 0, halves), window("g", 1, halves), *far, *after]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    believes = TrackSettings(ahead=timedelta(days=9999 * 366))
-    work(memory, tracker(memory, memory_topics[1], believes), records[: 2 + n_far])
+    records = bench.sent([window("g", 0, halves), window("g", 1, halves), *far, *after])
+    bench.work(tracker(bench, BELIEVES), records[: 2 + n_far])
     for record in records[2 + n_far :]:
-        work(memory, tracker(memory, memory_topics[1]), [record])
-    tracked = events_in(memory, memory_topics[1])
-    used = {id for events in tracked[2 : 2 + n_far] for id in events.communities.tolist()}
-    born = {
-        event.community
-        for events in tracked[2 + n_far :]
-        for event in events.events
-        if event.kind == "born"
-    }
+        bench.work(tracker(bench), [record])
+    first, _, *believed = bench.events[: 2 + n_far]
+    later = bench.events[2 + n_far :]
+    used = {id for events in (first, *believed) for id in events.communities.tolist()}
+    born = {one.community for events in later for one in events.events if one.kind == "born"}
     assert born
-    assert born.isdisjoint(used | {*tracked[0].communities.tolist()})
-    assert len({events.next_community for events in tracked[2 + n_far :]}) == 1
+    assert born.isdisjoint(used)
+    assert len({events.next_community for events in later}) == 1
 
 
-def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(
-    broker: Broker, found_and_events: Topics
-) -> None:
+@in_partitions
+def test_a_graph_that_an_operator_resets_starts_anew_with_new_ids(bench: Bench) -> None:
     hours, other = stream("g", 4), stream("h", 2, seed=4)
-    sent = [*hours[2:], *other, *hours[:2]]
-    publish(broker, [outgoing(communities, found_and_events[0]) for communities in sent])
-    records = held(broker, found_and_events[0])
-    of_g = [record for record in records if record.key == b"g"]
-    work(broker, tracker(broker, found_and_events[1]), [one for one in records if one.key == b"h"])
-    work(broker, tracker(broker, found_and_events[1]), of_g)
-    of_no_graph = OutgoingRecord(found_and_events[1], value=None, key=b"\xff")
-    publish(broker, [forget_graph("g", found_and_events[1]), of_no_graph])
-    again = tracker(broker, found_and_events[1])
-    work(broker, again, of_g[2:3])
-    work(broker, tracker(broker, found_and_events[1]), of_g[3:])
-    tracked = [
-        r for r in held(broker, found_and_events[1]) if r.key == b"g" and r.value is not None
-    ]
-    before, late, after = (
-        [decode_events(r.key, r.value, r.headers) for r in part]
-        for part in (tracked[:2], tracked[2:4], tracked[4:])
-    )
-    assert [events.late for events in late] == [True, True]
+    records = bench.sent([*hours[2:], *other, *hours[:2]])
+    of_g, of_h = ([one for one in records if one.key == key] for key in (b"g", b"h"))
+    bench.work(tracker(bench), of_h)
+    bench.work(tracker(bench), of_g)
+    of_no_graph = OutgoingRecord(bench.target, value=None, key=b"\xff")
+    publish(bench.broker, [Forgotten("g").record(bench.target), of_no_graph])
+    for record in of_g[2:]:
+        bench.work(tracker(bench), [record])
+    tracked = [events for events in bench.events if events.graph == "g"]
+    before, late, after = tracked[:2], tracked[2:4], tracked[4:]
+    assert [events.late for events in tracked] == [False, False, True, True, False, False]
+    assert {events.snapshot_id for events in late} == {"g/0", "g/1"}
     assert [events.snapshot_id for events in after] == ["g/0", "g/1"]
-    assert not any(events.late for events in after)
     assert {event.kind for event in after[0].events} == {"born"}
     first_new = min(after[0].communities.tolist())
     assert first_new == before[-1].next_community
     assert [(one.community, one.kind) for one in after[1].events] == [
         (one.community + first_new, one.kind) for one in unbroken(hours[:2])[1].events
     ]
-    options = {"start": "beginning", "settings": broker.settings(), "topic": found_and_events[1]}
-    found = list(subscribe_events("g", until="end", **options))  # type: ignore[arg-type]
-    assert [events.snapshot_id for events in found] == [
-        "g/2",
-        "g/3",
-        "g/0",
-        "g/1",
-    ]  # the newest of each
-    assert same(found[2:], after)
+    newest = subscribed(bench, "g", until="end")
+    assert [events.snapshot_id for events in newest] == ["g/2", "g/3", "g/0", "g/1"]
+    assert same(newest[2:], after)
 
 
-def test_more_missing_windows_than_anybody_counts_are_told(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_more_missing_windows_than_anybody_counts_are_told(bench: Bench) -> None:
     first, second = stream("g", 2)
     then, now = datetime(1970, 1, 1, tzinfo=UTC), second.window.start
     moment = Window(now, now + timedelta(microseconds=1))
     sent = [replace(first, window=Window(then, then)), replace(second, window=moment)]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    work(memory, tracker(memory, memory_topics[1]), held(memory, memory_topics[0]))
-    assert events_in(memory, memory_topics[1])[-1].missed == 10**9
+    bench.work(tracker(bench), bench.sent(sent))
+    assert bench.events[-1].missed == 10**9
 
 
-def test_late_windows_do_not_push_others_out_of_memory(
-    memory: Broker, memory_topics: Topics
-) -> None:
+def test_late_windows_do_not_push_others_out_of_memory(bench: Bench) -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     late = [window("g", -i, apart) for i in range(1, 9)]
     sent = [window("g", 0, apart), window("g", 1, together), *late, window("g", 2, apart)]
-    publish(memory, [outgoing(communities, memory_topics[0]) for communities in sent])
-    records = held(memory, memory_topics[0])
-    work(memory, tracker(memory, memory_topics[1]), records[:-1])
-    work(memory, tracker(memory, memory_topics[1]), records[-1:])
-    tracked = events_in(memory, memory_topics[1])
-    assert same(tracked, unbroken(sent))
-    assert tracked[-1].communities.tolist() == apart
+    records = bench.sent(sent)
+    bench.work(tracker(bench), records[:-1])
+    bench.work(tracker(bench), records[-1:])
+    assert same(bench.events, unbroken(sent))
+    assert bench.events[-1].communities.tolist() == apart
 
 
-def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(
-    memory: Broker, topic_name: str
-) -> None:
-    found, events = TopicSpec(topic_name), TopicSpec(f"{topic_name}.events")
-    create_topics(memory.settings(), [*found.with_dead_letters(), events])
+def test_a_message_that_is_none_is_dead_lettered_and_the_stream_goes_on(bench: Bench) -> None:
     hours = stream("g", 2)
-    bad = OutgoingRecord(found.name, b"?", b"g", (("ce_id", b"x"),))
-    publish(memory, [outgoing(hours[0], found.name), bad, outgoing(hours[1], found.name)])
-    work(memory, tracker(memory, events.name), held(memory, found.name))
-    assert same(events_in(memory, events.name), unbroken(hours))
-    (letter,) = held(memory, f"{found.name}.dlq")
+    bad = OutgoingRecord(bench.source, b"?", b"g", (("ce_id", b"x"),))
+    bench.work(tracker(bench), bench.sent([hours[0], bad, hours[1]]))
+    assert same(bench.events, unbroken(hours))
+    (letter,) = held(bench.broker, f"{bench.source}.dlq")
     assert (letter.value, dict(letter.headers)["icd_dlq_stage"]) == (b"?", b"decode")
 
 
-def test_without_a_topic_to_remember_in_it_does_not_begin(
-    memory: Broker, memory_topics: Topics
-) -> None:
-    records = sent_windows(memory, memory_topics[0], 1)
+def test_without_a_topic_to_remember_in_it_does_not_begin(bench: Bench) -> None:
     with pytest.raises(TopicMissing):
-        list(tracker(memory, "no-such-topic").handle(records))
+        list(tracker(replace(bench, target="no-such-topic")).handle(bench.sent(stream("g", 1))))
 
 
-def test_a_tracker_that_knows_attributes_names_communities(
-    memory: Broker, memory_topics: Topics
-) -> None:
-    communities, events = memory_topics
+def test_a_tracker_that_knows_attributes_names_communities(bench: Bench) -> None:
     classes = attributes_of(pa.array(range(18)), {"class": ["PC"] * 9 + ["MP"] * 9})
-    tracker = Tracker(memory.settings(), naming=Naming({"g": classes}), topic=events)
-    worker = Runner(tracker, DeadLetterLimit())
+    worker = tracker(bench, naming=Naming({"g": classes}))
     windows = [window("g", hour, [0] * 10 + [1] * 8) for hour in range(2)]
-    publish(memory, [outgoing(one, communities) for one in [*windows, window("h", 0, [0] * 9)]])
-    for record in held(memory, communities):
-        work(memory, worker, [record])
-    tracked = events_in(memory, events)
-    assert [[event.name for event in one.events] for one in tracked] == [
-        ["PC, 9 of 10", "MP, 8 of 8"],
-        ["PC, 9 of 10", "MP, 8 of 8"],
-        [None],
-    ]
+    for record in bench.sent([*windows, window("h", 0, [0] * 9)]):
+        bench.work(worker, [record])
+    names = [[event.name for event in one.events] for one in bench.events]
+    assert names == [["PC, 9 of 10", "MP, 8 of 8"]] * 2 + [[None]]
+
+
+# What a tracker keeps is counted in bytes, and limited, whatever its messages hold.
+
+
+def long_ids(graph: str, hour: int, size: int = 4000, count: int = 1000) -> Communities:
+    """A window whose ids take megabytes, and its message some kilobytes."""
+    nodes = pa.array([f"{node:05d}{'a' * (size - 5)}" for node in range(count)])
+    return replace(window(graph, hour, np.arange(count) % 2), nodes=nodes)
+
+
+def test_a_packed_window_takes_few_bytes_and_is_the_same() -> None:
+    tracked = track((), long_ids("g", 0))
+    packed = PackedWindow.of(tracked)
+    assert same([packed.whole()], [tracked])
+    assert packed.n_bytes < tracked.n_bytes / 100
+    assert tracked.n_bytes > tracked.nodes.nbytes > 4_000_000
+    assert packed.identity() == tracked.identity()
+
+
+def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
+    windows = [PackedWindow.of(track((), one)) for one in stream("g", 1)]
+    size = windows[0].n_bytes
+    recent = RecentWindows(most_bytes=2 * size)
+    for graph in ("a", "b", "a", "c"):
+        recent.put(graph, tuple(windows))
+    assert (recent.get("a"), recent.get("b")) == (tuple(windows), ())
+    assert (recent.let_go, recent.n_bytes) == ({"b"}, 2 * size)
+    recent.put("d", tuple(3 * windows))  # alone it is too much, and kept nevertheless
+    assert (recent.let_go, recent.n_bytes) == ({"a", "b", "c"}, 3 * size)
+
+    many = [PackedWindow.of(track((), long_ids("g", 0))) for _ in range(3)]
+    unpacked = Unpacked(most_bytes=10_000_000)
+    assert unpacked.all(many[:1])[0] is unpacked.all(many[:1])[0]
+    assert len(unpacked.all(many)) == 3
+    assert unpacked.n_bytes < 10_000_000
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 20_000])
+def test_graphs_that_were_let_go_continue_as_if_they_had_been_kept(
+    bench: Bench, cache_bytes: int
+) -> None:
+    streams = [stream(graph, 6, seed) for graph, seed in (("a", 3), ("b", 4), ("c", 5))]
+    records = bench.sent(one for hour in zip(*streams, strict=True) for one in hour)
+    kept = MemorySettings(cache_bytes=cache_bytes)
+    worker = tracker(bench, memory=kept)
+    for start in range(0, len(records), 4):
+        if start == 8:  # it reads the topic anew, with the same limit
+            worker = tracker(bench, memory=kept)
+        bench.work(worker, records[start : start + 4])
+    for name, each in zip("abc", streams, strict=True):
+        found = [events for events in bench.events if events.graph == name]
+        assert same(found, unbroken(each))
+
+
+def test_a_graph_that_was_let_go_and_started_anew_stays_so(bench: Bench) -> None:
+    a, b = stream("a", 4), stream("b", 2, seed=4)
+    records = bench.sent([*a[:2], *b, *a[2:]])
+    worker = tracker(bench, memory=MemorySettings(cache_bytes=1))
+    bench.work(worker, records[:4])
+    publish(bench.broker, [Forgotten("a").record(bench.target)])
+    worker.assigned([0])
+    bench.work(worker, records[4:])
+    again = [events for events in bench.events if events.graph == "a"][2:]
+    assert {event.kind for event in again[0].events} == {"born"}
+    assert min(again[0].communities) >= unbroken(a)[1].next_community
+
+
+def test_windows_with_ids_of_megabytes_are_left_out_when_a_tracker_starts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions published them, and could not start any more."""
+    with monkeypatch.context() as before:
+        before.setattr(snapshot, "MOST_NODE_BYTES", 1 << 30)
+        old = outgoing(track((), long_ids("big", 0, 2_000_000, 2)), bench.target)
+        refused = outgoing(long_ids("big", 1, 2_000_000, 2), bench.source)
+    publish(bench.broker, [old])
+    with capture_logs() as log:
+        bench.work(tracker(bench), bench.sent([refused, *stream("g", 2)]))
+    (reason,) = [line["reason"] for line in log if line["event"] == "not an events message"]
+    assert "has 2000000 bytes; the limit is 4096: send a shorter id" in reason
+    assert len([line for line in log if line["event"] == "dead letter"]) == 1
+    assert len([one for one in held(bench.broker, bench.target) if one.key == b"g"]) == 2
+
+
+# Results with the ids of a detector with memory, and without.
+
+
+def detected(hours: Sequence[int], *, memory_on: bool = True) -> Iterator[Communities]:
+    """Windows of a stream, detected with the memory of the ones before, or without."""
+    model, memory = drifting.remembering_model().model, list[Memory]()
+    for hour, one in enumerate(drifting.stream("g", max(hours) + 1)):
+        if hour not in hours:
+            continue
+        found = detect_remembering(one, model, memory[-1] if memory_on and memory else None)
+        memory.append(found.memory)
+        communities = replace(window("g", hour, found.communities), nodes=one.nodes)
+        if memory_on:
+            ids, replaced = found.community_ids, found.replaced
+            communities = replace(communities, community_ids=ids, replaced=replaced)
+        yield replace(communities, revision="with memory" if memory_on else "alone")
+
+
+@pytest.fixture(scope="module")
+def mixed() -> dict[str, list[Communities]]:
+    """Results as operators may bring them about."""
+    with_ids, alone = list(detected(range(10))), list(detected(range(10), memory_on=False))
+    pairs = zip(with_ids, alone, strict=True)
+    return {
+        "with ids": with_ids,
+        "memory off for a while": [*with_ids[:4], *alone[4:6], *with_ids[6:]],
+        "memory on later": [*alone[:4], *with_ids[4:]],
+        "memory lost": [*with_ids[:5], *detected(range(5, 10))],
+        "gaps": [with_ids[at] for at in (0, 1, 5, 6, 9)],
+        "late and again": [with_ids[at] for at in (0, 1, 2, 1, 3, 3, 2, 4, 5, 6, 7, 8, 9)],
+        "two groups": [communities for pair in pairs for communities in pair],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "ids_of_events"),
+    [
+        ("with ids", "those of results"),
+        ("memory off for a while", "those of results"),
+        ("memory on later", "others"),
+        ("memory lost", "others"),
+        ("gaps", "those of results"),
+        ("late and again", "those of results"),
+        ("two groups", "others"),
+    ],
+)
+def test_trackers_that_take_turns_report_what_a_single_one_does_and_ids_stay(
+    bench: Bench, mixed: dict[str, list[Communities]], name: str, ids_of_events: str
+) -> None:
+    records = bench.sent(mixed[name])
+    for start in range(0, len(records), 3):
+        bench.work(tracker(bench), records[start : start + 3])
+    seen: dict[object, Communities] = {}
+    for one in mixed[name]:
+        seen.setdefault(one.identity(), one)
+    once = list(seen.values())
+    tracked = unbroken(once)
+    assert same(bench.events, tracked)
+    for before, after in zip(tracked, [one for one in tracked[1:] if not one.late], strict=False):
+        kept = np.mean(before.communities == after.communities) if len(before.nodes) else 1.0
+        assert kept > 0.75, (after.snapshot_id, kept)
+    if ids_of_events == "those of results":
+        for found, events in zip(once, tracked, strict=True):
+            ids = found.ids_of_nodes
+            if ids is not None and not events.late:
+                assert events.communities.tolist() == ids.tolist()
+
+
+def test_a_damaged_window_is_left_out(bench: Bench, mixed: dict[str, list[Communities]]) -> None:
+    windows = mixed["with ids"][:6]
+    windows[3] = replace(windows[3], memory="damaged")
+    bench.work(tracker(bench), bench.sent(windows))
+    assert same(bench.events, unbroken(windows[:3] + windows[4:]))
+
+
+def test_a_tracker_that_starts_in_the_middle_has_the_same_ids(
+    mixed: dict[str, list[Communities]],
+) -> None:
+    windows = mixed["with ids"]
+    for events, other in zip(unbroken(windows)[6:], unbroken(windows[6:]), strict=True):
+        assert events.communities.tolist() == other.communities.tolist()

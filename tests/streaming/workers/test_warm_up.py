@@ -24,7 +24,7 @@ from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Relay
-from stream_icd.wire.snapshots import encode_snapshot
+from tests.streaming.workers.remembered import records as read
 
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
@@ -52,7 +52,10 @@ class Compiling(RecordDetection):
 
 
 def records() -> list[Record]:
-    """A graph with weights and without, with K given and to be found out; and a small one."""
+    """A graph with weights and without, with K given and to be found out; and a small one.
+
+    Then windows of a graph, each with nodes that the one before did not have.
+    """
     graph = generate_lfr(np.random.default_rng(0), LfrSettings(1000))
     weights = np.random.default_rng(0).random(graph.edges.shape[1])
     snapshots = [
@@ -63,23 +66,14 @@ def records() -> list[Record]:
         for k in (None, 20, 200)
     ]
     ring = np.arange(20)
-    snapshots.append(
-        snapshot_from_pairs(ring, (ring + 1) % 20, graph="small", id="small/0", window=DAY)
-    )
-    messages = [encode_snapshot(snapshot) for snapshot in snapshots]
-    return [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
-
-
-def later_windows() -> list[Record]:
-    """Windows of a graph, each with nodes that the one before did not have."""
-    lfr = generate_lfr(np.random.default_rng(0), LfrSettings(1000))
-    messages = []
+    small = snapshot_from_pairs(ring, (ring + 1) % 20, graph="small", id="small/0", window=DAY)
+    later = []
     for day, n_nodes in enumerate((700, 800, 1000)):
-        edges = lfr.edges[:, lfr.edges.max(axis=0) < n_nodes]
+        edges = graph.edges[:, graph.edges.max(axis=0) < n_nodes]
         window = Window(DAY.start + day * timedelta(1), DAY.end + day * timedelta(1))
-        snapshot = snapshot_from_pairs(*edges, graph="later", id=f"later/{day}", window=window)
-        messages.append(encode_snapshot(snapshot))
-    return [Record("t", 0, 10 + i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+        one = snapshot_from_pairs(*edges, graph="later", id=f"later/{day}", window=window)
+        later.append(one)
+    return read([*snapshots, small, *later])
 
 
 @pytest.mark.parametrize(
@@ -107,7 +101,7 @@ def test_nothing_is_compiled_for_the_first_snapshots(
     work = Compiling(open_model(model), settings)
     with Processes(work, model, 1) as engine:
         engine.wait_until_warm(threading.Event())
-        outcomes = [outcome for _, outcome in engine([*records(), *later_windows()])]
+        outcomes = [outcome for _, outcome in engine(records())]
     facts = [outcome.facts for outcome in outcomes if isinstance(outcome, Processed)]
     assert [fact["new"] for fact in facts] == [[]] * 10
     assert int(str(facts[0]["before"])) > 0

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.errors import RecordTooLarge
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.track import remember, track
+from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from tests.testbed.brokers import Broker
-from tests.testbed.streams import held
+from tests.testbed.streams import held, publish
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)
@@ -64,14 +72,68 @@ def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
     return tracked
 
 
-def outgoing(communities: Communities, topic: str) -> OutgoingRecord:
-    message = encode_communities(communities)
+def outgoing(window: Communities | CommunityEvents, topic: str) -> OutgoingRecord:
+    is_found = isinstance(window, Communities)
+    message = encode_communities(window) if is_found else encode_events(window)
     return OutgoingRecord(topic, message.value, message.key, message.headers)
 
 
 def events_in(broker: Broker, topic: str) -> list[CommunityEvents]:
     """Every message of the topic, repeated ones too."""
-    return [decode_events(r.key, r.value, r.headers) for r in held(broker, topic)]
+    return [decode_events(r.key, r.value, r.headers) for r in held(broker, topic) if r.value]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Topics of one test's own: steps read one (which has dead letters), and publish to another."""
+
+    broker: Broker
+    source: str
+    target: str
+
+    @classmethod
+    def opened(cls, broker: Broker, name: str, partitions: int = 1) -> Self:
+        source, target = TopicSpec(name, partitions), TopicSpec(f"{name}.out", partitions)
+        create_topics(broker.settings(), [*source.with_dead_letters(), target])
+        return cls(broker, source.name, target.name)
+
+    def sent(
+        self, windows: Iterable[Communities | CommunityEvents | OutgoingRecord]
+    ) -> list[Record]:
+        """Publish windows to the source, and return their records."""
+        before = len(held(self.broker, self.source))
+        publish(
+            self.broker,
+            [
+                one if isinstance(one, OutgoingRecord) else outgoing(one, self.source)
+                for one in windows
+            ],
+        )
+        return held(self.broker, self.source)[before:]
+
+    def work(self, runner: Runner, records: Sequence[Record]) -> tuple[OutgoingRecord, ...]:
+        """A batch that succeeds: handled, published, committed."""
+        made = tuple(runner.handle(records))
+        publish(self.broker, made)
+        runner.done(BatchDone(tuple(records), made, 0.0))
+        return made
+
+    def refusing(self, *refused: bool) -> ClaimCheck:
+        """A check by which records of the target are too large, one after the other, or fit."""
+        settings, target, left = self.broker.settings(), self.target, iter(refused)
+
+        class Refusing(ClaimCheck):
+            def __call__(self, record: OutgoingRecord) -> OutgoingRecord:
+                if record.topic == target and next(left, False):
+                    raise RecordTooLarge("5 bytes are above 4", record.topic, 5)
+                return record
+
+        return Refusing(settings)
+
+    @property
+    def events(self) -> list[CommunityEvents]:
+        """Every message of events in the target."""
+        return events_in(self.broker, self.target)
 
 
 def same(one: Iterable[CommunityEvents], other: Iterable[CommunityEvents]) -> bool:

@@ -33,7 +33,7 @@ from stream_icd.kafka.reader import Following, Start, open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS, LABELS, MODELS, SNAPSHOTS
-from stream_icd.streaming.dead_letters.box import dead_letter_of
+from stream_icd.streaming.dead_letters.letters import DeadLetter
 from stream_icd.streaming.subscribers.seen_results import SeenResults, result_of
 from stream_icd.wire.announcements import decode_announcement
 from stream_icd.wire.communities import decode_communities, decode_labels
@@ -259,7 +259,7 @@ class Live(Sources):
             self.seen.announce(self.reader.decoded(record, decode_announcement))
 
     def _dead_letter(self, record: Record) -> None:
-        letter = dead_letter_of(record)
+        letter = DeadLetter.of(record)
         brief = SeenDeadLetter(
             graph=shortened(record.key or b""),
             at=letter.at,

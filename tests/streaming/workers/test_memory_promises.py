@@ -1,13 +1,15 @@
-"""What a detector remembers in RAM is what it has published, whatever is refused."""
+"""What a detector with memory promises holds for each method, and whatever is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,26 +18,138 @@ import structlog
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadMemory, BadSettings, RecordTooLarge
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.replay.redetect import Job, Redetection
+from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
 from stream_icd.kafka.messages.claims import ClaimCheck
+from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.memory.encoding import decode_memory
+from stream_icd.methods.memory.horizon import Horizon
+from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
-from tests.streaming.workers.remembered import Worker, records, said
+from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.snapshots import encode_snapshot
+from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import remembering_model, stream
 
-RESULT_BYTES, STATE_BYTES = 4_000, 30_000
-"""Limits of the topics: windows of `stream` are far below both."""
+GRAPH = "g"
+LATE = "g/late"
+MODEL = remembering_model()
+
+
+Case = tuple[Method, Horizon]
+"""A method, and how far back it looks."""
+
+HORIZONS: tuple[Horizon, ...] = ("auto", "off", 5)
+CASES: list[Case] = list(product(get_args(Method), HORIZONS))
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}")
+
+
+def changed(window: Snapshot, pairs: np.ndarray, alone: list[int]) -> Snapshot:
+    """The window with these edges and isolated nodes instead of its own."""
+    src, dst = [*pairs[0], *alone], [*pairs[1], *[None] * len(alone)]
+    return snapshot_from_pairs(src, dst, graph=GRAPH, id=window.id, window=window.window)
+
+
+def awkward() -> list[Snapshot]:
+    """A stream with all that a source may do."""
+    found = stream(GRAPH, 14)
+    some = found[4].edges[:, (found[4].edges < 40).all(axis=0)]
+    found[4] = changed(found[4], some, [])  # damaged
+    found[6] = changed(found[6], np.array([[1000], [1001]]), list(range(1002, 1010)))  # one edge
+    found[7] = changed(found[7], np.array([[2000], [2001]]), [])  # nothing else
+    found[8] = replace(found[8], n_communities=3)
+    found[9] = replace(changed(found[9], np.array([[3000], [3001]]), []), n_communities=2)
+    late = replace(found[2], id=LATE)
+    return [*found[:11], late, *found[12:]]  # the 12th is missing
+
+
+WINDOWS = awkward()
+
+
+@cache
+def expected(case: Case) -> tuple[list[Found], bytes]:
+    """What an uninterrupted run finds, and the memory after it."""
+    return uninterrupted(WINDOWS, MODEL, method=case[0], horizon=case[1])
+
+
+def results_of(
+    memory: Broker, topic: str, case: Case, size: int = len(WINDOWS)
+) -> list[Communities]:
+    """Batches of this size; each worker ends after its batch, and first without a commit."""
+    create_topics(memory.settings(), [TopicSpec(topic, partitions=3)])
+    batch, found = records(WINDOWS), list[Communities]()
+    for start in range(0, len(batch), size):
+        some = batch[start : start + size]
+        Worker(memory, topic, method=case[0], horizon=case[1]).handle(some)
+        found += Worker(memory, topic, method=case[0], horizon=case[1]).work(some)
+    return found
+
+
+@EACH
+def test_results_of_workers_that_are_killed_are_those_of_an_uninterrupted_run(
+    memory: Broker, topic_name: str, case: Case
+) -> None:
+    found, last = expected(case)
+    assert [said(one) for one in results_of(memory, topic_name, case, 4)] == found
+    assert states(memory, topic_name)["detect", GRAPH].value == last
+
+
+@EACH
+def test_each_result_says_what_is_true_of_it(memory: Broker, topic_name: str, case: Case) -> None:
+    results = {one.snapshot_id: one for one in results_of(memory, topic_name, case)}
+    uses = [result.memory for result in results.values()]
+    assert uses[:6] == ["first", *["continued"] * 3, "damaged", "continued"]
+    assert uses[11:] == ["late", *["continued"] * 2]
+    highest = {"auto": 20, "off": 1, "5": 5}[str(case[1])]
+    for result in results.values():
+        ids = result.community_ids
+        assert ids is not None
+        assert len(set(ids.tolist())) == result.n_communities
+        assert np.bincount(result.labels).all()
+        assert result.horizon is not None
+        assert 1 <= result.horizon <= highest
+    assert results["g/8"].n_communities == 3
+    assert results["g/9"].n_communities == 2
+    assert 9 <= results["g/6"].n_communities <= 10
+    assert 1 <= results["g/7"].n_communities <= 2
+    assert results["g/0"].predicted_bits is None
+    assert results["g/3"].predicted_bits is not None
+    before, after = (results[f"g/{at}"].ids_of_nodes for at in (3, 5))
+    assert before is not None
+    assert after is not None
+    assert (before == after).mean() > 0.5
+
+
+@EACH
+def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
+    store, out = (open_store(str(tmp_path / name)) for name in ("history", "again"))
+    for snapshot in [one for one in WINDOWS if one.id != LATE]:
+        Archive(store).add("snapshots", encode_snapshot(snapshot))
+    settings = DetectSettings(memory="auto", method=case[0], horizon=case[1], threads=1)
+    redetection, results = Redetection(MODEL, settings), HistoryResults(out)
+    jobs = [Job.of_archived(store.uri, window) for window in windows(store, Selection())]
+    plan = ReplayPlan.of(jobs, results, redetection)
+    replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
+    messages = [read_message(out, window) for window in windows(out, Selection("communities"))]
+    found = [said(decode_communities(one.key, one.value, one.headers)) for one in messages]
+    assert found == [one for one in expected(case)[0] if one[0] != LATE]
+    kept = results.kept(redetection.version)
+    assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}
+
 
 OpenEngine = Callable[[str, str], AbstractContextManager[Engine[Record, Outcome]]]
 """Opens an engine for a topic of results and one of memory."""
@@ -62,44 +176,38 @@ class Endless(Fragile):
             pass
 
 
-def settings(results: str, topic: str) -> DetectSettings:
-    budget = Budget(seconds=1.5, seconds_per_mb=0)
-    return DetectSettings(
-        topic=results, memory="auto", memory_topic=topic, group="detect", threads=1, budget=budget
-    )
-
-
-@contextmanager
-def in_process(model: VersionedModel, _place: str, results: str, topic: str) -> Iterator[Any]:
-    yield InProcess(Fragile(model, settings(results, topic)))
-
-
-@contextmanager
-def in_processes(model: VersionedModel, place: str, results: str, topic: str) -> Iterator[Any]:
-    work = Endless(model, settings(results, topic))
-    with Processes(work, place, 2, again=False) as engine:
-        yield engine
-
-
-@pytest.fixture(params=[in_process, in_processes])
+@pytest.fixture(params=["in this process", "in processes"])
 def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEngine:
-    save_model(remembering_model().model, tmp_path / "model")
     place = str(tmp_path / "model")
-    return partial(request.param, open_model(place), place)
+    save_model(remembering_model().model, tmp_path / "model")
+    model, budget = open_model(place), Budget(seconds=1.5, seconds_per_mb=0)
+
+    @contextmanager
+    def opened(results: str, states: str) -> Iterator[Engine[Record, Outcome]]:
+        settings = DetectSettings(
+            topic=results,
+            memory="auto",
+            memory_topic=states,
+            group="detect",
+            threads=1,
+            budget=budget,
+        )
+        if request.param == "in this process":
+            yield InProcess(Fragile(model, settings))
+            return
+        with Processes(Endless(model, settings), place, 2, again=False) as engine:
+            yield engine
+
+    return opened
 
 
 @pytest.fixture
 def topics(memory: Broker, topic_name: str) -> tuple[str, str]:
     """A topic of results and one of memory."""
     results, states = f"{topic_name}.results", f"{topic_name}.memory"
-    create_topics(
-        memory.settings(),
-        [
-            TopicSpec(results, max_message_bytes=RESULT_BYTES),
-            TopicSpec(states, max_message_bytes=STATE_BYTES),
-            TopicSpec("snapshots.dlq"),
-        ],
-    )
+    limited = (results, 4_000), (states, 30_000)  # windows of `stream` are far below both
+    specs = [TopicSpec(name, max_message_bytes=limit) for name, limit in limited]
+    create_topics(memory.settings(), [*specs, TopicSpec("snapshots.dlq")])
     return results, states
 
 
@@ -163,11 +271,9 @@ def test_what_is_in_ram_is_what_is_in_the_topic(
             assert kept == in_topic(open_worker(), "h", record.offset + 1)
             counts.append(decode_memory(kept or b"").n_nodes)
         assert whole.memories.get("g") == in_topic(open_worker(), "g", 99)
-    assert {communities.snapshot_id: communities.memory for communities in at_once[:-1]} == USES
+    assert {one.snapshot_id: one.memory for one in at_once[:-1]} == USES
     assert at_once[-1].memory == "late"
-    assert [said(communities) for communities in at_once] == [
-        said(communities) for communities in restarted
-    ]
+    assert list(map(said, at_once)) == list(map(said, restarted))
     assert whole.memories.get("g") == worker.memories.get("h")
     reasons = [log["stage"] for log in logs if log["event"] == "dead letter"]
     assert reasons == ["decode", "publish", "publish"]
