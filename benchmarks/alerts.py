@@ -19,7 +19,7 @@ from benchmarks.shared.streams.drifting import results
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.alerts import Alerting
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.streaming.workers.alert import with_window
 from stream_icd.streaming.workers.recent_windows import Recent, Unpacked
@@ -51,7 +51,7 @@ def messages() -> list[Message]:
 
 def milliseconds(rule: str, lasting: int, sent: Sequence[Message]) -> tuple[float, int]:
     """Processor time of a window, and the number of alerts of all."""
-    told = Alerting([parse_rule(rule, lambda _: WATCHED)], lasting)
+    told = Alerting([Rule.parse(rule, lambda _: WATCHED)], lasting)
     recent: Recent | None = ()
     unpacked, n_alerts, started = Unpacked(), 0, time.process_time()
     for message in sent:

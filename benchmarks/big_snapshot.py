@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.kafka.embedded import embedded_broker
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.reader import open_reader
@@ -224,7 +224,7 @@ def _program(
     try:
         yield process
     finally:
-        stop_child(process, 20.0)
+        stop_children([process], 20.0)
 
 
 def _peak_mib(pid: int) -> float:

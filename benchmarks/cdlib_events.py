@@ -48,8 +48,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.synthetic.lfr import Drift, LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from tests.testbed.planted_events import PLANTED, overlaid
 
 THEIRS: dict[str, Callable[[Lives], Reported]] = {

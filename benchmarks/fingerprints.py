@@ -33,8 +33,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import SNAPSHOTS
 from stream_icd.methods.model import Method
 from stream_icd.methods.synthetic.lfr import LfrSettings
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.datasets.as_topology import read_as_topology

@@ -35,7 +35,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.shared.family import cpu_seconds, memory_mib
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
@@ -163,7 +163,7 @@ def measured(
             raise SystemExit(f"{program.name} did not finish: {tail(log)}") from None
         finally:
             results.close()
-            stop_child(child, 20)
+            stop_children([child], 20)
 
 
 def _measured(

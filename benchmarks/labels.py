@@ -27,8 +27,7 @@ from benchmarks.shared.streams.known_streams import (
     Purpose,
     known_streams,
 )
-from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.learning.training.bp.fit_labelled import fit_labelled
+from stream_icd.learning.training.bp.fit import fit_labelled, fit_parameters
 from stream_icd.learning.training.bp.fitted import FitOptions
 from stream_icd.learning.training.yardstick import DEFAULT, judge
 from stream_icd.methods.bp.parameters import BpParameters

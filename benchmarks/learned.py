@@ -35,9 +35,8 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.encoder.contract import Weights, encoder, initial_weights
 from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.registry import encoder, initial_weights
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, Recipe
 from stream_icd.methods.quality.agreement import ami, nmi, of_known

@@ -22,8 +22,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.methods.memory import detect as memory_detect
 from stream_icd.methods.memory.changes import moved
 from stream_icd.methods.names.names import named
-from stream_icd.methods.tracking.confirmation import CONFIRMED
-from stream_icd.methods.tracking.followed import confirmed
+from stream_icd.methods.tracking.confirmation import CONFIRMED, confirmed
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import find_model
 from stream_icd.registry.model import read_model

@@ -37,7 +37,7 @@ import structlog
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import MEASURED
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.records import Outcome, outgoing
 from stream_icd.kafka.publisher import Publisher
@@ -45,7 +45,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.methods.memory.encoding import RecentMemories
+from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.datasets.as_topology import read_as_topology
@@ -124,7 +124,7 @@ class Detector:
 
     def stop(self) -> None:
         """End it."""
-        stop_child(self._child, 20)
+        stop_children([self._child], 20)
 
 
 @contextmanager

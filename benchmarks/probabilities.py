@@ -24,7 +24,7 @@ from benchmarks.shared.graphs.data_sets import TEST_SEED
 from benchmarks.shared.pages.sections import write_section
 from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.methods.memory.encoding import RecentMemories
+from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import drifting_lfr, independent_gn

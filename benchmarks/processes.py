@@ -35,7 +35,7 @@ from typing import Literal
 from benchmarks.shared.machine import BY_CLOCK, BY_CPU, Machine
 from benchmarks.shared.pages.sections import write_section
 from benchmarks.shared.streams.schedule import Cost, makespan
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
@@ -109,7 +109,7 @@ def work_off(
         except AssertionError as error:
             raise SystemExit(f"the detector did not finish: {tail(log)}") from error
         finally:
-            stop_child(process, 20)
+            stop_children([process], 20)
     with open_reader(settings, COMMUNITIES, start=since, limit=count) as records:
         results = list(records)
     how = (backlog.name, memory, processes, round_)

@@ -49,8 +49,7 @@ from benchmarks.shared.streams.retraining_laws import (
     Change,
     windows_of,
 )
-from stream_icd.learning.retraining.settings import Retraining
-from stream_icd.learning.retraining.windows import Sizes
+from stream_icd.learning.retraining.settings import Retraining, Sizes
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model

@@ -28,7 +28,7 @@ from benchmarks.processes import FIRST_BATCH_MS, backlogs, detected
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
@@ -83,7 +83,7 @@ def work_off(broker: Broker, model: str, detectors: int, count: int) -> Run:
         group = f"benchmark-{time.time_ns()}"
         started = [start(broker, model, group, core, log) for core, log in enumerate(logs)]
         for one in started:
-            programs.callback(stop_child, one, 20)
+            programs.callback(stop_children, [one], 20)
         wait_until(lambda: all(map(detected, logs)), timeout_s=60)
         done = sum(map(detected, logs))
         detectors_s, broker_s = total_s(started), cpu_seconds(broker_pid)

@@ -43,7 +43,7 @@ from benchmarks.shared.soak_ends import (
     run_sender,
     run_subscriber,
 )
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.kafka.topics import create_topics
 from tests.testbed.brokers import apache_kafka, wait_until
 
@@ -169,7 +169,7 @@ def soak(plan: Plan) -> Soaked:
         sender.start()
         samples = sampled(plan, sender, subscriber, detector)
         time.sleep(LINGER_S)
-        status = stop_child(detector, 20.0)
+        status = stop_children([detector], 20.0)[0]
     stop.set()
     subscriber.join()
     offer = Offer.read(plan)
@@ -195,7 +195,7 @@ def running_detector(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield detector
     finally:
-        stop_child(detector, 20.0)
+        stop_children([detector], 20.0)
 
 
 def sampled(

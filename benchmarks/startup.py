@@ -29,7 +29,7 @@ from pathlib import Path
 
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -201,7 +201,7 @@ def first_result(broker: Broker) -> Times:
             next(results)
             return time.perf_counter() - began, cpu_seconds(child.pid)
         finally:
-            stop_child(child, 20)
+            stop_children([child], 20)
 
 
 def nobody_there() -> Times:

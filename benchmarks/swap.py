@@ -35,9 +35,9 @@ from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.record import Record
 from stream_icd.methods.synthetic.lfr import generate_lfr
 from stream_icd.registry.aliases import Aliases, current, promote
-from stream_icd.registry.find import folder_of, open_model
-from stream_icd.registry.model import VersionedModel
-from stream_icd.registry.versions import pack_folder, publish, version_folder
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import VersionedModel, pack
+from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
@@ -126,7 +126,7 @@ def registry_with_models(folder: str, *, by_gate: bool) -> tuple[Store, list[str
     """A registry with both models, and their versions; the first one is the champion."""
     registry, versions = open_store(folder), []
     for name in MODELS:
-        model = pack_folder(folder_of(name))
+        model = pack(open_model(name).model)
         lineage = lineage_of(model.version, by_gate=by_gate)
         publish(registry, model, lineage)
         versions.append(model.version)

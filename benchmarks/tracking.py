@@ -30,7 +30,7 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.methods.tracking.partition import by_name, overlaps, shared_nodes
+from stream_icd.methods.tracking.partition import Partition
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from tests.testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events
@@ -266,9 +266,8 @@ def unbroken_month(days: list[CommunityEvents]) -> int:
 
 def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:
     """Share of the nodes of both that move, when `after` is renamed as well as can be."""
-    between = overlaps(
-        by_name(before.nodes, before.communities), by_name(after.nodes, after.communities)
-    )
+    old, new = (Partition.by_name(one.nodes, one.communities) for one in (before, after))
+    between = old.overlaps(new)
     shared = np.zeros((len(between.old_sizes), len(between.new_sizes)))
     shared[between.old, between.new] = between.shared
     return float(1 - shared[linear_sum_assignment(shared, maximize=True)].sum() / shared.sum())
@@ -276,8 +275,11 @@ def least_churn(before: CommunityEvents, after: CommunityEvents) -> float:
 
 def churn(a_nodes: pa.Array, a: NDArray, b_nodes: pa.Array, b: NDArray) -> float:
     """Share of the nodes of both whose community is called otherwise in `b`."""
-    before, after = by_name(a_nodes, a.astype(np.int64)), by_name(b_nodes, b.astype(np.int64))
-    rows, columns = shared_nodes(before, after)
+    before, after = (
+        Partition.by_name(a_nodes, a.astype(np.int64)),
+        Partition.by_name(b_nodes, b.astype(np.int64)),
+    )
+    rows, columns = before.shared_nodes(after)
     names = before.names[before.labels[rows]], after.names[after.labels[columns]]
     return float(np.mean(names[0] != names[1]))
 

@@ -36,8 +36,7 @@ from benchmarks.shared.streams.known_streams import (
 )
 from benchmarks.shared.streams.stream_scores import scores_of
 from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.learning.training.bp.fit_stream import FEWEST, fit_stream
-from stream_icd.learning.training.bp.fit_unlabelled import RESOLUTIONS
+from stream_icd.learning.training.bp.fit_unlabelled import FEWEST, RESOLUTIONS, fit_stream
 from stream_icd.learning.training.bp.fitted import SIZE_SPREADS, Fit, candidate
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.find import find_communities

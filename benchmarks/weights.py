@@ -27,7 +27,7 @@ from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.quality.partition import modularity

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.shared.page import COMMAND, PATIENCE_S, STOP_S
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.errors import BrokerUnavailable
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
@@ -115,7 +115,7 @@ def measured(settings: KafkaSettings, folder: Path, worker: str, n_records: int)
         wait_until(done, PATIENCE_S)
         return peak(child.pid)
     finally:
-        stop_child(child, STOP_S)
+        stop_children([child], STOP_S)
 
 
 def main() -> int:

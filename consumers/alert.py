@@ -92,16 +92,15 @@ class Alert(WorkerOptions):
     def alerting(self, naming: Naming | None = None) -> Alerting:
         """Return the rules; raise `BadSettings` if one is wrong."""
         from stream_icd.methods.tracking.alerts import Alerting
-        from stream_icd.methods.tracking.followed import names_in_events
-        from stream_icd.methods.tracking.rules import parse_rule
+        from stream_icd.methods.tracking.rules import Rule
         from stream_icd.sources.node_tables import read_nodes
         from stream_icd.streaming.workers.alert import names_by
 
         if not self.rule:
             raise BadSettings("give at least one --rule, such as 'merged and bits >= 20'")
-        rules = [parse_rule(text, read_nodes) for text in self.rule]
-        names = names_in_events if naming is None else names_by(naming)
-        return Alerting(rules, self.confirmed, self.group_of("alert"), names)
+        rules = [Rule.parse(text, read_nodes) for text in self.rule]
+        of_nodes = {} if naming is None else {"names": names_by(naming)}
+        return Alerting(rules, self.confirmed, self.group_of("alert"), **of_nodes)
 
     def topic(self) -> str:
         from stream_icd.kafka.topics import ALERTS, check_topic_for
@@ -166,7 +165,7 @@ def _say_past_alerts(
 
     Raises as reading the topic does, or the archive if `history` is given.
     """
-    from stream_icd.methods.tracking.explain import told
+    from stream_icd.methods.tracking.sentences import told
 
     first: datetime | None = None
     n_windows, fired = 0, Counter[str]()

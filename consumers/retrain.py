@@ -108,9 +108,7 @@ class Retrain(ServedOptions, BrokerOptions):
             BadSettings: a value is out of range, or two exclude each other.
         """
         from stream_icd.core.times import parse_duration
-        from stream_icd.learning.retraining.gate import Rules
-        from stream_icd.learning.retraining.settings import Retraining
-        from stream_icd.learning.retraining.windows import Sizes
+        from stream_icd.learning.retraining.settings import Retraining, Rules, Sizes
         from stream_icd.methods.icd.presets import encoder_recipe
         from stream_icd.streaming.execution.budget import Allowance
 
@@ -152,13 +150,7 @@ class Retrain(ServedOptions, BrokerOptions):
         from stream_icd.core.log import configure_logging
         from stream_icd.core.times import parse_wait
         from stream_icd.kafka.tracing import traces_of
-        from stream_icd.learning.retraining.run import (
-            Announce,
-            Rounds,
-            announce_in_topic,
-            log_decision,
-            rounds_metrics,
-        )
+        from stream_icd.learning.retraining.run import Rounds, announce_in_topic
         from stream_icd.registry.settings import registry_at, required
         from stream_icd.streaming.metrics.server import serving
 
@@ -166,17 +158,15 @@ class Retrain(ServedOptions, BrokerOptions):
         every_s = parse_wait("--check", self.check)
         opened = required(registry_at(self.registry))
         configure_logging()
-        announcers: list[Announce] = [log_decision]
+        announce = []
         if self.announce:
-            kafka = self.kafka(check=False)
-            announcers.append(announce_in_topic(kafka, opened, self.name))
+            announce.append(announce_in_topic(self.kafka(check=False), opened, self.name))
         limit_s = max(settings.budget.clock_seconds, every_s) + _GRACE_S
         with traces_of("retrain") as tracing:
-            metrics = rounds_metrics(limit_s)
-            rounds = Rounds(opened, settings, announcers, metrics, tracing)
+            rounds = Rounds(opened, settings, announce, limit_s, tracing)
             if not self.once:
                 port, host = self.metrics_port, self.metrics_host
-                with nullcontext() if port is None else serving(metrics, port, host):
+                with nullcontext() if port is None else serving(rounds.metrics, port, host):
                     rounds.until(stop_on_signals(), every_s)
                 return
             decision = rounds.once(asked=self.now)

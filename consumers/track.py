@@ -52,7 +52,7 @@ class Track(WorkerOptions):
     def run(self) -> None:
         from stream_icd.core.times import parse_duration
         from stream_icd.kafka.topics import COMMUNITIES
-        from stream_icd.methods.tracking.settings import TrackSettings
+        from stream_icd.methods.tracking.track import TrackSettings
         from stream_icd.streaming.workers.track import Tracker
 
         ahead = parse_duration(self.ahead)

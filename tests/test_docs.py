@@ -17,7 +17,7 @@ import pytest
 
 import stream_icd
 from stream_icd import Window, snapshot_from_pairs
-from stream_icd.core.errors import StreamIcdError, kinds_of
+from stream_icd.core.errors import StreamIcdError
 from stream_icd.kafka.port import DAY_MS, is_dead_letter_topic
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.methods.memory.detect import detect_remembering
@@ -77,7 +77,7 @@ def test_the_page_of_the_python_interface_says_what_the_docstrings_say() -> None
     assert program["with_summaries"](page) == page, "run python docs/api_page.py"
     shown = {name for name, _ in program["ROW"].findall(page)}
     home = stream_icd.errors.__name__
-    kinds = [error for error in kinds_of(StreamIcdError) if error.__module__ == home]
+    kinds = [error for error in StreamIcdError.kinds() if error.__module__ == home]
     expected = {f"stream_icd.errors.{error.__name__}" for error in kinds}
     expected |= {f"stream_icd.programs.{one}" for one in stream_icd.programs.__all__}
     expected |= {f"stream_icd.{one}" for one in stream_icd.__all__}

@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 import stream_icd
 from stream_icd.commands.cli.environment import SETTINGS, _variables, check_environment
 from stream_icd.commands.cli.main import app
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.settings import ENV_PREFIX
 from stream_icd.core.store.store import open_store
@@ -134,7 +134,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             yield folder
         finally:
             for child in consumers.values():
-                stop_child(child, 60)
+                stop_children([child], 60)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
         ended = {name: child.returncode for name, child in consumers.items()}

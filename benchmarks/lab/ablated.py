@@ -13,11 +13,10 @@ from scipy.sparse import csr_array
 from stream_icd.learning.training.icd.training_graph import LabelInducedNeighbourhood, TrainingGraph
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
+from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
-from stream_icd.methods.icd.encoder.registry import encoder
-from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.features import SparsePlusRankOne, model_features
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.icd.structure import SparsePlusRankOne
 from stream_icd.methods.model import Model
 
 

@@ -34,7 +34,7 @@ from benchmarks.shared.training.planned import Planned, advance
 from stream_icd.interfaces.evaluation.evaluate import measure
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.structure import Variant
+from stream_icd.methods.icd.recipe import Variant
 from stream_icd.methods.model import Model
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
@@ -46,7 +46,7 @@ def produced(
     try:
         wait_until(lambda: count(settings, COMMUNITIES) >= sent, PATIENCE_S)
     finally:
-        stop_child(detector, STOP_S)
+        stop_children([detector], STOP_S)
     return sent
 
 
@@ -68,7 +68,7 @@ def page_of(
         wait_until(lambda: answers(port), PATIENCE_S)
         yield f"http://127.0.0.1:{port}/", psutil.Process(child.pid)
     finally:
-        stop_child(child, STOP_S)
+        stop_children([child], STOP_S)
         if child.returncode:
             print(tail(log), file=sys.stderr)
 

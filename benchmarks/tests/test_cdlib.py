@@ -25,7 +25,7 @@ from benchmarks.shared.peers.cdlib_peer import (
     reported_by_tracker,
 )
 from stream_icd.core.communities import Communities
-from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.track import TrackSettings
 from tests.testbed.windows import follow, window
 
 NOBODY: frozenset[int] = frozenset()

@@ -39,11 +39,6 @@ def start_child(
         )
 
 
-def stop_child(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """Stop one process as `stop_children` does, and return its exit status."""
-    return stop_children([process], timeout_s)[0]
-
-
 def stop_children(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> list[int]:
     """Terminate all, kill those that still run after `timeout_s` seconds; return their statuses."""
     for process in processes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, overload
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ it, too."""
 
 MemoryKind = Literal["none", "memory", "smoothed"]
 """How a result uses other windows: not at all; with the memory of earlier ones; with all others."""
+
+_K = TypeVar("_K", bound=int | None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,10 +152,9 @@ class Communities:
 
     def __post_init__(self) -> None:
         _check_assignment(self)
-        _check_ids(self)
-        _check_moved(self)
-        _check_probabilities(self)
-        _check_levels(self)
+        for check in _CHECKS:
+            if why := check(self):
+                raise _refused(self, why)
 
     @property
     def n_nodes(self) -> int:
@@ -203,18 +204,7 @@ def revision_of(
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def kind_of_memory(use: MemoryUse | None) -> MemoryKind:
-    """Return how a result uses other windows, from what memory contributed to it."""
-    if use is None:
-        return "none"
-    return "smoothed" if use == "smoothed" else "memory"
-
-
-@overload
-def checked_n_communities(n_communities: None, n_nodes: int) -> None: ...
-@overload
-def checked_n_communities(n_communities: int, n_nodes: int) -> int: ...
-def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
+def checked_n_communities(n_communities: _K, n_nodes: int) -> _K:
     """Return K, the number of communities that a graph of `n_nodes` is to have.
 
     None is returned as it is: K is determined. Raises `BadSettings` if K is not a whole number from
@@ -226,14 +216,14 @@ def checked_n_communities(n_communities: object, n_nodes: int) -> int | None:
     stream_icd.core.errors.BadSettings: 3 nodes cannot form 4 communities; give K from 1 to 3
     """
     if n_communities is None:
-        return None
+        return n_communities
     if isinstance(n_communities, bool) or not isinstance(n_communities, int | np.integer):
         raise BadSettings(f"K is {n_communities!r:.40}; give a whole number from 1 to {n_nodes}")
     if not 1 <= n_communities <= n_nodes:
         raise BadSettings(
             f"{n_nodes} nodes cannot form {n_communities} communities; give K from 1 to {n_nodes}"
         )
-    return int(n_communities)
+    return cast(_K, int(n_communities))
 
 
 def _refused(result: Labels | Communities, why: str) -> BadCommunities:
@@ -252,88 +242,77 @@ def _check_assignment(result: Labels | Communities) -> None:
     if labels.shape != (n_nodes,):
         raise _refused(result, f"labels have shape {labels.shape}; {n_nodes} nodes need one each")
     if labels.size and not 0 <= labels.min() <= labels.max() < n_nodes:
-        raise _refused(
-            result,
-            f"community labels run from {labels.min()} to {labels.max()}; "
-            f"they must lie in 0..{n_nodes - 1}",
-        )
+        run = f"community labels run from {labels.min()} to {labels.max()}"
+        raise _refused(result, f"{run}; they must lie in 0..{n_nodes - 1}")
 
 
-def _check_ids(communities: Communities) -> None:
+def _wrong_ids(communities: Communities) -> str | None:
     ids, replaced, k = communities.community_ids, communities.replaced, communities.n_communities
     if (ids is None) != (replaced is None):
-        raise _refused(communities, "give community_ids and replaced both, or neither")
+        return "give community_ids and replaced both, or neither"
     if ids is None or replaced is None:
-        return
+        return None
     least, most = ids.min(initial=0), ids.max(initial=0)
     if ids.shape != (k,) or not 0 <= least <= most < MOST_IDS or n_distinct(ids) < len(ids):
-        raise _refused(
-            communities,
+        return (
             f"{k} communities need one stable id each, all different and in 0..{MOST_IDS - 1}; "
             f"there are {n_distinct(ids)} different ones in {least}..{most}, in an array of shape "
-            f"{ids.shape}",
+            f"{ids.shape}"
         )
     if replaced.ndim != 2 or replaced.shape[1] != 2:
-        raise _refused(communities, f"replaced has shape {replaced.shape}; need (m, 2)")
+        return f"replaced has shape {replaced.shape}; need (m, 2)"
     ended, now = replaced.T
     if ended.min(initial=0) < 0 or (np.diff(ended) <= 0).any() or now.min(initial=0) < -1:
-        raise _refused(
-            communities, "replaced needs ascending ids from 0, each with an id from 0, or -1"
-        )
+        return "replaced needs ascending ids from 0, each with an id from 0, or -1"
+    return None
 
 
-def _check_moved(communities: Communities) -> None:
+def _wrong_moves(communities: Communities) -> str | None:
     moved, bits = communities.moved, communities.moved_bits
     if (moved is None) != (bits is None):
-        raise _refused(communities, "give moved and moved_bits both, or neither")
+        return "give moved and moved_bits both, or neither"
     if moved is None or bits is None:
-        return
+        return None
     if moved.ndim != 2 or moved.shape[1] != 2 or bits.shape != (len(moved),):
-        raise _refused(
-            communities,
-            f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)",
-        )
+        return f"moved has shape {moved.shape} and moved_bits {bits.shape}; need (m, 2) and (m,)"
     before, now = moved.T
     if (
         before.min(initial=0) < -1
         or now.min(initial=0) < 0
         or not (np.abs(bits) < _MOST_BITS).all()
     ):
-        raise _refused(communities, f"moved needs ids from 0, and bits between ±{_MOST_BITS}")
+        return f"moved needs ids from 0, and bits between ±{_MOST_BITS}"
+    return None
 
 
-def _check_probabilities(communities: Communities) -> None:
+def _wrong_probabilities(communities: Communities) -> str | None:
     own, seconds = communities.probabilities, communities.second_ids
     of_seconds, ids = communities.second_probabilities, communities.ids_of_nodes
     if (seconds is None) != (of_seconds is None):
-        raise _refused(communities, "give second_ids and second_probabilities both, or neither")
+        return "give second_ids and second_probabilities both, or neither"
     n_nodes = communities.n_nodes
-    for name in ("probabilities", "second_probabilities"):
-        shares = getattr(communities, name)
-        if shares is not None and not (
-            shares.shape == (n_nodes,) and ((shares >= 0) & (shares <= 1)).all()
-        ):
-            raise _refused(communities, f"{n_nodes} nodes need one of {name} each, from 0 to 1")
+    for name, shares in (("probabilities", own), ("second_probabilities", of_seconds)):
+        if shares is None:
+            continue
+        if shares.shape != (n_nodes,) or not ((shares >= 0) & (shares <= 1)).all():
+            return f"{n_nodes} nodes need one of {name} each, from 0 to 1"
     if seconds is None or of_seconds is None:
-        return
+        return None
     if own is None or ids is None:
-        raise _refused(communities, "second_ids need probabilities and community_ids")
+        return "second_ids need probabilities and community_ids"
     if seconds.shape != (n_nodes,) or not NOBODY <= seconds.min() <= seconds.max() < MOST_IDS:
-        raise _refused(
-            communities, f"{n_nodes} nodes need one of second_ids each, in -1..{MOST_IDS - 1}"
-        )
+        return f"{n_nodes} nodes need one of second_ids each, in -1..{MOST_IDS - 1}"
     if (seconds == ids).any() or (of_seconds[seconds == NOBODY] > 0).any():
-        raise _refused(
-            communities, "a second community is another one than the node's, and has an id"
-        )
+        return "a second community is another one than the node's, and has an id"
+    return None
 
 
-def _check_levels(communities: Communities) -> None:
+def _wrong_levels(communities: Communities) -> str | None:
     levels, ids, k = communities.levels, communities.community_ids, communities.n_communities
     if levels is None:
-        return
+        return None
     if levels.ndim != 2 or levels.shape[1] != k:
-        raise _refused(communities, f"levels have shape {levels.shape}; need (L, {k})")
+        return f"levels have shape {levels.shape}; need (L, {k})"
     below = np.arange(k) if ids is None else ids
     for number, level in reversed(list(enumerate(levels))):  # finest first
         names, place = np.unique(level, return_inverse=True)
@@ -342,9 +321,12 @@ def _check_levels(communities: Communities) -> None:
         # A community below is in one on this level, which has the smallest of their ids.
         parts = len(np.unique(np.stack([below, level]), axis=1).T)
         if (smallest != names).any() or parts != n_distinct(below):
-            raise _refused(
-                communities,
+            return (
                 f"level {number} does not unite communities of the level below, each under the "
-                "smallest of their ids",
+                "smallest of their ids"
             )
         below = level
+    return None
+
+
+_CHECKS = _wrong_ids, _wrong_moves, _wrong_probabilities, _wrong_levels

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from types import FrameType
 from typing import Any, TypeVar, cast
 
@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 _LOG = logging.getLogger(__name__)
 _PACKAGE = __name__.partition(".")[0]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
-_Item = TypeVar("_Item", bound=np.generic)
 
 LARGE = 50_000
 """Nodes of a graph from which on more than one thread is used."""
@@ -102,18 +101,18 @@ class _SparedCache(FunctionCache):
                 )
 
 
-def compiled(**options: Any) -> Callable[[Function], Function]:
+def compiled(**options: Any) -> Callable[[_Function], _Function]:
     """`numba.njit` with these options; releases the global interpreter lock while it runs.
 
     If no cache folder is writable, numba raises an error; then each process compiles for itself.
     """
 
-    def compile_lazily(function: Function) -> Function:
+    def compile_lazily(function: _Function) -> _Function:
         dispatcher: Any = numba.njit(nogil=True, **options)(function)
         with suppress(RuntimeError):  # no folder for the cache
             # As `cache=True` sets numba's own.
             dispatcher._cache = _SparedCache(function)  # type: ignore[no-untyped-call]
-        return cast(Function, dispatcher)
+        return cast(_Function, dispatcher)
 
     return compile_lazily
 
@@ -214,19 +213,6 @@ def in_threads(work: Callable[[int, int], _Result], bounds: Sequence[int]) -> li
     return results
 
 
-def joined(parts: Sequence[NDArray[_Item]]) -> NDArray[_Item]:
-    """`np.concatenate`, each part copied by a thread."""
-    bounds = [0, *accumulate(len(part) for part in parts)]
-    whole = np.empty(bounds[-1], parts[0].dtype)
-
-    def copy(first: int, end: int) -> None:
-        for part in range(first, end):
-            whole[bounds[part] : bounds[part + 1]] = parts[part]
-
-    in_threads(copy, range(len(bounds)))
-    return whole
-
-
 def unsigned(numbers: NDArray[np.int32]) -> NDArray[Any]:
     """Return the same array of numbers that are not negative, for a loop that uses them as indices.
 
@@ -262,8 +248,6 @@ def _compiled_prefetch(array: Any, index: Any) -> Any:  # noqa: ARG001
 
 @intrinsic
 def _ask(_typing: Any, array: Any, _index: Any) -> Any:
-    """The instruction itself."""
-
     def generated(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)

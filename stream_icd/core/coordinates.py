@@ -24,9 +24,46 @@ class Coordinates:
     y: Floats  # (n_nodes,)
     crs: str = ""  # coordinate reference system: `DEGREES`; else a plane, with any unit
 
+    @classmethod
+    def of_rows(
+        cls,
+        node: NDArray[np.integer],
+        n_nodes: int,
+        x: ArrayLike | None,
+        y: ArrayLike | None,
+        crs: str,
+    ) -> Coordinates | None:
+        """Return the places of nodes from rows that name some; None if no row names one.
+
+        Each array is `(n_rows,)`; x and y are null or NaN in rows that name none. Raises
+        `BadSnapshot` if one is missing, out of range, or two rows name different places of a node.
+        """
+        if x is None and y is None:
+            return None
+        if x is None or y is None:
+            raise BadSnapshot("a place has two coordinates: give both x and y, or none")
+        # Adding 0 makes -0.0 and 0.0 the same bytes.
+        columns = [numbers(name, values, len(node)) + 0.0 for name, values in (("x", x), ("y", y))]
+        named = ~np.isnan(columns[0])
+        if not np.array_equal(named, ~np.isnan(columns[1])):
+            raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
+        if not named.any():
+            return None
+        at = node[named]
+        places = np.full((2, n_nodes), np.nan)
+        ranges = (180.0, 90.0) if crs == DEGREES else (_FARTHEST, _FARTHEST)
+        for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
+            given = column[named]
+            far = given[np.abs(given) > most]
+            if len(far):
+                raise BadSnapshot(f"{name} is {far[0]:g}; it must be {-most:g} to {most:g}")
+            place[at] = given
+            if not np.array_equal(place[at], given):
+                raise BadSnapshot("a node has two different places in x and y; give each node one")
+        return cls(places[0], places[1], crs)
+
     @property
     def known(self) -> NDArray[np.bool_]:
-        """`(n_nodes,)`."""
         return ~np.isnan(self.x)
 
     def __eq__(self, other: object) -> bool:
@@ -37,39 +74,6 @@ class Coordinates:
             and np.array_equal(self.x, other.x, equal_nan=True)
             and np.array_equal(self.y, other.y, equal_nan=True)
         )
-
-
-def coordinates_of_rows(
-    node: NDArray[np.integer], n_nodes: int, x: ArrayLike | None, y: ArrayLike | None, crs: str
-) -> Coordinates | None:
-    """Return the places of nodes from rows that name some; None if no row names one.
-
-    Each array is `(n_rows,)`; x and y are null or NaN in rows that name none. Raises `BadSnapshot`
-    if one is missing, out of range, or two rows name different places of one node.
-    """
-    if x is None and y is None:
-        return None
-    if x is None or y is None:
-        raise BadSnapshot("a place has two coordinates: give both x and y, or none")
-    # Adding 0 makes -0.0 and 0.0 the same bytes.
-    columns = [numbers(name, values, len(node)) + 0.0 for name, values in (("x", x), ("y", y))]
-    named = ~np.isnan(columns[0])
-    if not np.array_equal(named, ~np.isnan(columns[1])):
-        raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
-    if not named.any():
-        return None
-    at = node[named]
-    places = np.full((2, n_nodes), np.nan)
-    ranges = (180.0, 90.0) if crs == DEGREES else (_FARTHEST, _FARTHEST)
-    for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
-        given = column[named]
-        far = given[np.abs(given) > most]
-        if len(far):
-            raise BadSnapshot(f"{name} is {far[0]:g}; it must be {-most:g} to {most:g}")
-        place[at] = given
-        if not np.array_equal(place[at], given):
-            raise BadSnapshot("a node has two different places in x and y; give each node one")
-    return Coordinates(places[0], places[1], crs)
 
 
 def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:

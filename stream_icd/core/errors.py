@@ -53,12 +53,12 @@ class StreamIcdError(Exception):
         """Copies and pickles have the attributes of kinds that take more than a message."""
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
-
-def kinds_of(error: type[StreamIcdError]) -> Iterator[type[StreamIcdError]]:
-    """Yield an error and all kinds of it."""
-    yield error
-    for kind in error.__subclasses__():
-        yield from kinds_of(kind)
+    @classmethod
+    def kinds(cls) -> Iterator[type[StreamIcdError]]:
+        """Yield this error and all kinds of it."""
+        yield cls
+        for kind in cls.__subclasses__():
+            yield from kind.kinds()
 
 
 class BadInput(StreamIcdError):

@@ -8,9 +8,13 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.core.arrays import Ids
+from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.errors import BadEvents
+from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Window, checked_ids
+
+_OVERHEAD, _AN_EVENT = 2000, 500
+"""Bytes of the Python objects of a window, measured, and about so many of an event."""
 
 Kind = Literal["born", "grown", "shrunk", "merged", "split", "continued", "died", "returned"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -103,6 +107,21 @@ class CommunityEvents:
     def identity(self) -> tuple[str, str, str, str]:
         """The identity of the message: `(graph, snapshot_id, model, revision)`."""
         return self.graph, self.snapshot_id, self.model, self.revision
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory, approximately."""
+        arrays = int(self.nodes.nbytes) + self.communities.nbytes
+        return _OVERHEAD + arrays + _AN_EVENT * len(self.events)
+
+    def names_given(self) -> dict[int, str]:
+        """The names that the tracker gave, by id."""
+        return {event.community: event.name for event in self.events if event.name is not None}
+
+    def communities_of(self, nodes: pa.Array) -> Ids:
+        """The community of each of these nodes, `(n,)`; `NOBODY` if it is not there."""
+        ids: Ids = np.append(self.communities, NOBODY)[places(nodes, self.nodes)]
+        return ids
 
     def members_of(self, community: int | None) -> pa.Array:
         """The nodes of a community, ascending; empty if it is None or not in the window."""

@@ -59,9 +59,42 @@ class Members:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of its arrays and names, about."""
         of_ids = self.nodes.nbytes + self.community_ids.nbytes
         return int(of_ids + self.since.nbytes + self.probabilities.nbytes) + 100 * len(self.names)
+
+    def changed_by(self, window: Communities, names: Mapping[int, str], least: float) -> Changes:
+        """Return what a window with stable ids changes for the nodes of its graph.
+
+        A node changes if it is new, if its community or the name of that is another one, or if its
+        probability differs by `least` or more from that of its last row. All others keep what their
+        rows say, so that a worker that reads these knows the same.
+        """
+        ids, at = window.ids_of_nodes, places(window.nodes, self.nodes)
+        assert ids is not None  # the caller asks for windows with stable ids only
+        was_there = at >= 0
+        own = window.probabilities
+        own = np.full(len(ids), np.nan, np.float32) if own is None else own
+        if len(self.nodes):
+            stays = was_there & (self.community_ids[at] == ids)
+            published = np.where(was_there, self.probabilities[at], np.float32(np.nan))
+            start = np.where(stays, self.since[at], microseconds(window.window.start - EPOCH))
+        else:
+            stays, published = was_there, np.full(len(ids), np.nan, np.float32)
+            start = np.full(len(ids), microseconds(window.window.start - EPOCH))
+        # In hundredths, as they are published: a difference of `least` counts, whatever its bits.
+        differs = (np.abs(own - published) >= least - 1e-6) | (np.isnan(own) != np.isnan(published))
+        renamed = [one for one in set(ids.tolist()) if names.get(one) != self.names.get(one)]
+        changed = ~stays | differs | np.isin(ids, renamed)
+        after = Members(
+            end=microseconds(window.window.end - EPOCH),
+            nodes=window.nodes,
+            community_ids=ids,
+            since=start,
+            probabilities=np.where(changed, own, published),
+            names={one: name for one, name in names.items() if name is not None},
+        )
+        gone = places(self.nodes, window.nodes) < 0
+        return Changes(after, np.flatnonzero(changed), self.nodes.filter(pa.array(gone)))
 
 
 NOTHING = Members(
@@ -82,40 +115,3 @@ class Changes:
     after: Members
     changed: Ids
     left: pa.Array
-
-
-def changes_by(
-    before: Members, window: Communities, names: Mapping[int, str], least: float
-) -> Changes:
-    """Return what a window with stable ids changes for the nodes of its graph.
-
-    A node changes if it is new, if its community or the name of that is another one, or if its
-    probability differs by `least` or more from that of its last row. All others keep what their
-    rows say, so that a worker that reads these knows the same.
-    """
-    ids, at = window.ids_of_nodes, places(window.nodes, before.nodes)
-    assert ids is not None  # the caller asks for windows with stable ids only
-    was_there = at >= 0
-    own = window.probabilities
-    own = np.full(len(ids), np.nan, np.float32) if own is None else own
-    if len(before.nodes):
-        stays = was_there & (before.community_ids[at] == ids)
-        published = np.where(was_there, before.probabilities[at], np.float32(np.nan))
-        start = np.where(stays, before.since[at], microseconds(window.window.start - EPOCH))
-    else:
-        stays, published = was_there, np.full(len(ids), np.nan, np.float32)
-        start = np.full(len(ids), microseconds(window.window.start - EPOCH))
-    # In hundredths, as they are published: a difference of just `least` counts, whatever its bits.
-    differs = (np.abs(own - published) >= least - 1e-6) | (np.isnan(own) != np.isnan(published))
-    renamed = [one for one in set(ids.tolist()) if names.get(one) != before.names.get(one)]
-    changed = ~stays | differs | np.isin(ids, renamed)
-    after = Members(
-        end=microseconds(window.window.end - EPOCH),
-        nodes=window.nodes,
-        community_ids=ids,
-        since=start,
-        probabilities=np.where(changed, own, published),
-        names={one: name for one, name in names.items() if name is not None},
-    )
-    gone = places(before.nodes, window.nodes) < 0
-    return Changes(after, np.flatnonzero(changed), before.nodes.filter(pa.array(gone)))

@@ -7,7 +7,7 @@ int64, or uint64 if an id is above its range, or string.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,11 +40,6 @@ def is_text(kind: pa.DataType) -> bool:
     """Whether this Arrow type is a string, of any kind."""
     kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
     return any(is_kind(kind) for is_kind in kinds)
-
-
-def kind_of_type(kind: pa.DataType) -> Literal["integer", "string"]:
-    """Return the kind of ids of this type."""
-    return "string" if is_text(kind) else "integer"
 
 
 def change_of_kind(before: pa.Array, now: pa.Array) -> str | None:

@@ -10,8 +10,6 @@ _MOST_ANSWER = 1 << 20
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Makes a redirect the error that its status is."""
-
     def redirect_request(self, *_: object) -> None:
         return None
 

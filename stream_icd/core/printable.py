@@ -78,27 +78,18 @@ def shortened(text: str | bytes, most: int = _SHORT) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `name`, or None when none is similar.
-
-    >>> nearest("as773", ["as733", "taxi"])
-    'as733'
-    >>> nearest("mails", ["as733", "taxi"]) is None
-    True
-    """
-    from difflib import get_close_matches  # only errors need it
-
-    return next(iter(get_close_matches(name, list(known), 1, cutoff=0.75)), None)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return the end of an error message: `; did you mean X?`, or "" if no name is similar.
 
     >>> did_you_mean("as773", ["as733", "taxi"])
     '; did you mean as733?'
+    >>> did_you_mean("mails", ["as733", "taxi"])
+    ''
     """
-    similar = nearest(name, known)
-    return f"; did you mean {printable(similar)}?" if similar else ""
+    from difflib import get_close_matches  # only errors need it
+
+    similar = next(iter(get_close_matches(name, list(known), 1, cutoff=0.75)), None)
+    return f"; did you mean {prefix}{printable(similar)}?" if similar else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.core.arrays import Floats, Ids
-from stream_icd.core.coordinates import Coordinates, coordinates_of_rows, numbers
+from stream_icd.core.coordinates import Coordinates, numbers
 from stream_icd.core.errors import BadSnapshot, LimitExceeded
 from stream_icd.core.node_ids import is_id_type, is_text, text_lengths, widened
 
@@ -166,6 +166,10 @@ class Snapshot:
         return len(self.nodes)
 
     @property
+    def kind_of_ids(self) -> Literal["integer", "string"]:
+        return "string" if is_text(self.nodes.type) else "integer"
+
+    @property
     def n_edges(self) -> int:
         """Number of undirected edges, each counted once."""
         return int(self.edges.shape[1])
@@ -179,9 +183,7 @@ class Snapshot:
 
     def adjacency(self) -> csr_array:
         """The symmetric adjacency matrix A, `(n_nodes, n_nodes)` float64, zero diagonal."""
-        from stream_icd.core.symmetric import (
-            symmetric,  # few that read snapshots need numba and scipy
-        )
+        from stream_icd.core.symmetric import symmetric  # few readers need numba and scipy
 
         low, high = self.edges
         weights = np.ones(self.n_edges) if self.weights is None else self.weights
@@ -270,7 +272,7 @@ def snapshot_from_pairs(
     Raises:
         BadSnapshot: there is no edge, ids have the wrong type, a `src` is null, a weight is bad,
             or weights add up to more than `MOST_WEIGHT`, or on one edge to less than
-            `LEAST_WEIGHT`; or a place is wrong (`coordinates_of_rows`).
+            `LEAST_WEIGHT`; or a place is wrong (`Coordinates.of_rows`).
 
     >>> day = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
     >>> snapshot = snapshot_from_pairs(
@@ -288,7 +290,7 @@ def snapshot_from_pairs(
     if src_ids.null_count:
         raise BadSnapshot(f"src is null in {src_ids.null_count} rows; only dst may be null")
     nodes, row, column = _positions(src_ids, dst_ids)
-    coordinates = coordinates_of_rows(row, len(nodes), x, y, crs)
+    coordinates = Coordinates.of_rows(row, len(nodes), x, y, crs)
     paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
     row = row[paired]
     kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]

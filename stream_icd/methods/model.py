@@ -8,8 +8,7 @@ from typing import Literal
 
 from stream_icd.core.errors import ModelDamaged
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.registry import digest, initial_weights
+from stream_icd.methods.icd.encoder.contract import Weights, digest, initial_weights
 from stream_icd.methods.icd.recipe import Recipe
 
 Method = Literal["bp", "icd"]

@@ -102,10 +102,7 @@ def promote(
 def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
     """Make `previous` the champion again; the next rollback goes one step further back.
 
-    `seen` and the errors are those of `promote`.
-
-    Raises:
-        BadSettings: there is no previous champion.
+    `seen` and the errors are those of `promote`; also `BadSettings` if there is no previous one.
     """
     if seen.back_to is None:
         raise BadSettings(

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from stream_icd.core.errors import BadSettings, ModelNotFound
-from stream_icd.core.store.store import Store, open_store, store_at
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, no_version, versions
@@ -33,7 +33,7 @@ def folder_of(name: str) -> Store:
     shipped = shipped_models()
     if name in shipped:
         return shipped[name]
-    folder = store_at(name)
+    folder = open_store(name, may_be_file=True)
     if not folder.is_there():
         raise ModelNotFound(
             f"no model {name!r}: give a folder, or one of the shipped models: "

@@ -32,10 +32,9 @@ from stream_icd.core.errors import (
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.registry import can_be_made_again, digest, encoder
+from stream_icd.methods.icd.encoder.contract import Weights, digest, encoder, initial_weights
 from stream_icd.methods.icd.presets import deviations
-from stream_icd.methods.icd.recipe import Recipe, recipe_values
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Method, Model
 from stream_icd.registry.json_file import read_json
 
@@ -96,7 +95,7 @@ class PackedModel:
 def pack(model: Model) -> PackedModel:
     """The files of a model; weights that the recipe's seed reproduces need none."""
     files, head = {}, dict[str, Any]()
-    if can_be_made_again(model.recipe, model.weights):
+    if _can_be_made_again(model.recipe, model.weights):
         layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
         head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
     else:
@@ -107,7 +106,7 @@ def pack(model: Model) -> PackedModel:
         head["method"] = model.method
     if model.leads:
         head["leads"] = True
-    head["recipe"] = recipe_values(model.recipe)
+    head["recipe"] = model.recipe.values()
     if model.recipe.discriminator_widths is not None:
         head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
     # Numbers that are 0 say something, and 0 == False.
@@ -116,6 +115,18 @@ def pack(model: Model) -> PackedModel:
     }
     files[RECIPE_FILE] = tomli_w.dumps(head).encode()
     return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
+
+
+def _can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
+    """Whether the recipe's seed reproduces these weights, bit for bit, on every machine.
+
+    This holds for untrained Hadamard weights. Orthogonal weights come from a matrix factorisation,
+    whose last bits depend on the linear algebra library.
+    """
+    if recipe.encoder.initialisation != "hadamard":
+        return False
+    initial = initial_weights(recipe)
+    return all(np.array_equal(initial[name], weights[name]) for name in initial)
 
 
 def read_model(store: Store) -> VersionedModel:

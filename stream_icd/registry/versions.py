@@ -67,16 +67,10 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
     What it learned from is kept, if it comes from a registry: the gate must not judge it on that.
     Raises `RegistryDamaged` if its lineage cannot be read; else as `read_model` and `publish`.
     """
-    model = pack_folder(folder)
+    model = PackedModel(_readable(folder), _files_in(folder, _MODEL_FILES))
     data = lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
     publish(registry, model, Lineage(by, at, __version__, source=source, data=data))
     return model.version
-
-
-def pack_folder(folder: Store) -> PackedModel:
-    """The model in a folder, with its description and card; all are checked, as they are read."""
-    version = _readable(folder)
-    return PackedModel(version, _files_in(folder, _MODEL_FILES))
 
 
 def export_folder(folder: Store, target: str) -> str:

@@ -21,7 +21,6 @@ from stream_icd.core.errors import (
     SourceNotFound,
     StoreUnreachable,
 )
-from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed, printable
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.times import WindowOf, time_at, windows_at
@@ -244,7 +243,7 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         weights=edges["weight"] if "weight" in edges.column_names else None,
         source="urn:stream_icd:files",
     )
-    kind = kind_of_type(snapshot.nodes.type)
+    kind = snapshot.kind_of_ids
     reading.kind_before = lambda: kind
     return snapshot
 

@@ -20,7 +20,7 @@ from stream_icd.core.printable import listed
 from stream_icd.sources.content import within
 from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.values import INTEGER, kind_of_column
+from stream_icd.sources.values import INTEGER, IdForm
 from stream_icd.wire.limits import Limits
 
 _HEADER = {"src", "dst", "source", "target", "weight"}
@@ -78,7 +78,7 @@ def refuse_other_content(start: str) -> None:
             raise BadInput(f"it is {what}; {EXPECTED}")
 
 
-RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
+_RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
 """Raises `BadInput` if times differ: given them, what the column is called, and options of
 `produce events` with which it reads them."""
 
@@ -90,7 +90,7 @@ def headerless_edges(
     on_bad_row: OnBadRow,
     on_ignored: OnIgnored,
     limits: Limits,
-    refuse_times: RefuseTimes,
+    refuse_times: _RefuseTimes,
 ) -> list[RawRows]:
     """Read a text whose first lines have these fields; the columns `src` and `dst` come first.
 
@@ -290,7 +290,7 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
     ends = [rows["src"], rows["dst"]]
     for number, end in enumerate(ends, start=1):
         # Of more columns, it is a matrix: whole numbers such as 0.0 and 1.0 are no ids there.
-        may_be_ids = len(rows.columns) <= _A_FEW and kind_of_column(end).kind == "integer"
+        may_be_ids = len(rows.columns) <= _A_FEW and IdForm.of_column(end).kind == "integer"
         if _all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
     distinct = [len(end.unique()) for end in ends]

@@ -19,7 +19,7 @@ from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
-from stream_icd.sources.values import IdForm, kind_of_column, read_times
+from stream_icd.sources.values import IdForm, read_times
 
 _NODE = "node"
 _LABELS = ("community", "label")
@@ -111,7 +111,7 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     values = rows.rows[column]
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), None, values)
-    if column == _NODE and kind_of_column(values).kind == "integer":
+    if column == _NODE and IdForm.of_column(values).kind == "integer":
         values = IdForm("integer").read(values)[0]
     try:
         texts: list[str | None] = values.cast(pa.string()).to_pylist()
@@ -265,4 +265,4 @@ def _ids(nodes: pa.Array) -> pa.Array:
     if not (pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type)):
         return nodes
     column = pa.chunked_array([nodes])
-    return IdForm(kind_of_column(column).kind).read(column)[0]
+    return IdForm.of_column(column).read(column)[0]

@@ -88,7 +88,7 @@ class IdForm:
         Args:
             untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
         """
-        kinds = {name: kind_of_column(column) for name, column in columns.items()}
+        kinds = {name: _kind_of_column(column) for name, column in columns.items()}
         if all(column.kind == "auto" for column in kinds.values()):
             return cls("auto")
         texts = [column for column in kinds.values() if column.kind == "string"]
@@ -102,6 +102,11 @@ class IdForm:
             return cls("integer")
         odd = next((column.odd for column in texts if column.odd is not None), None)
         return cls("string", numeric, odd)
+
+    @classmethod
+    def of_column(cls, ids: pa.ChunkedArray) -> IdForm:
+        """Return the form of one column: integers if each is a whole number, even if it is 1.0."""
+        return cls(_kind_of_column(ids).kind)
 
     def read(self, ids: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Mask]:
         """Return the ids of a column as int64 or text, and which are good; bad ones are null.
@@ -127,7 +132,7 @@ class IdForm:
         return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
 
 
-def kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
+def _kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
     """Return `integer` if each id is a whole number, even if it is written as 1.0."""
     if pa.types.is_null(ids.type):
         return _ColumnKind("auto")

@@ -220,7 +220,11 @@ def _cut_windows(
                 closes = rule.may_close(accepted.time, watermark, closes)
                 held.append(accepted)
                 n_held += len(accepted.time)
-                _check_held(n_held, limits)
+                if n_held > limits.rows:
+                    raise LimitExceeded(
+                        f"open windows hold more than {limits.rows:,} rows: choose shorter windows "
+                        "or less lateness, or set STREAM_ICD_LIMITS_ROWS"
+                    )
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
         if closes <= reached:
@@ -236,14 +240,6 @@ def _cut_windows(
     else:
         missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
         on_open(n_held, [s for s in missing if s not in quiet])
-
-
-def _check_held(n_rows: int, limits: Limits) -> None:
-    if n_rows > limits.rows:
-        raise LimitExceeded(
-            f"open windows hold more than {limits.rows:,} rows: choose shorter windows or less "
-            "lateness, or set STREAM_ICD_LIMITS_ROWS"
-        )
 
 
 def _accept(

@@ -52,7 +52,7 @@ class MemoryState:
     is_first: bool = False  # nothing was remembered of the graph before the window
 
 
-def state_key(group: str, graph: str) -> bytes:
+def _state_key(group: str, graph: str) -> bytes:
     """Return the key of the states of a graph: JSON of group and graph."""
     return json.dumps([group, graph], ensure_ascii=False).encode()
 
@@ -71,7 +71,7 @@ def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:
     have the same states.
     """
     return event_message(
-        state.graph.encode() if by_graph else state_key(state.group, state.graph),
+        state.graph.encode() if by_graph else _state_key(state.group, state.graph),
         state.value,
         type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from stream_icd.core.errors import RecordTooLarge, StreamIcdError, kinds_of
+from stream_icd.core.errors import RecordTooLarge, StreamIcdError
 from stream_icd.kafka.port import TopicPartition, Undecodable
 
 
@@ -22,7 +22,7 @@ def carrying() -> list[StreamIcdError]:
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_each_error_can_be_copied_and_pickled(how) -> None:
     errors = carrying()
-    plain = set(kinds_of(StreamIcdError)) - set(map(type, errors))
+    plain = set(StreamIcdError.kinds()) - set(map(type, errors))
     for error in [*errors, *(kind("a message") for kind in plain)]:
         error.add_note("a note")
         again = how(error)

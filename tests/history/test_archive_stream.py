@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import start_child, stop_child
+from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive, Selection, read_message, windows
@@ -184,7 +184,7 @@ def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s
     try:
         wait_until(lambda: len(archived(store)) == N_KILLED)
     finally:
-        status = stop_child(second, 20)
+        status = stop_children([second], 20)[0]
     assert status == 0, (tmp_path / "second.log").read_text()
     assert archived(store) == sent
     assert all(store.open(path).read() == content for path, content in early.items())

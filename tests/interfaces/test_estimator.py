@@ -28,7 +28,7 @@ from stream_icd.interfaces.estimator import ICD, NotFitted
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.registry import digest
+from stream_icd.methods.icd.encoder.contract import digest
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Method, Model

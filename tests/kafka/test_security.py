@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.errors import (
     BadSettings,
     BrokerUnavailable,
@@ -117,7 +117,7 @@ def run_all(secure: SecureKafka, receiver: Webhook, tmp_path: Path) -> None:
         for command in (("dlq", "list", "--all"), ("dlq", "retry", "--all")):
             run_as(secure, "retrier", *command)
     finally:
-        ended = {user: stop_child(process, 60) for user, process in running.items()}
+        ended = {user: stop_children([process], 60)[0] for user, process in running.items()}
     look_at_a_page(secure)
     for named, command in operations().items():
         operate(secure, named, *command)

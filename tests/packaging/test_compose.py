@@ -21,7 +21,7 @@ from stream_icd.core.settings import ENV_PREFIX
 from stream_icd.interfaces.view.web.serve import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, check_topic_for
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.registry.find import shipped_models
 from stream_icd.sources.node_tables import read_nodes
 from stream_icd.streaming.execution.budget import Budget
@@ -93,7 +93,7 @@ def test_services_run_commands_that_exist_with_settings_that_exist(
 
 def test_alerts_have_a_rule_and_a_topic_that_the_worker_takes() -> None:
     rule, to = (value_of(OURS["alert"]["command"], option) for option in ("--rule", "--to"))
-    parse_rule(default_of(rule), read_nodes)
+    Rule.parse(default_of(rule), read_nodes)
     check_topic_for(default_of(to).removeprefix("kafka:"), ALERTS)
 
 

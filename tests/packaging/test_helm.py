@@ -25,7 +25,7 @@ import yaml
 from stream_icd.commands.cli.environment import check_environment
 from stream_icd.interfaces.view.web.serve import HEALTH
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.registry.find import shipped_models
 from stream_icd.sources.node_tables import read_nodes
 from stream_icd.streaming.execution.budget import Budget, MemorySettings
@@ -311,7 +311,7 @@ def test_alerts_have_rules_and_receivers_that_the_worker_takes_and_a_secret_of_t
     found = {name.split("-")[-1]: pod for name, pod in pods(objects["secured-values"]).items()}
     (container,) = found["alert"]["containers"]
     rules, receivers = (values_of(container["args"], one) for one in ("--rule", "--to"))
-    assert [parse_rule(rule, read_nodes).text for rule in rules] == rules != []
+    assert [Rule.parse(rule, read_nodes).text for rule in rules] == rules != []
     mounted = {one["mountPath"] for one in container["volumeMounts"]}
     env = {one["name"]: one.get("value") for one in container["env"]}
     files = [one.partition("@")[2] for one in receivers if "@" in one]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from stream_icd.core.errors import BadInput, kinds_of
+from stream_icd.core.errors import BadInput
 from stream_icd.history.archiver import Archiver
 from stream_icd.learning.retraining.retrain import OUTCOMES
 from stream_icd.streaming.dead_letters.letters import possible
@@ -159,7 +159,7 @@ def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
     metrics = Metrics(Health(300, 10))
     metrics.watch("t", "g", stages=step.stages)
     for stage in step.stages:
-        for error in kinds_of(BadInput):
+        for error in BadInput.kinds():
             labels = {"group": "g", "topic": "t", "stage": stage, "exception": error.__name__}
             counted = metrics.registry.get_sample_value("stream_icd_dead_letters_total", labels)
             assert counted == (0 if (stage, error.__name__) in possible(step.stages) else None)

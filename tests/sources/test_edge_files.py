@@ -620,19 +620,26 @@ class Looks:
         return self.is_set()
 
 
-def test_a_watched_folder_sends_files_when_they_stop_growing(tmp_path: Path) -> None:
-    growing = tmp_path / "b.csv"
-    (tmp_path / "a.csv").write_text("1,2\n")
+def test_a_watched_folder_sends_files_when_they_stop_growing_or_change(tmp_path: Path) -> None:
+    same, growing, gone = (tmp_path / name for name in ("a.csv", "b.csv", "c.csv"))
+    same.write_text("1,2\n")
+    gone.write_text("1,2\n")
+
+    def first() -> None:
+        gone.unlink()
+        growing.write_text("1,2\n")
+
     looks = Looks(
-        lambda: growing.write_text("1,2\n"),
+        first,
         lambda: growing.write_text("1,2\n2,3\n"),
         lambda: growing.write_text("1,2\n2,3\n3,4\n"),
         lambda: None,
+        lambda: same.write_text("1,2\n2,3\n"),
         lambda: None,
     )
     found, bad = read(tmp_path, every_s=2.0, stop=looks)
-    assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/b.csv", 3)]
-    assert bad == []
+    sent = [(one.id, one.n_edges) for one in found]
+    assert (sent, bad) == ([("files/a.csv", 1), ("files/b.csv", 3), ("files/a.csv", 2)], [])
 
 
 def test_a_watched_file_is_read_again_when_its_permissions_change(
@@ -654,17 +661,6 @@ def test_a_watched_file_is_read_again_when_its_permissions_change(
     assert [snapshot.id for snapshot in found] == ["files/a.csv"]
     assert len(bad) == 1
     assert "Permission denied" in bad[0]
-
-
-def test_a_watched_file_that_changes_is_sent_again_and_one_that_vanishes_is_not(
-    tmp_path: Path,
-) -> None:
-    file, other = tmp_path / "a.csv", tmp_path / "b.csv"
-    file.write_text("1,2\n")
-    other.write_text("1,2\n")
-    looks = Looks(other.unlink, lambda: None, lambda: file.write_text("1,2\n2,3\n"), lambda: None)
-    found, _ = read(tmp_path, every_s=2.0, stop=looks)
-    assert [(s.id, s.n_edges) for s in found] == [("files/a.csv", 1), ("files/a.csv", 2)]
 
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:

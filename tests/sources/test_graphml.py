@@ -300,26 +300,22 @@ def test_attributes_that_are_not_used_are_logged_once(
     assert said in text
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ("<graphml><graph/><graph/></graphml>", "it holds 2 graphs: write each to a file"),
-        (
-            "<graphml><graph><hyperedge><endpoint node='a'/></hyperedge></graph></graphml>",
-            r"it holds hyperedges \(1\), and an edge has two ends",
-        ),
-        (
-            "<graphml><graph><locator href='b.graphml'/></graph></graphml>",
-            r"is in another file \(locator\)",
-        ),
-        ("<html></html>", "it is no GraphML: its first element is html"),
-        ("<!DOCTYPE html><html><p>404</html>", "another format than its name says"),
-    ],
-)
-def test_what_is_no_single_graph_is_refused(content: str, why: str, tmp_path: Path) -> None:
+NO_GRAPH = {
+    "<graphml><graph/><graph/></graphml>": "it holds 2 graphs: write each to a file",
+    "<graphml><graph><hyperedge><endpoint node='a'/></hyperedge></graph></graphml>": (
+        r"it holds hyperedges \(1\), and an edge has two ends"
+    ),
+    "<graphml><graph><locator href='b.graphml'/></graph></graphml>": r"another file \(locator\)",
+    "<html></html>": "it is no GraphML: its first element is html",
+    "<!DOCTYPE html><html><p>404</html>": "another format than its name says",
+}
+
+
+@pytest.mark.parametrize("content", NO_GRAPH)
+def test_what_is_no_single_graph_is_refused(content: str, tmp_path: Path) -> None:
     found, (bad,) = read(tmp_path, content)
     assert found == []
-    assert re.search(why, bad)
+    assert re.search(NO_GRAPH[content], bad)
 
 
 def test_deeply_nested_parts_are_read(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stream_icd.core.child_process import start_child, stop_child, tail
+from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.core.errors import BrokerUnavailable, MissingExtra
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.embedded import embedded_broker
@@ -332,7 +332,7 @@ class KafkaNode:
         """SIGTERM, and SIGKILL when that takes too long."""
         if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
-            stop_child(self.process, timeout_s)
+            stop_children([self.process], timeout_s)
             self.process = None
 
     def kill(self) -> None:

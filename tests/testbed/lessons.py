@@ -1,17 +1,32 @@
-"""Small windows of a stream with known communities, for tests of retraining."""
+"""Streams with known communities to learn from; archives of them, and champions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 
 from stream_icd.core.communities import Labels
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.lineage import Lineage
+from stream_icd.core.snapshot import Snapshot, Window
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.history.archive import Archive
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
+from stream_icd.registry.aliases import current, promote
+from stream_icd.registry.model import pack
+from stream_icd.registry.versions import publish
 from stream_icd.sources.generated import planted_snapshots
+from stream_icd.wire.communities import encode_labels
+from stream_icd.wire.snapshots import encode_snapshot
 
 GRAPH = "small"
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def small_windows(
@@ -26,4 +41,43 @@ def small_windows(
     return [
         (replace(snapshot, n_communities=None), labels)
         for snapshot, labels in planted_snapshots(graphs, GRAPH, "test")
+    ]
+
+
+def add_to_archive(
+    place: str, windows: Iterable[tuple[Snapshot, Labels]], *, labels: bool = False
+) -> None:
+    """Archive windows, with their labels if these are wanted."""
+    archive = Archive(open_store(place))
+    for snapshot, known in windows:
+        archive.add("snapshots", encode_snapshot(snapshot))
+        if labels:
+            archive.add("labels", encode_labels(known))
+
+
+def make_champion(registry: Store, model: Model) -> str:
+    """Publish and promote a model, and return its version."""
+    packed = pack(model)
+    publish(registry, packed, Lineage("test", NOW, "0"))
+    seen = current(registry)
+    return promote(registry, packed.version, "test", NOW, by="test", seen=seen).champion
+
+
+def moment(number: float, nodes: Iterable[int | str], graph: str = "g", hours: float = 1) -> Moment:
+    """A window of a stream: it begins so many hours after the first one."""
+    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=number)
+    return Moment(graph, pa.array(nodes), Window(start, start + timedelta(hours=hours)))
+
+
+def drifting_windows(
+    seed: int, n_windows: int, settings: LfrSettings, *, labels: bool = True
+) -> list[LabelledGraph]:
+    """Consecutive windows of an LFR graph whose communities change slowly."""
+    return [
+        LabelledGraph(
+            graph.adjacency(),
+            graph.communities if labels else None,
+            moment(number, range(settings.n_nodes)),
+        )
+        for number, (graph, _) in enumerate(generate_drifting_lfr(seed, n_windows, settings))
     ]

@@ -11,8 +11,7 @@ import pyarrow as pa
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -8,7 +8,7 @@ from functools import cache
 from stream_icd.core.arrays import Labels
 from stream_icd.interfaces.evaluation.method import Method, Task, module, nothing
 from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_icd
-from stream_icd.methods.icd.structure import Variant
+from stream_icd.methods.icd.recipe import Variant
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
 

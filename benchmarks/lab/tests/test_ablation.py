@@ -17,10 +17,9 @@ from benchmarks.lab.ablation_page import full_size_table, trained_table
 from benchmarks.shared.graphs import training_sets
 from benchmarks.shared.graphs.data_sets import BenchmarkGraph, DataSet
 from benchmarks.shared.pages import sections
-from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Differentiable
-from stream_icd.methods.icd.encoder.registry import encoder
+from stream_icd.methods.icd.encoder.contract import Differentiable, encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
@@ -52,7 +51,7 @@ def embedded(model: Model, graph: TrainingGraph, neighbourhood: str) -> np.ndarr
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_training_and_detection_read_the_same(graph: LabelledGraph, name: str) -> None:
     left, model = ABLATIONS[name], Model(RECIPE)
-    prepared = left.prepared(graph, prepare(graph, RECIPE), RECIPE)
+    prepared = left.prepared(graph, TrainingGraph.of(graph, RECIPE), RECIPE)
     trained = embedded(model, prepared, "neighbourhood")
     np.testing.assert_allclose(trained, left.embed(model, graph.adjacency), atol=1e-5)
 
@@ -71,7 +70,7 @@ def test_without_gnn_a_node_is_mapped_from_its_own_features(graph: LabelledGraph
         rows = np.tanh(rows @ model.weights[f"layer.{layer}"])
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(left.embed(model, graph.adjacency), rows, atol=1e-5)
-    prepared = left.prepared(graph, prepare(graph, RECIPE), RECIPE)
+    prepared = left.prepared(graph, TrainingGraph.of(graph, RECIPE), RECIPE)
     np.testing.assert_allclose(embedded(model, prepared, "label_induced"), rows, atol=1e-5)
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from benchmarks.shared.graphs.data_sets import TEST_SEED, TRAINING_SEED
-from stream_icd.learning.training.train_model import split_in_order
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
@@ -120,11 +119,12 @@ def _internet(name: str, data: Path, n_training: int, *, shuffled: bool) -> Trai
     days = _days(data / "as733.parquet")
     core = _core(days)
     rng = np.random.default_rng(TRAINING_SEED)
+    at, to = round(0.8 * len(days)), round(0.9 * len(days))
     parts = (
         [_of_day(day, core, rng.permutation(len(core)) if shuffled else None) for day in part]
         for part in map(
             _evenly,
-            split_in_order(days, (0.8, 0.1, 0.1)),
+            (days[:at], days[at:to], days[to:]),
             (n_training, N_VALIDATION, N_TEST),
         )
     )

@@ -13,10 +13,10 @@ from stream_icd.core.lineage import DataRange, Lineage
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.learning.retraining.jobs import hidden_edges
+from stream_icd.learning.retraining.gate import hidden_edges
 from stream_icd.learning.retraining.retrain import Decision, retrain
 from stream_icd.learning.retraining.settings import Retraining
-from stream_icd.learning.retraining.windows import Lesson, lesson
+from stream_icd.learning.retraining.windows import Lesson
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.memory.detect import detect_remembering
@@ -57,7 +57,7 @@ class Step:
 def learned_model(windows: Windows, *, by_labels: bool = False, name: str = "first") -> Model:
     """A model learned from consecutive windows, as by `stream-icd train`."""
     lessons = [
-        lesson(snapshot, labels) if by_labels and labels is not None else Lesson(snapshot)
+        Lesson.of(snapshot, labels) if by_labels and labels is not None else Lesson(snapshot)
         for snapshot, labels in windows
     ]
     fit = fit_parameters([one.graph(by_labels=by_labels) for one in lessons], 0, 1)

@@ -13,13 +13,12 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.shared.graphs.training_sets import TrainingSet
 from benchmarks.shared.kept import Figures
-from stream_icd.learning.training.icd.adversaries import Adversaries
-from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.learning.training.icd.train_encoder import Adversaries
+from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, encoder
 from stream_icd.methods.icd.encoder.neighbourhood import Neighbourhood
-from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
@@ -41,7 +40,7 @@ def find_on(device: str) -> Find:
     """Find communities with the encoder on a device: what the library does, for a GPU."""
 
     def find(model: Model, graph: LabelledGraph) -> NDArray[np.int32]:
-        tensors = prepare(graph, model.recipe, device)
+        tensors = TrainingGraph.of(graph, model.recipe, device)
         return _clustered(model, graph, tensors, tensors.neighbourhood, device)
 
     return find
@@ -178,4 +177,4 @@ def prepared_graphs(
     graphs: TrainingSet, recipe: Recipe, device: str = "cpu"
 ) -> list[TrainingGraph]:
     """The training graphs as tensors."""
-    return [prepare(graph, recipe, device) for graph in graphs.training]
+    return [TrainingGraph.of(graph, recipe, device) for graph in graphs.training]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.shared.graphs.training_sets import TrainingSet
-from benchmarks.shared.training.published import as_paper, as_scripts
-from stream_icd.methods.icd.presets import preset
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.icd.structure import Variant
+from benchmarks.shared.training.published import as_scripts
+from stream_icd.methods.icd import presets
+from stream_icd.methods.icd.recipe import Recipe, Variant
 
 ROWS = 128
 """Rows of X in a step on small graphs, sampled anew: an unbiased estimate of FR and CR."""
@@ -26,5 +25,6 @@ def literal(graphs: TrainingSet, variant: Variant = "ICD-M") -> Recipe:
 
 def as_published(name: str, variant: Variant = "ICD-M") -> Recipe:
     """The paper's recipe at full size, with rows of length 1, and the fast K-means."""
-    recipe = as_scripts(as_paper(preset(name, variant)), "row-normalisation")
+    recipe = presets.as_published(presets.preset(name, variant))
+    recipe = as_scripts(recipe, "row-normalisation")
     return recipe.changed(clustering="fast")

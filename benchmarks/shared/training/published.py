@@ -1,19 +1,10 @@
-"""Recipes as the paper describes training, or as its authors' scripts do it."""
+"""Recipes as the scripts of the paper's authors train."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.icd.presets import OPTIONS, Option
+from stream_icd.methods.icd.presets import OPTIONS
 from stream_icd.methods.icd.recipe import Recipe
-
-
-def as_paper(recipe: Recipe) -> Recipe:
-    """The recipe with every option set as in the paper."""
-    for option in OPTIONS.values():
-        recipe = _with(recipe, option, option.paper)
-    return recipe
 
 
 def as_scripts(recipe: Recipe, *names: str) -> Recipe:
@@ -29,10 +20,5 @@ def as_scripts(recipe: Recipe, *names: str) -> Recipe:
     for name in names or OPTIONS:
         if name not in OPTIONS:
             raise BadSettings(f"no option {name!r}: choose from {', '.join(OPTIONS)}")
-        recipe = _with(recipe, OPTIONS[name], OPTIONS[name].scripts)
+        recipe = OPTIONS[name].changed(recipe, OPTIONS[name].scripts)
     return recipe
-
-
-def _with(recipe: Recipe, option: Option, value: Any) -> Recipe:
-    group, _, name = option.place.rpartition(".")
-    return recipe.changed(**({group: {name: value}} if group else {name: value}))

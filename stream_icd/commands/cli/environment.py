@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.log import LogSettings
-from stream_icd.core.printable import nearest
+from stream_icd.core.printable import did_you_mean
 from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings, config_file
 from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.settings import KafkaSettings
@@ -68,8 +68,8 @@ def _variables() -> Iterator[str]:
 def _check(given: Set[str], known: Set[str], place: str, prefix: str) -> list[str]:
     unknown = sorted(given - known)
     for name in unknown:
-        if meant := nearest(name, known):
-            raise BadSettings(f"{place}{name} is not a setting; did you mean {prefix}{meant}?")
+        if meant := did_you_mean(name, known, prefix):
+            raise BadSettings(f"{place}{name} is not a setting{meant}")
     return [f"{place}{name} is not a setting and has no effect" for name in unknown]
 
 

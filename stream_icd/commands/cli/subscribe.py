@@ -159,7 +159,7 @@ class _Subscribe(BrokerOptions):
     ) -> tuple[Subscription[Any], Shape[Any]]:
         """Subscribe; return what arrives, and how it is shown."""
         from stream_icd.commands.cli.subscribe_shapes import shape_of
-        from stream_icd.methods.tracking.followed import MOST_WAITING, followed
+        from stream_icd.methods.tracking.confirmation import MOST_WAITING, followed
         from stream_icd.streaming.subscribers import subscribe as following
 
         options: SubscribeOptions = {

@@ -18,9 +18,13 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import printable, say, shortened
-from stream_icd.methods.tracking.explain import called_by
-from stream_icd.methods.tracking.followed import NOTHING_KNOWN, FollowedEvents, around
-from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
+from stream_icd.methods.tracking.confirmation import NOTHING_KNOWN, FollowedEvents
+from stream_icd.methods.tracking.sentences import (
+    called_by,
+    certainty,
+    sentence,
+    without_consequences,
+)
 from stream_icd.streaming.subscribers.subscribe import NodeChange
 from stream_icd.wire.communities import SUMMARY, membership_table
 from stream_icd.wire.events import event_table
@@ -206,7 +210,7 @@ class _OfEvents(Shape[CommunityEvents]):
         """Yield the lines; `names`: of the communities of this window and of the one before."""
         if result.late:
             yield "came too late to be tracked"
-        window = result if isinstance(result, FollowedEvents) else around(None, result)
+        window = result if isinstance(result, FollowedEvents) else FollowedEvents.of(result)
         called, now = called_by(names), Counter(result.communities.tolist())
         before = Counter([] if window.before is None else window.before.communities.tolist())
         for event in without_consequences(result.events):

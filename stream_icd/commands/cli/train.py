@@ -130,7 +130,7 @@ class _Train:
 
     def chosen(self, name: str) -> Recipe:
         """Return the recipe of the options; a new one gets this name."""
-        from stream_icd.core.store.store import store_at
+        from stream_icd.core.store.store import open_store
         from stream_icd.methods.icd.presets import (
             EDGES_NAME,
             NONE,
@@ -138,7 +138,7 @@ class _Train:
             as_published,
             encoder_recipe,
         )
-        from stream_icd.methods.icd.recipe import recipe_from_toml
+        from stream_icd.methods.icd.recipe import Recipe
 
         if self.recipe is not None and self.encoder is not None:
             raise BadSettings("a recipe names the encoder that it trains: leave out --encoder")
@@ -155,7 +155,7 @@ class _Train:
             if not chosen.trains_encoder:
                 chosen = chosen.changed(name=name, split=(0.0, 0.8, 0.2))
         else:
-            file = store_at(self.recipe)
+            file = open_store(self.recipe, may_be_file=True)
             folder = file.above()
             if not folder.exists(file.name):
                 raise SourceNotFound(
@@ -163,7 +163,7 @@ class _Train:
                     "DATA --out FOLDER"
                 )
             with folder.open(file.name) as content:
-                chosen = recipe_from_toml(content.read())
+                chosen = Recipe.from_toml(content.read())
         schedule = {name: n for name in ("epochs", "samples") if (n := getattr(self, name))}
         if schedule and not chosen.trains_encoder:
             raise BadSettings(

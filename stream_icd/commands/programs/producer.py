@@ -19,7 +19,6 @@ import structlog
 from stream_icd.commands.programs.process import finish, progress_bar, stop_on_signals
 from stream_icd.core.errors import BadInput, BadRow, ContentChanged, NoGoodRows, OffsetGone
 from stream_icd.core.log import configure_logging
-from stream_icd.core.node_ids import kind_of_type
 from stream_icd.core.printable import listed
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.connect import wait_for_broker
@@ -105,7 +104,7 @@ class ProducerRun:
                 reason=str(error),
             )
             return "auto"
-        return "auto" if last is None else kind_of_type(last.nodes.type)
+        return "auto" if last is None else last.kind_of_ids
 
     def bad_rows(self, error: BadRow) -> None:
         """Count a row that cannot be read, and log the first few; with `--strict`, raise it."""

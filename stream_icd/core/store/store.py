@@ -49,7 +49,6 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.root.rpartition("/")[2]
 
     def below(self, folder: str) -> Store:
@@ -83,7 +82,6 @@ class Store:
         return bool(self._info().type == fs.FileType.Directory)
 
     def exists(self, path: str) -> bool:
-        """Whether the file exists."""
         return bool(self._info(path).type == fs.FileType.File)
 
     def size(self, path: str) -> int:
@@ -187,14 +185,15 @@ class Store:
         return f"{self.root}/{path}" if path else self.root
 
 
-def open_store(uri: str) -> Store:
+def open_store(uri: str, *, may_be_file: bool = False) -> Store:
     """Open the store at a URI such as `s3://bucket/folder`, `file:///folder`, or a local path.
 
-    Raises `BadSettings` if it is, or is below, a file on a disk, or as `store_at`;
-    `StoreUnreachable`.
+    Raises `StoreUnreachable`; `BadSettings` if no file system is known for the URI, or it is empty,
+    `-`, no UTF-8, contains a password, or names no bucket; and unless it `may_be_file`, if it is,
+    or is below, a file on a disk.
     """
-    store = store_at(uri)
-    if isinstance(store.filesystem, fs.LocalFileSystem):
+    store = _store_at(uri)
+    if isinstance(store.filesystem, fs.LocalFileSystem) and not may_be_file:
         whole = Path(store.root)
         there = next(path for path in (whole, *whole.parents) if os.path.exists(path))
         if not there.is_dir():  # a file, or a device such as /dev/null
@@ -202,12 +201,7 @@ def open_store(uri: str) -> Store:
     return store
 
 
-def store_at(uri: str) -> Store:
-    """As `open_store`, also if there is a file at the place.
-
-    Raises `BadSettings` if no file system is known for the URI, or it is empty, `-`, no UTF-8,
-    contains a password, or names no bucket.
-    """
+def _store_at(uri: str) -> Store:
     if not uri:
         raise BadSettings("the place of a file store is empty: give a folder or a URI")
     if uri == "-":

@@ -27,7 +27,7 @@ _GraphJobs = tuple[Job, ...]
 
 _OfGraphs = Engine[_GraphJobs, tuple[Outcome, ...] | Refused]
 
-_PASSES = 2
+_PASSES = 2  # over the windows of a graph: forward in time, and backward
 
 
 def smoothing_engine(

@@ -25,7 +25,7 @@ from stream_icd.interfaces.view.alluvial import COLOURS, GREY, colours_of, draw_
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import Attributes
 from stream_icd.methods.names.names import named
-from stream_icd.methods.tracking.confirmation import CONFIRMED, ids_in, lasting_events, still_hold
+from stream_icd.methods.tracking.confirmation import CONFIRMED, lasting_events, still_hold
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
 
 _MOST_EDGES_DRAWN = 30_000
@@ -190,7 +190,7 @@ def _staying(windows: Sequence[CommunityEvents]) -> list[float]:
         if after.missed:
             shares.append(float("nan"))
             continue
-        now = ids_in(after, before.nodes)
+        now = after.communities_of(before.nodes)
         same = (now == before.communities)[now != NOBODY]
         shares.append(float(same.mean()) if len(same) else 0.0)
     return shares

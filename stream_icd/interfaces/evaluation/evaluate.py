@@ -21,8 +21,8 @@ from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
-from stream_icd.learning.retraining.jobs import run_job
-from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, accumulated, read_lesson
+from stream_icd.learning.retraining.learn import run_job
+from stream_icd.learning.retraining.windows import Accumulated, ArchivedLesson, Lesson
 from stream_icd.learning.training.yardstick import ModelComparison, compared_with_default
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
@@ -56,7 +56,7 @@ class Windows:
             BadSettings: it has no such graph, or several and none was named; or all its windows are
                 far ahead.
         """
-        found = accumulated(store, now, graph, n_windows + n_past)
+        found = Accumulated.look_up(store, now, graph, n_windows + n_past)
         names = sorted({window.partition.graph for window in found.windows})
         if found.ahead and not names:
             raise BadSettings(
@@ -75,11 +75,11 @@ class Windows:
 
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
-        return [read_lesson(self.store, *one).graph(by_labels=True) for one in self.before]
+        return [Lesson.read(self.store, *one).graph(by_labels=True) for one in self.before]
 
     def newest(self) -> Iterator[Lesson]:
         """Windows to evaluate."""
-        return (read_lesson(self.store, *one) for one in self.evaluated)
+        return (Lesson.read(self.store, *one) for one in self.evaluated)
 
     def __len__(self) -> int:
         return len(self.evaluated)

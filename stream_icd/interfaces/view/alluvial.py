@@ -15,7 +15,6 @@ from matplotlib.patheffects import withStroke
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CHANGES, CommunityEvents
-from stream_icd.methods.tracking.confirmation import ids_in
 
 # Paul Tol's "muted" scheme: nine colours that are distinct for any colour vision.
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee",
@@ -120,7 +119,7 @@ def _stack(column: Mapping[int, int], total: int) -> dict[int, float]:
 
 
 def _moves(before: CommunityEvents, after: CommunityEvents, shown: Sequence[int]) -> _Flows:
-    pairs = np.stack([before.communities, ids_in(after, before.nodes)])
+    pairs = np.stack([before.communities, after.communities_of(before.nodes)])
     pairs = pairs[:, pairs[1] != NOBODY]
     pairs[~np.isin(pairs, shown)] = _OTHERS
     ways, counts = np.unique(pairs, axis=1, return_counts=True)

@@ -1,4 +1,4 @@
-"""The gate: whether a challenger replaces the champion, and afterwards keeps its promise.
+"""The gate: measure champion and challenger, and decide whether the second one replaces the first.
 
 Both are judged on windows that they did not see. Hidden edges decide, since they need no labels:
 these may be late, wrong or poisoned. Labels can only add to it: they veto a challenger that is
@@ -7,15 +7,29 @@ worse by them, and they decide between models that predict hidden edges equally 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, tee
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.arrays import Labels
 from stream_icd.core.lineage import Figure
+from stream_icd.history.replay.compare import Assignment, churn
+from stream_icd.learning.retraining.settings import Retraining, Rules
+from stream_icd.learning.retraining.state import ScoredWindow
+from stream_icd.learning.retraining.windows import ArchivedLesson, Lesson, read_lessons
+from stream_icd.learning.training.yardstick import judge
+from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.model import MethodChoice, Model
+from stream_icd.methods.quality.agreement import nmi, of_known
+from stream_icd.methods.quality.partition import mean_hidden_edge_score
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import detect
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +94,6 @@ _LEAST_BITS = 0.002
 
 _FAR_BETTER = 10
 """Gain on hidden edges, in margins, that outweighs churn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """When a challenger is better; NMI and churn are in 0..1.
-
-    The churn vetoes only a challenger whose gain on hidden edges is at most `_FAR_BETTER` margins:
-    a champion that finds nothing never changes anything.
-
-    Raises:
-        BadSettings: a value is out of range.
-    """
-
-    margin: float = 0.005  # to exceed on hidden edges, as a fraction of the champion's score
-    confidence: float = 0.99  # probability that the gain really exceeds it (one-sided)
-    labelled: int = 4  # windows with labels from which NMI counts
-    nmi_loss: float = 0.01  # vetoes the challenger
-    nmi_gain: float = 0.01  # promotes a challenger as good on hidden edges
-    churn_loss: float = 0.1  # rise that vetoes the challenger
-    slowdown: float = 10.0  # factor of processor time that vetoes; an encoder costs bp 3 to 8
-
-    def __post_init__(self) -> None:
-        if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
-            raise BadSettings(
-                f"margin {self.margin}, confidence {self.confidence}, slowdown {self.slowdown}: "
-                "the margin must be at least 0, the confidence above 0.5 and below 1, and the "
-                "slowdown at least 1"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +221,122 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
     if gain.high < 0 or (len(paired) >= windows and gain.mean < -_margin_bits(paired, rules)):
         return _Watched("worse", compared)
     return _Watched("confirmed" if len(paired) >= windows else "watching", compared)
+
+
+def compare_job(
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    warm_up: Sequence[ArchivedLesson],
+    most: int,
+    champion: str,
+    challenger: str,
+) -> list[Paired]:
+    """Compare two models, given by paths or URIs, on the first windows that can be read.
+
+    For `warm_up`, see `compare_models`.
+    """
+    models = open_model(champion).model, open_model(challenger).model
+    first = islice(read_lessons(settings.archive, lessons), most)
+    before = read_lessons(settings.archive, warm_up)
+    return compare_models(
+        first,
+        *models,
+        settings.seed,
+        method=settings.method,
+        warm_up=before,
+        remember=settings.memory == "auto",
+    )
+
+
+def score_job(
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    warm_up: Sequence[ArchivedLesson],
+    model_name: str,
+) -> list[ScoredWindow]:
+    """Measure a model on hidden edges, and NMI, as of a detector, where windows are labelled.
+
+    `warm_up`: the windows before, which a detector had seen.
+    """
+    model, seed, method = open_model(model_name).model, settings.seed, settings.method
+    labelled = {window.name for window, labels in lessons if labels is not None}
+    before = read_lessons(settings.archive, warm_up if labelled else ())
+    windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
+    graphs = (lesson.graph(by_labels=False) for lesson in followed)
+    remember = settings.memory == "auto"
+    judged = judge(graphs, [model] if labelled else [], seed, method=method, remember=remember)
+    to_score, scored = {window.name for window, _ in lessons}, []
+    for lesson, found in zip(windows, judged, strict=True):
+        name = lesson.snapshot.graph, lesson.snapshot.id
+        if name in to_score:
+            predicted = hidden_edges(lesson, model, seed, method)
+            agreement = _nmi(lesson, found[0].communities) if found else None
+            scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
+    return scored
+
+
+def compare_models(
+    lessons: Iterable[Lesson],
+    champion: Model,
+    challenger: Model,
+    seed: int = 0,
+    cpu_clock: Callable[[], float] = time.process_time,
+    method: MethodChoice = "auto",
+    warm_up: Iterable[Lesson] = (),
+    remember: bool = True,
+) -> list[Paired]:
+    """Measure both models on each window; both see the same hidden edges.
+
+    Each model follows the windows of a graph, in time order, as a detector does: by its own method,
+    unless `method` is another one, with its own memory if detectors `remember`, and with K where
+    the window states it. The windows of `warm_up`, which are not measured, come first. The score on
+    hidden edges is that of single windows: memory would know them from the windows before.
+    """
+    models = champion, challenger
+    warm = list(warm_up)
+    lessons, windows = tee(chain(warm, lessons))
+    graphs = (lesson.graph(by_labels=False) for lesson in windows)
+    all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
+    before: dict[tuple[str, int], Assignment] = {}
+    paired = []
+    for at, (lesson, both) in enumerate(zip(lessons, all_judged, strict=True)):
+        measured = []
+        for number, (model, judged) in enumerate(zip(models, both, strict=True)):
+            of_model = lesson.snapshot.graph, number
+            last = before.get(of_model)
+            before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
+            if at < len(warm):
+                continue
+            measured.append(
+                Measured(
+                    hidden_edges=hidden_edges(lesson, model, seed, method),
+                    seconds=judged.seconds,
+                    predicted=judged.bits,
+                    nmi=_nmi(lesson, judged.communities),
+                    churn=None if last is None else churn(last, before[of_model]),
+                )
+            )
+        if measured:
+            paired.append(Paired(*measured))
+    return paired
+
+
+def hidden_edges(
+    lesson: Lesson, model: Model, seed: int = 0, method: MethodChoice = "auto"
+) -> float:
+    """How well the model's communities predict hidden edges of a window, bits per edge."""
+    k = lesson.snapshot.n_communities
+
+    def find(adjacency: csr_array) -> Labels:
+        return detect(adjacency, model, k, method=method, seed=seed, threads=1).communities
+
+    score = mean_hidden_edge_score(comparable(lesson.snapshot.adjacency()), find, seed)
+    assert score is not None, "a model finds communities in every graph"
+    return score
+
+
+def _nmi(lesson: Lesson, labels: Labels) -> float | None:
+    """NMI on the labelled nodes."""
+    if lesson.labels is None:
+        return None
+    return nmi(*of_known(lesson.labels, labels))

@@ -1,4 +1,4 @@
-"""Learn a model from chosen windows, and say what it was learned from."""
+"""Learn a model from chosen windows, in a process of its own, and say what it was learned from."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from stream_icd.core.errors import NoGoodRows
+from stream_icd.core.errors import NoGoodRows, OverBudget, Overloaded
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.lineage import DataRange, Figure, Gate
-from stream_icd.core.store.store import Store
-from stream_icd.learning.retraining.windows import Known, Lesson
+from stream_icd.core.store.store import Store, open_store
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.windows import ArchivedLesson, Known, Lesson, read_lessons
 from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.card import encoder_section
+from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     quarter,
@@ -23,9 +25,12 @@ from stream_icd.learning.training.icd.proved_encoder import (
 )
 from stream_icd.learning.training.icd.taught import Taught, in_hindsight
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.recipe import Recipe, recipe_digest
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
-from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About
+from stream_icd.registry.find import open_model
+from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, PackedModel, pack
+from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.streaming.execution.worker_process import WorkerProcess
 
 _Teacher = Literal["labels", "hindsight", "edges"]
 """`edges`: bp's parameters were learned from the edges, and the encoder nothing."""
@@ -48,15 +53,80 @@ class _Learned(NamedTuple):
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
-class LearningTime(NamedTuple):
-    """How long the encoder may learn: until the clock shows so many seconds."""
+_LEARNING_SHARE = 0.7
+"""Of the budget's time, after which the encoder learns no further: what was best until then has to
+be compared, and written."""
 
-    until: float = inf
-    clock: Callable[[], float] = time.process_time
+
+class Made(NamedTuple):
+    """What learning made: the files of a model, and how it was learned."""
+
+    model: PackedModel
+    windows: tuple[LearnedFrom, ...]
+    encoder: EncoderProof | None = None  # None: none was to be learned
 
     @property
-    def left(self) -> float:
-        return self.until - self.clock()
+    def stopped(self) -> bool:
+        """Whether the encoder has not learned all it could, since its time was up."""
+        return self.encoder is not None and self.encoder.stopped
+
+    def files(self, data: DataRange, gate: Gate) -> dict[str, bytes]:
+        """The files of the model once it passed the gate, by name: also `about.toml`, `card.md`."""
+        graphs = ", ".join(data.graphs)
+        learned_from = f"{len(self.windows)} windows of {graphs} that ended by {data.end:%F %T} UTC"
+        about = About(f"graphs like {graphs}", learned_from, gate.reason)
+        figures = "\n".join(map(_figure, gate.figures))
+        used = "\n".join(
+            f"| {_cell(window.window)} | {window.by} | {window.known} |" for window in self.windows
+        )
+        card = f"""# {gate.challenger}
+
+**For**: {about.purpose}.
+
+**Learned from**: {learned_from}; its parent is {gate.champion}.
+
+**How good**: {gate.reason}.
+
+## Compared with the champion before
+
+On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
+{gate.end:%F %T} UTC.
+
+| measure | {gate.champion} | {gate.challenger} | difference |
+|---|---|---|---|
+{figures}
+{encoder_section(self.encoder)}
+## What was used of each window
+
+`labels`: its known communities. `hindsight`: the communities that were found in it with the windows
+before and after it, for the encoder; its edges for the numbers of bp. `edges`: only its edges.
+
+| window | used | nodes with known communities |
+|---|---|---|
+{used}
+"""
+        return {ABOUT_FILE: about.to_toml(), CARD_FILE: card.encode(), **self.model.files}
+
+
+def learn_job(
+    settings: Retraining,
+    lessons: Sequence[ArchivedLesson],
+    recipe: Recipe,
+    checkpoints: str,
+    parent: str,
+) -> Made:
+    """Learn a model. Raises `NoGoodRows` if no window can be read.
+
+    `checkpoints` is the URI of a folder, see `learn`; `parent` the path or URI of the champion.
+    """
+    until = time.process_time() + _LEARNING_SHARE * settings.budget.seconds
+    folder = open_store(checkpoints) if recipe.trains_encoder else None
+    readable = list(read_lessons(settings.archive, lessons))
+    if not readable:
+        raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
+    before = open_model(parent).model if recipe.learns_edges else None
+    learned = learn(readable, recipe, settings.threads, folder, parent=before, until=until)
+    return Made(pack(learned.model), learned.windows, learned.encoder)
 
 
 def learn(
@@ -66,7 +136,7 @@ def learn(
     checkpoints: Store | None = None,
     *,
     parent: Model | None = None,
-    limit: LearningTime = LearningTime(),
+    until: float = inf,
 ) -> _Learned:
     """Learn bp's parameters, and the encoder if the recipe has one that learns.
 
@@ -84,7 +154,8 @@ def learn(
         checkpoints: training by the paper's losses goes on from a checkpoint in a folder of the
             recipe below this one.
         parent: the model before; see `with_edges`.
-        limit: if it is reached, what was best until then is kept.
+        until: the processor time of this process, in seconds, at which the encoder learns no
+            further: what was best until then is kept.
 
     Raises:
         NoGoodRows: there are too few windows for the paper's losses.
@@ -98,16 +169,11 @@ def learn(
     taught = [None] * len(lessons) if recipe.encoder_stays else _taught(lessons, recipe.seed)
     proof = None
     if recipe.learns_edges:
-        model, proof = with_edges(
-            model,
-            list(filter(None, taught)),
-            parent=parent,
-            seconds=limit.left,
-            threads=threads,
-            clock=limit.clock,
-        )
+        effort = Effort(until - time.process_time(), threads, clock=time.process_time)
+        teaching = list(filter(None, taught))
+        model, proof = with_edges(model, teaching, parent=parent, effort=effort)
     elif recipe.trains_encoder:
-        model, proof = _trained(model, graphs, taught, threads, checkpoints, limit)
+        model, proof = _trained(model, graphs, taught, threads, checkpoints, until)
     windows = tuple(
         LearnedFrom(lesson.snapshot.id, by, lesson.known)
         for lesson, one in zip(lessons, taught, strict=True)
@@ -147,7 +213,7 @@ def _trained(
     taught: Sequence[Taught | None],
     threads: int,
     checkpoints: Store | None,
-    limit: LearningTime,
+    until: float,
 ) -> tuple[Model, EncoderProof]:
     """Train the recipe's encoder by the paper's losses."""
     linked, recipe = [graph for graph in graphs if graph.adjacency.nnz], model.recipe
@@ -160,54 +226,14 @@ def _trained(
         linked[:at],
         recipe,
         validation=linked[at:],
-        checkpoints=checkpoints and checkpoints.below(recipe_digest(recipe)[:16]),
+        checkpoints=checkpoints and checkpoints.below(recipe.digest()[:16]),
         threads=threads,
-        seconds=limit.left,
-        clock=limit.clock,
+        seconds=until - time.process_time(),
+        clock=time.process_time,
     )
     known = list(filter(None, taught))
     model, proof = with_weights(model, training.improved, known, threads)
     return model, replace(proof, stopped=not training.is_whole(recipe))
-
-
-def described(
-    windows: Sequence[LearnedFrom], encoder: EncoderProof | None, data: DataRange, gate: Gate
-) -> dict[str, bytes]:
-    """`about.toml` and `card.md` of a model that passed the gate, by name."""
-    graphs = ", ".join(data.graphs)
-    learned_from = f"{len(windows)} windows of {graphs} that ended by {data.end:%F %T} UTC"
-    about = About(f"graphs like {graphs}", learned_from, gate.reason)
-    figures = "\n".join(map(_figure, gate.figures))
-    used = "\n".join(
-        f"| {_cell(window.window)} | {window.by} | {window.known} |" for window in windows
-    )
-    card = f"""# {gate.challenger}
-
-**For**: {about.purpose}.
-
-**Learned from**: {learned_from}; its parent is {gate.champion}.
-
-**How good**: {gate.reason}.
-
-## Compared with the champion before
-
-On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
-{gate.end:%F %T} UTC.
-
-| measure | {gate.champion} | {gate.challenger} | difference |
-|---|---|---|---|
-{figures}
-{encoder_section(encoder)}
-## What was used of each window
-
-`labels`: its known communities. `hindsight`: the communities that were found in it with the windows
-before and after it, for the encoder; its edges for the numbers of bp. `edges`: only its edges.
-
-| window | used | nodes with known communities |
-|---|---|---|
-{used}
-"""
-    return {ABOUT_FILE: about.to_toml(), CARD_FILE: card.encode()}
 
 
 def _figure(figure: Figure) -> str:
@@ -217,3 +243,41 @@ def _figure(figure: Figure) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+Job = Callable[[], Any]
+"""What is done; it and its result can be pickled."""
+
+RunJob = Callable[[Job, Allowance], Any]
+"""Runs a job and returns its result, as `run_job` does."""
+
+
+def run_job(job: Job, budget: Allowance) -> Any:
+    """Run a job, and return its result. The process never outlives this one.
+
+    Raises:
+        OverBudget: it exceeded a limit, and was ended.
+        Overloaded: it was ended from outside, for example because memory ran out.
+    """
+    process = WorkerProcess(_open_jobs)
+    try:
+        succeeded, result = process.do(job, budget)
+    except OverBudget as error:
+        raise OverBudget(
+            f"learning {error} (--budget-seconds, --budget-memory). Learn from fewer windows, or "
+            "raise it"
+        ) from error
+    except (EOFError, OSError) as error:
+        raise Overloaded(
+            f"the learning process ended (exit status {process.end()}), as when memory runs out; "
+            "the champion stays"
+        ) from error
+    finally:
+        process.end()
+    if not succeeded:
+        raise result
+    return result
+
+
+def _open_jobs() -> Callable[[Job], Any]:
+    return lambda job: job()

@@ -24,34 +24,17 @@ from stream_icd.core.times import AHEAD
 from stream_icd.core.version import __version__
 from stream_icd.history.archive import Selection, nothing_selected
 from stream_icd.history.files import ArchivedWindow
-from stream_icd.learning.retraining.gate import Paired, decide, watch
-from stream_icd.learning.retraining.jobs import (
-    Made,
-    RunJob,
-    compare_job,
-    learn_job,
-    run_job,
-    score_job,
-)
-from stream_icd.learning.retraining.learn import described
+from stream_icd.learning.retraining.gate import Paired, compare_job, decide, score_job, watch
+from stream_icd.learning.retraining.learn import Made, RunJob, learn_job, run_job
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.state import (
     BegunTraining,
     ComparedWindows,
     RetrainerState,
     ScoredWindow,
-    read_state,
-    write_state,
 )
-from stream_icd.learning.retraining.triggers import Due, any_due, drift, every_period, every_windows
-from stream_icd.learning.retraining.windows import (
-    Accumulated,
-    ArchivedLesson,
-    ChosenWindows,
-    accumulated,
-    choose_windows,
-    data_range,
-)
+from stream_icd.learning.retraining.triggers import Due, triggered
+from stream_icd.learning.retraining.windows import Accumulated, ArchivedLesson, ChosenWindows
 from stream_icd.learning.training.yardstick import WARM_UP
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.find import folder_of
@@ -116,10 +99,11 @@ def retrain(
             champion stays.
     """
     aliases = current(registry)
-    past = accumulated(open_store(settings.archive), now, settings.graph, settings.most_windows)
+    archive = open_store(settings.archive)
+    past = Accumulated.look_up(archive, now, settings.graph, settings.most_windows)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
-    state = read_state(registry, settings.name)
+    state = RetrainerState.read(registry, settings.name)
     round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
     if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
         return round_.decision("not now", "the windows of earlier rounds are gone")
@@ -251,8 +235,7 @@ class _Round:
 
     def _chosen(self, begun: BegunTraining) -> ChosenWindows | str:
         attempted = self.past.after(begun.attempted)
-        chosen = choose_windows(
-            self.past.windows,
+        chosen = self.past.choose(
             self.settings.sizes,
             self.settings.seed,
             unseen=self._unseen(),
@@ -273,19 +256,11 @@ class _Round:
             return Due(True, begun.reason, begun.since)
         if asked:
             return Due(True, "asked by command")
-        settings, new = self.settings, self.past.after(self.state.attempted)
-        answers = list[Due]()
-        if settings.every_windows is not None:
-            answers.append(every_windows(settings.every_windows, len(new)))
-        if settings.every is not None:
-            answers.append(every_period(settings.every, self.state.attempted_at, self.now))
-        if settings.drift:
+        new = self.past.after(self.state.attempted)
+        if self.settings.drift:
             self._score(new)
-            answers.append(drift([scored.hidden_edges for scored in self.state.scored]))
-            nmi = [None if s.nmi is None else 100 * s.nmi for s in self.state.scored]
-            if any(percent is not None for percent in nmi):
-                answers.append(drift(nmi, "NMI", "%"))
-        return any_due(answers)
+        state = self.state
+        return triggered(self.settings, len(new), state.attempted_at, self.now, state.scored)
 
     def _score(self, windows: Sequence[ArchivedWindow]) -> None:
         """Score the champion in each window once, and again when its labels come."""
@@ -316,7 +291,7 @@ class _Round:
     def _proved(self, chosen: ChosenWindows, why: str) -> tuple[Decision, bool]:
         """The decision about a challenger, and whether its encoder has not learned all it could."""
         settings, parent = self.settings, self.aliases.champion
-        data, lessons = data_range(chosen.learn), self.past.lessons(chosen.learn)
+        data, lessons = chosen.learn_range, self.past.lessons(chosen.learn)
         self.on_step("learn")
         origin = (
             f"{data.windows} windows of {', '.join(data.graphs)} from {data.start.isoformat()} "
@@ -336,7 +311,7 @@ class _Round:
                 (Path(folder) / name).write_bytes(content)
             paired = self._compared(chosen.prove, len(chosen.prove), parent, folder)
         verdict = decide(paired, settings.rules, settings.seed)
-        proved = data_range(chosen.prove)
+        proved = chosen.prove_range
         gate = Gate(
             champion=parent,
             challenger=model.version,
@@ -353,8 +328,7 @@ class _Round:
         data = replace(data, labelled=sum(window.by == "labels" for window in made.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
-        files = described(made.windows, made.encoder, data, gate) | model.files
-        publish(self.registry, replace(model, files=files), lineage)
+        publish(self.registry, replace(model, files=made.files(data, gate)), lineage)
         self.on_step("promote")
         promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
@@ -404,7 +378,7 @@ class _Round:
 
     def _remember(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)
-        write_state(self.registry, self.settings.name, self.state)
+        self.state.write(self.registry, self.settings.name)
 
     def decision(
         self,

@@ -27,17 +27,116 @@ from stream_icd.kafka.topics import MODELS
 from stream_icd.kafka.tracing import Tracing
 from stream_icd.learning.retraining.retrain import BY, OUTCOMES, Decision, retrain
 from stream_icd.learning.retraining.settings import Retraining
-from stream_icd.learning.retraining.state import read_state, write_state
+from stream_icd.learning.retraining.state import RetrainerState
 from stream_icd.registry.aliases import Aliases, champion, current, history
 from stream_icd.registry.announce import announce, change, publication
 from stream_icd.registry.versions import read_lineage
 from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
 from stream_icd.wire.announcements import Announcement
 
-Announce = Callable[[Decision], None]
+_LOOK = "look"
+"""The first step of a round: read the archive, and ask the triggers."""
 
 
-def log_decision(decision: Decision) -> None:
+@dataclass(slots=True)
+class Rounds:
+    """Makes rounds of retraining, one after the other; shows their steps, and says what is new.
+
+    That is logged, and passed to each function of `announce`.
+    """
+
+    registry: Store
+    settings: Retraining
+    announce: Sequence[Callable[[Decision], None]] = ()
+    limit_s: float = inf  # for a step; a longer one is not healthy
+    tracing: Tracing | None = None  # None: no spans
+    clock: Callable[[], float] = time.monotonic
+    metrics: RoundsMetrics = field(init=False)
+    _had_champion: bool = False
+    _said: tuple[str, str] | None = None  # by the last decision
+
+    def __post_init__(self) -> None:
+        self.metrics = RoundsMetrics(RoundsHealth(self.limit_s, self.clock), OUTCOMES)
+
+    def once(self, *, asked: bool = False, clock: Callable[[], datetime] = utc_now) -> Decision:
+        """Make one round (`retrain`); an empty registry gets its first champion before."""
+        while True:
+            decision = self._round(clock(), asked=asked)
+            if decision.outcome != "first champion":
+                return decision
+
+    def until(self, stop: Event, every_s: float) -> None:
+        """Make a round every `every_s` seconds until `stop`.
+
+        If registry or archive do not answer, or a registry that had a champion has none, this is
+        logged, and the next round tries again. Other errors of `retrain` are raised.
+        """
+        with suppress(StreamIcdError):  # the first round says it
+            self._had_champion = current(self.registry) is not None
+        while not stop.is_set():
+            try:
+                self._round(utc_now())
+            except StreamIcdError as error:
+                if error.action is not Action.RETRY:
+                    raise
+                self._said = None
+                structlog.get_logger().warning(
+                    "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
+                )
+            stop.wait(every_s)
+
+    def _round(self, now: datetime, *, asked: bool = False) -> Decision:
+        """Make a round, and tell its decision unless that says the same as the one before.
+
+        It has a span, and messages that are sent in it are of its trace.
+        """
+        with nullcontext() if self.tracing is None else self.tracing.doing("retrain"):
+            self.metrics.health.begin(_LOOK)
+            try:
+                decision = self._decided(now, asked=asked)
+                self.metrics.decided(decision.outcome, decision.windows, decision.champion)
+                if self.tracing is not None:
+                    names = "outcome", "reason", "champion", "windows"
+                    self.tracing.say({name: getattr(decision, name) for name in names})
+                said = decision.outcome, decision.reason
+                if said != self._said:
+                    _log(decision)
+                    for announce_to_one in self.announce:
+                        announce_to_one(decision)
+                self._said = said
+                self._had_champion = self._had_champion or decision.generation > 0
+            except StreamIcdError as error:
+                self.metrics.unavailable(f"{type(error).__name__}: {error}")
+                raise
+            finally:
+                self._on_step("")
+        return decision
+
+    def _decided(self, now: datetime, *, asked: bool) -> Decision:
+        registry = self.registry
+        try:
+            if self._had_champion:
+                champion(registry)
+            return retrain(registry, self.settings, now, asked=asked, on_step=self._on_step)
+        except ModelError as error:
+            if self._had_champion and current(registry) is None:
+                raise StoreUnreachable(
+                    f"{registry.place} has no champion any more, as if its disk were unmounted: "
+                    "put it back, or start the retrainer again to begin a new registry there"
+                ) from error
+            raise
+
+    def _on_step(self, step: str) -> None:
+        """Note that the next step of the round begins; it ends the one before."""
+        health = self.metrics.health
+        seconds = health.clock() - health.since
+        self.metrics.took(health.step, seconds)
+        if self.tracing is not None:
+            self.tracing.took(health.step, seconds)
+        health.begin(step)
+
+
+def _log(decision: Decision) -> None:
     """Write a decision to the log: a failure or a rollback as a warning."""
     log = structlog.get_logger()
     say = log.warning if decision.outcome in ("failed", "rolled back") else log.info
@@ -58,7 +157,7 @@ def log_decision(decision: Decision) -> None:
 
 def announce_in_topic(
     settings: KafkaSettings, registry: Store, name: str, topic: str = MODELS
-) -> Announce:
+) -> Callable[[Decision], None]:
     """Return what announces decisions about a registry.
 
     A promotion or a rollback that was not announced, such as by a retrainer that was killed right
@@ -69,13 +168,13 @@ def announce_in_topic(
 
     def announce_decision(decision: Decision) -> None:
         try:
-            state = read_state(registry, name)
+            state = RetrainerState.read(registry, name)
             until = state.generation if state.announced is None else state.announced
             changes = history(registry, since=until)
             for announcement in _announcements(registry, changes, decision):
                 announce(settings, announcement, topic)
             if changes:
-                write_state(registry, name, replace(state, announced=changes[-1].generation))
+                replace(state, announced=changes[-1].generation).write(registry, name)
         except (BrokerError, ModelError, StoreError) as error:
             structlog.get_logger().warning(
                 "decision not announced", topic=topic, reason=f"{type(error).__name__}: {error}"
@@ -112,106 +211,3 @@ def _announcements(
         generation=decision.generation,
         gate=decision.gate,
     )
-
-
-_LOOK = "look"
-"""The first step of a round: read the archive, and ask the triggers."""
-
-
-def rounds_metrics(
-    limit_s: float = inf, clock: Callable[[], float] = time.monotonic
-) -> RoundsMetrics:
-    """Metrics of a retrainer none of whose steps takes longer than this."""
-    return RoundsMetrics(RoundsHealth(limit_s, clock), OUTCOMES)
-
-
-@dataclass(slots=True)
-class Rounds:
-    """Makes rounds of retraining, one after the other; shows their steps, announces what is new.
-
-    Without `tracing`, it makes no spans.
-    """
-
-    registry: Store
-    settings: Retraining
-    announce: Sequence[Announce]
-    metrics: RoundsMetrics = field(default_factory=rounds_metrics)
-    tracing: Tracing | None = None
-    _had_champion: bool = False
-    _said: tuple[str, str] | None = None  # by the last decision
-
-    def once(self, *, asked: bool = False, clock: Callable[[], datetime] = utc_now) -> Decision:
-        """Make one round (`retrain`); an empty registry gets its first champion before."""
-        while True:
-            decision = self._round(clock(), asked=asked)
-            if decision.outcome != "first champion":
-                return decision
-
-    def until(self, stop: Event, every_s: float) -> None:
-        """Make a round every `every_s` seconds until `stop`.
-
-        If registry or archive do not answer, or a registry that had a champion has none, this is
-        logged, and the next round tries again. Other errors of `retrain` are raised.
-        """
-        with suppress(StreamIcdError):  # the first round says it
-            self._had_champion = current(self.registry) is not None
-        while not stop.is_set():
-            try:
-                self._round(utc_now())
-            except StreamIcdError as error:
-                if error.action is not Action.RETRY:
-                    raise
-                self._said = None
-                structlog.get_logger().warning(
-                    "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
-                )
-            stop.wait(every_s)
-
-    def _round(self, now: datetime, *, asked: bool = False) -> Decision:
-        """Make a round, and announce its decision unless that says the same as the one before.
-
-        It has a span, and messages that are sent in it are of its trace.
-        """
-        with nullcontext() if self.tracing is None else self.tracing.doing("retrain"):
-            self.metrics.health.begin(_LOOK)
-            try:
-                decision = self._decided(now, asked=asked)
-                self.metrics.decided(decision.outcome, decision.windows, decision.champion)
-                if self.tracing is not None:
-                    names = "outcome", "reason", "champion", "windows"
-                    self.tracing.say({name: getattr(decision, name) for name in names})
-                said = decision.outcome, decision.reason
-                if said != self._said:
-                    for announce_to_one in self.announce:
-                        announce_to_one(decision)
-                self._said = said
-                self._had_champion = self._had_champion or decision.generation > 0
-            except StreamIcdError as error:
-                self.metrics.unavailable(f"{type(error).__name__}: {error}")
-                raise
-            finally:
-                self._on_step("")
-        return decision
-
-    def _decided(self, now: datetime, *, asked: bool) -> Decision:
-        registry = self.registry
-        try:
-            if self._had_champion:
-                champion(registry)
-            return retrain(registry, self.settings, now, asked=asked, on_step=self._on_step)
-        except ModelError as error:
-            if self._had_champion and current(registry) is None:
-                raise StoreUnreachable(
-                    f"{registry.place} has no champion any more, as if its disk were unmounted: "
-                    "put it back, or start the retrainer again to begin a new registry there"
-                ) from error
-            raise
-
-    def _on_step(self, step: str) -> None:
-        """Note that the next step of the round begins; it ends the one before."""
-        health = self.metrics.health
-        seconds = health.clock() - health.since
-        self.metrics.took(health.step, seconds)
-        if self.tracing is not None:
-            self.tracing.took(health.step, seconds)
-        health.begin(step)

@@ -9,22 +9,65 @@ from urllib.parse import quote
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import shortened
-from stream_icd.learning.retraining.gate import Rules
-from stream_icd.learning.retraining.windows import MOST_WINDOWS, Sizes
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import MethodChoice
 from stream_icd.streaming.execution.budget import Allowance
 
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a challenger is better; NMI and churn are in 0..1.
+
+    The churn vetoes only a challenger whose gain on hidden edges is at most ten
+    margins (`gate._FAR_BETTER`): a champion that finds nothing never changes anything. Raises
+    `BadSettings` if a value is out of range.
+    """
+
+    margin: float = 0.005  # to exceed on hidden edges, as a fraction of the champion's score
+    confidence: float = 0.99  # probability that the gain really exceeds it (one-sided)
+    labelled: int = 4  # windows with labels from which NMI counts
+    nmi_loss: float = 0.01  # vetoes the challenger
+    nmi_gain: float = 0.01  # promotes a challenger as good on hidden edges
+    churn_loss: float = 0.1  # rise that vetoes the challenger
+    slowdown: float = 10.0  # factor of processor time that vetoes; an encoder costs bp 3 to 8
+
+    def __post_init__(self) -> None:
+        if not (self.margin >= 0 and 0.5 < self.confidence < 1 and self.slowdown >= 1):
+            raise BadSettings(
+                f"margin {self.margin}, confidence {self.confidence}, slowdown {self.slowdown}: "
+                "the margin must be at least 0, the confidence above 0.5 and below 1, and the "
+                "slowdown at least 1"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many windows to use; raises `BadSettings` if a number is out of range."""
+
+    newest: int = 6  # to learn from, directly before those that prove
+    older: int = 2  # to learn from, drawn at random from all earlier ones
+    prove: int = 8  # the newest of all, which nothing is learned from
+    least: int = 3  # fewest to learn from, also after a change of the law
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.least <= self.newest and self.older >= 0 and self.prove >= 4):
+            raise BadSettings(
+                f"{self}: need 1 <= least <= newest, older of at least 0, and prove of at least 4"
+            )
+
+
 _BUDGET = Allowance(seconds=1800.0, memory_bytes=4 << 30)
 """For each job of a retraining, unless another is given."""
+
+_MOST_WINDOWS = 1000
+"""How many windows are looked at, unless another number is given: it bounds time and memory, also
+of a long archive."""
 
 _MOST_LOOKED_AT = 10_000
 """Maximum of `most_windows`: what is known of each window is in one small file (`state`)."""
 
-
 _MOST_NAME = 200
 """Bytes of a name, as in a URL: files of the registry have names of at most 255."""
-
 
 _LEARNED = Recipe(name="retrained", encoder=EDGES)
 """Learns the encoder `edges`, unless another recipe is given."""
@@ -34,8 +77,7 @@ _LEARNED = Recipe(name="retrained", encoder=EDGES)
 class Retraining:
     """Settings of a retrainer. It learns when one of `every_windows`, `every` and `drift` says so.
 
-    Raises:
-        BadSettings: the name or a number is out of range.
+    Raises `BadSettings` if the name or a number is out of range.
     """
 
     archive: str  # a path or a URI
@@ -48,7 +90,7 @@ class Retraining:
     sizes: Sizes = field(default_factory=Sizes)
     rules: Rules = field(default_factory=Rules)
     budget: Allowance = _BUDGET
-    most_windows: int = MOST_WINDOWS  # to look at, the newest ones
+    most_windows: int = _MOST_WINDOWS  # to look at, the newest ones
     watch: int = 8  # windows after a swap that must confirm the new champion
     encoder: Recipe = _LEARNED  # says which encoder is learned, and how
     method: MethodChoice = "auto"  # of the detectors that use the models

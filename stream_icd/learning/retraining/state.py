@@ -92,21 +92,20 @@ class RetrainerState:
     compared: ComparedWindows | None = None  # by the watch so far
     announced: int | None = None
 
+    @classmethod
+    def read(cls, registry: Store, name: str) -> RetrainerState:
+        """That of a new retrainer if there is none, or, with a warning, if it is damaged."""
+        try:
+            return read_json(registry, _path(name), cls, _FORMAT)
+        except FileNotFoundError:
+            return cls()
+        except RegistryDamaged as error:
+            structlog.get_logger().warning("the retrainer begins anew", reason=str(error))
+            return cls()
 
-def read_state(registry: Store, name: str) -> RetrainerState:
-    """The state; that of a new retrainer if there is none, or, with a warning, if it is damaged."""
-    try:
-        return read_json(registry, _path(name), RetrainerState, _FORMAT)
-    except FileNotFoundError:
-        return RetrainerState()
-    except RegistryDamaged as error:
-        structlog.get_logger().warning("the retrainer begins anew", reason=str(error))
-        return RetrainerState()
-
-
-def write_state(registry: Store, name: str, state: RetrainerState) -> None:
-    """Replace the state."""
-    registry.put(_path(name), to_json(state, _FORMAT))
+    def write(self, registry: Store, name: str) -> None:
+        """Replace the state."""
+        registry.put(_path(name), to_json(self, _FORMAT))
 
 
 def _path(name: str) -> str:

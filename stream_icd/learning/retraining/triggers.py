@@ -1,4 +1,4 @@
-"""Triggers by number, time and drift; the answer of one, and of several together."""
+"""Triggers by number, time and drift: whether it is time to learn a new model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
+
+from stream_icd.learning.retraining.settings import Retraining
+from stream_icd.learning.retraining.state import ScoredWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +21,38 @@ class Due:
     since: int | None = None  # number of windows from a change of the stream's law on, if known
 
 
-def any_due(answers: Sequence[Due]) -> Due:
-    """Combine triggers: it is time to learn if one of them says so.
+def triggered(
+    settings: Retraining,
+    n_new: int,
+    last: datetime | None,
+    now: datetime,
+    scored: Sequence[ScoredWindow] = (),
+) -> Due:
+    """Ask the triggers that are set: it is time to learn if one of them says so.
 
     The reasons are those of the triggers that are due, else of all. `since` is that of the latest
     change.
 
-    >>> any_due([Due(False, "3 of 50 new windows"), Due(True, "asked by command")])
-    Due(due=True, reason='asked by command', since=None)
+    Args:
+        n_new: windows since the last attempt.
+        last: when that was; None: there was none.
+        scored: these windows in time order, for the trigger `drift`.
+
+    >>> triggered(Retraining("history/", every_windows=50, drift=False), 12, None, datetime.now())
+    Due(due=False, reason='12 of 50 new windows', since=None)
     """
-    decisive = [answer for answer in answers if answer.due] or list(answers)
+    answers = list[Due]()
+    if settings.every_windows is not None:
+        every = settings.every_windows
+        answers.append(Due(n_new >= every, f"{n_new} of {every} new windows"))
+    if settings.every is not None:
+        answers.append(_every_period(settings.every, last, now))
+    if settings.drift:
+        answers.append(_drift([one.hidden_edges for one in scored], "hidden edges", "bits"))
+        nmi = [None if one.nmi is None else 100 * one.nmi for one in scored]
+        if any(percent is not None for percent in nmi):
+            answers.append(_drift(nmi, "NMI", "%"))
+    decisive = [answer for answer in answers if answer.due] or answers
     changes = [one.since for one in decisive if one.since is not None]
     return Due(
         any(answer.due for answer in answers),
@@ -36,20 +61,7 @@ def any_due(answers: Sequence[Due]) -> Due:
     )
 
 
-def every_windows(every: int, new: int) -> Due:
-    """Due if `every` windows or more came since the last attempt.
-
-    >>> every_windows(50, 12)
-    Due(due=False, reason='12 of 50 new windows', since=None)
-    """
-    return Due(new >= every, f"{new} of {every} new windows")
-
-
-def every_period(period: timedelta, last: datetime | None, now: datetime) -> Due:
-    """Due if the last attempt is a period ago or more, or if there was none (None).
-
-    A clock that went backwards makes it due later, never earlier.
-    """
+def _every_period(period: timedelta, last: datetime | None, now: datetime) -> Due:
     if last is None:
         return Due(True, "there was no attempt yet")
     # It stays the same until the next attempt, or a service would say it anew in each round.
@@ -72,7 +84,7 @@ _LEAST_SPREAD = 0.01
 difference a change."""
 
 
-def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: str = "bits") -> Due:
+def _drift(scores: Sequence[float | None], measure: str, unit: str) -> Due:
     """Due if a score has changed since the last attempt: the law of the stream is another one.
 
     The Page-Hinkley test (Page, "Continuous inspection schemes", 1954) in both directions: it sums
@@ -107,7 +119,6 @@ def drift(scores: Sequence[float | None], measure: str = "hidden edges", unit: s
 
 
 def _change_at(standardised: np.ndarray) -> int | None:
-    """The position of the first change."""
     mean = rise = fall = lowest = highest = 0.0
     for at, value in enumerate(standardised):
         mean += (float(value) - mean) / (at + 1)

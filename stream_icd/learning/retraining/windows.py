@@ -12,15 +12,16 @@ from operator import attrgetter
 from typing import Literal
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.communities import Labels
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.errors import BadInput, HistoryDamaged
 from stream_icd.core.lineage import DataRange
 from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.store.store import Store
+from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.times import too_far_ahead
 from stream_icd.history.archive import (
     Selection,
@@ -31,16 +32,13 @@ from stream_icd.history.archive import (
     read_snapshot,
 )
 from stream_icd.history.files import ArchivedDay, ArchivedWindow
+from stream_icd.learning.retraining.settings import Sizes
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.quality.partition import description_length
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
-
-MOST_WINDOWS = 1000
-"""Default number of windows to look at: it bounds time and memory, however long the archive is."""
-
 
 Marks = dict[str, datetime]
 """How far each graph has come: the end of a window. Graphs may be of different times."""
@@ -62,6 +60,31 @@ class Accumulated:
     labels: dict[tuple[str, str], ArchivedWindow]  # by graph and snapshot id, where there are some
     strayed: int  # labels in the same days of windows that the archive does not have; not used
     ahead: tuple[tuple[str, str], ...] = ()  # windows too far in the future to be right; not used
+
+    @classmethod
+    def look_up(
+        cls, store: Store, now: datetime, graph: str | None = None, most: int | None = None
+    ) -> Accumulated:
+        """Look up the newest windows of the archive, and their labels, however late these came.
+
+        Windows far ahead of `now`, the time in UTC, are not used. Raises `HistoryDamaged`.
+        """
+        windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
+        for window in _graphs_in_turn(store, Selection("snapshots", graph)):
+            if too_far_ahead(window.window, now):
+                ahead.append(window.name)
+                continue
+            windows.append(window)
+            if len(windows) == most:
+                break
+        if not windows:
+            return cls((), {}, 0, tuple(ahead))
+        start = min(window.window.start for window in windows)
+        since = replace(Selection("labels", graph), start=start)
+        found = _newest_first(store, since, partitions(store, since))
+        labels = {label.name: label for label in found}
+        used = {window.name: labels[window.name] for window in windows if window.name in labels}
+        return cls(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
 
     def marks(self) -> Marks:
         """How far each graph has come."""
@@ -89,37 +112,76 @@ class Accumulated:
         """These windows with their labels."""
         return tuple((window, self.labels.get(window.name)) for window in windows)
 
+    def choose(
+        self,
+        sizes: Sizes,
+        seed: int,
+        *,
+        unseen: Sequence[ArchivedWindow],
+        since: Sequence[ArchivedWindow] | None = None,
+    ) -> ChosenWindows | str:
+        """Choose windows: the newest prove, those before them teach, with a sample of older ones.
 
-def accumulated(
-    store: Store, now: datetime, graph: str | None = None, most: int = MOST_WINDOWS
-) -> Accumulated:
-    """Look up the newest windows of the archive, and their labels, however late these came.
+        If there are too few, the text says how many there are, and how many are needed.
 
-    Windows far ahead of `now`, the time in UTC, are not used.
+        Windows that overlap those that prove share edges with them, and do not teach. The choice
+        depends on windows and seed only, never on when or how often it is made.
 
-    Raises:
-        HistoryDamaged: a file is not an archive file.
-    """
-    windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
-    for window in _graphs_in_turn(store, Selection("snapshots", graph)):
-        if too_far_ahead(window.window, now):
-            ahead.append(window.name)
-            continue
-        windows.append(window)
-        if len(windows) == most:
-            break
-    if not windows:
-        return Accumulated((), {}, 0, tuple(ahead))
-    start = min(window.window.start for window in windows)
-    since = replace(Selection("labels", graph), start=start)
-    found = _newest_first(store, since, partitions(store, since))
-    labels = {label.name: label for label in found}
-    used = {window.name: labels[window.name] for window in windows if window.name in labels}
-    return Accumulated(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
+        Args:
+            unseen: those that the champion did not learn from; only these can prove anything.
+            since: those since the law changed, the only ones that are used then; None if it did
+                not change.
+        """
+        prove, after = sizes.prove, "" if since is None else " after the change"
+        if len(unseen) < prove:
+            return f"{len(unseen)} of {prove} windows that the champion did not learn from"
+        usable = self.windows if since is None else since
+        if len(usable) < prove + sizes.least:
+            return f"{len(usable)} of {prove + sizes.least} windows{after}"
+        can_prove = set(unseen)
+        proving = [window for window in usable if window in can_prove][-prove:]
+        if len(proving) < prove:
+            return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+        first = {window.partition.graph: window.window.start for window in reversed(proving)}
+        rest = [
+            window
+            for window in usable
+            if window not in proving
+            and (end := window.window.end) <= first.get(window.partition.graph, end)
+        ]
+        if len(rest) < sizes.least:
+            return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
+
+        def rank(window: ArchivedWindow) -> bytes:
+            """As at random, but a longer stream keeps most of the earlier sample."""
+            name = f"{window.partition.graph} {window.identity}"
+            return hashlib.sha256(f"{seed} {name}".encode()).digest()
+
+        earlier = rest[: -sizes.newest] if since is None else []
+        drawn = heapq.nsmallest(sizes.older, earlier, rank)
+        older = [window for window in earlier if window in drawn]
+        return ChosenWindows([*older, *rest[-sizes.newest :]], proving)
 
 
-def data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
-    """These windows as a lineage names them; at least one."""
+@dataclass(frozen=True, slots=True)
+class ChosenWindows:
+    """The chosen windows; those of a graph in time order."""
+
+    learn: list[ArchivedWindow]
+    prove: list[ArchivedWindow]
+
+    @property
+    def learn_range(self) -> DataRange:
+        """What is learned from, as a lineage names it."""
+        return _data_range(self.learn)
+
+    @property
+    def prove_range(self) -> DataRange:
+        """What proves, as a lineage names it."""
+        return _data_range(self.prove)
+
+
+def _data_range(windows: Sequence[ArchivedWindow]) -> DataRange:
     return DataRange(
         graphs=tuple(sorted({window.partition.graph for window in windows})),
         start=min(window.window.start for window in windows),
@@ -174,6 +236,32 @@ class Lesson:
     labels: NDArray[np.int32] | None = None  # (n_nodes,), or NOBODY; None: none can be used
     known: Known = "none"
 
+    @classmethod
+    def of(cls, snapshot: Snapshot, labels: Labels) -> Lesson:
+        """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
+        at = places(snapshot.nodes, labels.nodes)
+        found = at >= 0
+        if not found.any():
+            return cls(snapshot)
+        known = np.full(snapshot.n_nodes, NOBODY, np.int32)
+        of_found = labels.labels[at[found]]
+        known[found] = np.unique(of_found, return_inverse=True)[1]
+        if not found.all():
+            return cls(snapshot, known, "some nodes")
+        if _contradicted(snapshot, known):
+            return cls(snapshot, None, "contradicted")
+        return cls(snapshot, known, "all nodes")
+
+    @classmethod
+    def read(cls, store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+        """Read a window, and its labels if there are any; raises `HistoryDamaged`, `BadInput`."""
+        limits = Limits()
+        snapshot = read_snapshot(store, window, limits)
+        if labels is None:
+            return cls(snapshot)
+        message = read_message(store, labels)
+        return cls.of(snapshot, decode_labels(message.key, message.value, message.headers, limits))
+
     def graph(self, *, by_labels: bool) -> LabelledGraph:
         """The graph for training, with labels if they are wanted and complete."""
         snapshot, complete = self.snapshot, by_labels and self.known == "all nodes"
@@ -181,34 +269,23 @@ class Lesson:
         return LabelledGraph(snapshot.adjacency(), labels, Moment.of(snapshot))
 
 
-def read_lesson(store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
-    """Read a window, and its labels if there are any.
+def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
+    """Read windows of the archive at a path or URI, one after the other: not all are in memory.
 
-    Raises:
-        HistoryDamaged, BadInput: it cannot be read.
+    Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
     """
-    limits = Limits()
-    snapshot = read_snapshot(store, window, limits)
-    if labels is None:
-        return Lesson(snapshot)
-    message = read_message(store, labels)
-    return lesson(snapshot, decode_labels(message.key, message.value, message.headers, limits))
-
-
-def lesson(snapshot: Snapshot, labels: Labels) -> Lesson:
-    """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
-    at = places(snapshot.nodes, labels.nodes)
-    found = at >= 0
-    if not found.any():
-        return Lesson(snapshot)
-    known = np.full(snapshot.n_nodes, NOBODY, np.int32)
-    of_found = labels.labels[at[found]]
-    known[found] = np.unique(of_found, return_inverse=True)[1]
-    if not found.all():
-        return Lesson(snapshot, known, "some nodes")
-    if _contradicted(snapshot, known):
-        return Lesson(snapshot, None, "contradicted")
-    return Lesson(snapshot, known, "all nodes")
+    store, log = open_store(archive), structlog.get_logger()
+    for window, labels in lessons:
+        for wanted in dict.fromkeys((labels, None)):  # at last without labels
+            try:
+                lesson = Lesson.read(store, window, wanted)
+            except (BadInput, HistoryDamaged) as error:
+                graph, snapshot = window.name
+                event = "a window cannot be read" if wanted is None else "labels cannot be read"
+                log.warning(event, graph=graph, snapshot=snapshot, error=str(error))
+            else:
+                yield lesson
+                break
 
 
 def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
@@ -216,83 +293,3 @@ def _contradicted(snapshot: Snapshot, labels: NDArray[np.int32]) -> bool:
     if description_length(adjacency, labels) < 0:
         return False
     return description_length(adjacency, find_communities(adjacency, BpParameters())) < 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many windows to use.
-
-    Raises:
-        BadSettings: a number is out of range.
-    """
-
-    newest: int = 6  # to learn from, directly before those that prove
-    older: int = 2  # to learn from, drawn at random from all earlier ones
-    prove: int = 8  # the newest of all, which nothing is learned from
-    least: int = 3  # fewest to learn from, also after a change of the law
-
-    def __post_init__(self) -> None:
-        if not (1 <= self.least <= self.newest and self.older >= 0 and self.prove >= 4):
-            raise BadSettings(
-                f"{self}: need 1 <= least <= newest, older of at least 0, and prove of at least 4"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenWindows:
-    """The chosen windows; those of a graph in time order."""
-
-    learn: list[ArchivedWindow]
-    prove: list[ArchivedWindow]
-
-
-def choose_windows(
-    windows: Sequence[ArchivedWindow],
-    sizes: Sizes,
-    seed: int,
-    *,
-    unseen: Sequence[ArchivedWindow],
-    since: Sequence[ArchivedWindow] | None = None,
-) -> ChosenWindows | str:
-    """Choose windows: the newest prove, those before them teach, with a sample of older ones.
-
-    If there are too few, the text says how many there are, and how many are needed.
-
-    Windows that overlap those that prove share edges with them, and do not teach. The choice
-    depends on windows and seed only, never on when or how often it is made.
-
-    Args:
-        windows: those of a graph in time order.
-        unseen: those that the champion did not learn from; only these can prove anything.
-        since: those since the law changed, the only ones that are used then; None if it did not
-            change.
-    """
-    prove, after = sizes.prove, "" if since is None else " after the change"
-    if len(unseen) < prove:
-        return f"{len(unseen)} of {prove} windows that the champion did not learn from"
-    usable = windows if since is None else since
-    if len(usable) < prove + sizes.least:
-        return f"{len(usable)} of {prove + sizes.least} windows{after}"
-    can_prove = set(unseen)
-    proving = [window for window in usable if window in can_prove][-prove:]
-    if len(proving) < prove:
-        return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
-    first = {window.partition.graph: window.window.start for window in reversed(proving)}
-    rest = [
-        window
-        for window in usable
-        if window not in proving
-        and (end := window.window.end) <= first.get(window.partition.graph, end)
-    ]
-    if len(rest) < sizes.least:
-        return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
-
-    def rank(window: ArchivedWindow) -> bytes:
-        """As at random, but a longer stream keeps most of the earlier sample."""
-        name = f"{window.partition.graph} {window.identity}"
-        return hashlib.sha256(f"{seed} {name}".encode()).digest()
-
-    earlier = rest[: -sizes.newest] if since is None else []
-    drawn = heapq.nsmallest(sizes.older, earlier, rank)
-    older = [window for window in earlier if window in drawn]
-    return ChosenWindows([*older, *rest[-sizes.newest :]], proving)

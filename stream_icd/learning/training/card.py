@@ -6,32 +6,26 @@ import os
 from io import BytesIO
 from statistics import median
 
+from stream_icd.core.imports import needs_extra
 from stream_icd.learning.training.bp.fitted import Fit, Tried
-from stream_icd.learning.training.icd.epochs import best_epoch, draw_training
+from stream_icd.learning.training.icd.epochs import History, best_epoch
 from stream_icd.learning.training.icd.proved_encoder import EncoderProof
-from stream_icd.learning.training.train_model import TrainedModel, split
+from stream_icd.learning.training.train_model import TrainedModel
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, save_model
 
 
 def write_model(trained: TrainedModel, folder: str | os.PathLike[str]) -> None:
-    """Write weights, recipe, description and card; `training.png` where an encoder was trained.
+    """Write weights, recipe, description and card; `training.png` if the paper's losses trained.
 
-    Raises:
-        BadSettings: the folder holds a model already.
+    Raises `BadSettings` if the folder holds a model already.
     """
-    files = {ABOUT_FILE: _about(trained).to_toml(), CARD_FILE: card(trained).encode()}
+    about = About(_purpose(trained), _learned_on(trained), _figures(trained))
+    files = {ABOUT_FILE: about.to_toml(), CARD_FILE: card(trained).encode()}
     if trained.history:
-        picture = BytesIO()
-        draw_training(trained.history, picture, trained.model.recipe.name)
-        files["training.png"] = picture.getvalue()
+        files["training.png"] = _picture(trained.history, trained.model.recipe.name)
     save_model(trained.model, folder, files)
-
-
-def _about(trained: TrainedModel) -> About:
-    """The model's short description."""
-    return About(_purpose(trained), _learned_on(trained), _figures(trained))
 
 
 def card(trained: TrainedModel) -> str:
@@ -93,8 +87,7 @@ def _learned_on(trained: TrainedModel) -> str:
     how = _LEARNED[trained.fit.criterion] if trained.fit.curve else _LEARNED["labels"]
     trains = ""
     if trained.history:
-        first, *_ = split(trained.graphs, trained.model.recipe)
-        trains = f"; the encoder from {len(first):,} other graphs"
+        trains = f"; the encoder from {trained.n_trained:,} other graphs"
     return f"{n:,} {'graph' if n == 1 else 'graphs'}, {how}{trains}"
 
 
@@ -287,3 +280,39 @@ def _why(proof: EncoderProof) -> str:
         return f"It learned from {n_learned} {graphs}.{early}"
     what = "a sure gain on them" if proof.by_turns else "better on the newest ones"
     return f"Nothing that {n_learned} graphs taught was {what}.{early}"
+
+
+_TITLES = {
+    "discriminator": "loss of D",
+    "adversarial": "AL: adversarial",
+    "reconstruction": "FR: reconstruction",
+    "regularisation": "CR: regularisation",
+}
+
+
+def _picture(history: History, title: str) -> bytes:
+    """Loss and validation curves, as PNG.
+
+    The dotted line is the untrained model, the first epoch: below it, training has not helped.
+    """
+    with needs_extra("plot", "matplotlib"):
+        from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    figure.suptitle(title)
+    grid = figure.add_gridspec(2, 4)
+    axes, best = figure.add_subplot(grid[0, :]), best_epoch(history)
+    scores = [epoch.validation for epoch in history]
+    axes.plot([epoch.number for epoch in history], scores, marker=".", label="validation")
+    axes.axhline(scores[0], linestyle=":", color="grey", label=f"untrained: {scores[0]:.4f}")
+    axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
+    axes.set(xlabel="epoch", ylabel="mean validation score")
+    axes.legend()
+    for column, name in enumerate(_TITLES):
+        axes, trained = figure.add_subplot(grid[1, column]), history[1:]
+        losses = [epoch.losses[name] for epoch in trained]
+        axes.plot([epoch.number for epoch in trained], losses, marker=".")
+        axes.set(xlabel="epoch", title=_TITLES[name])
+    picture = BytesIO()
+    figure.savefig(picture, dpi=120)
+    return picture.getvalue()

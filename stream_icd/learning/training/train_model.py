@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.imports import needs_extra
 from stream_icd.core.store.store import Store
 from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.learning.training.bp.fitted import Fit, OnStep, Steps, unseen
-from stream_icd.learning.training.icd.epochs import Epoch, History
+from stream_icd.learning.training.bp.fitted import Fit, FitOptions, OnStep
+from stream_icd.learning.training.icd.epochs import Epoch, History, Training
+from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
     control,
@@ -26,7 +27,6 @@ from stream_icd.learning.training.yardstick import (
     Measure,
     ModelComparison,
     compared_with_default,
-    comparison,
     nmi_or_modularity,
 )
 from stream_icd.methods.bp.parameters import BpParameters
@@ -35,9 +35,6 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
-
-if TYPE_CHECKING:
-    from stream_icd.learning.training.icd.train_encoder import Training
 
 _UNTRAINED, _NO_ENCODER = "the untrained encoder", "no encoder"
 
@@ -50,9 +47,9 @@ class TrainedModel:
     fit: Fit
     history: History  # of the encoder's training by the paper's losses; empty without one
     graphs: Sequence[LabelledGraph]  # from all of which the model was made
-    test: tuple[
-        ModelComparison, ...
-    ]  # the first compares it with `default`; empty without test graphs
+    n_trained: int  # graphs that the paper's losses trained the encoder on
+    # The first compares it with `default`; empty without test graphs.
+    test: tuple[ModelComparison, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
@@ -64,7 +61,7 @@ def train_model(
     device: str = "cpu",
     threads: int = 2,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
-    on_step: OnStep = unseen,
+    on_step: OnStep = lambda *_: None,
 ) -> TrainedModel:
     """Learn from the first graphs and test on the last ones, by the recipe's split.
 
@@ -111,13 +108,12 @@ def train_model(
         model, proof = with_edges(
             model,
             taught_by(newest(second), recipe.seed, threads),
-            threads=threads,
-            on_step=partial(on_step, "learn the encoder"),
+            effort=Effort(threads=threads, on_step=partial(on_step, "learn the encoder")),
         )
     last = None if training is None else training.last
     history = () if training is None else training.history
     tested = _tested(model, last, second, third, threads, on_step)
-    return TrainedModel(model, fit, history, used, tuple(tested), proof)
+    return TrainedModel(model, fit, history, used, len(first), tuple(tested), proof)
 
 
 def split(
@@ -131,7 +127,7 @@ def split(
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
     if not recipe.trains_encoder and len(graphs) <= 2:
         return (), graphs, ()
-    first, second, tests = split_in_order(graphs, recipe.split)
+    first, second, tests = _split_in_order(graphs, recipe.split)
     trains, learns = (
         [graph for graph in part if not _overlaps_any(graph, tests)] for part in (first, second)
     )
@@ -167,9 +163,9 @@ def _tested(
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
     known = all(graph.labels is not None for graph in graphs)
     tests = list(_controls(model, last, "K given" if known else "each graph alone"))
-    steps = Steps("test", (1 + len(tests)) * len(graphs), on_step)
+    done = FitOptions(on_step=on_step).steps("test", (1 + len(tests)) * len(graphs))
     memory = any(graph.moment is not None for graph in graphs)
-    yield from compared_with_default(model, learned, graphs, memory=memory, on_graph=steps.done)
+    yield from compared_with_default(model, learned, graphs, memory=memory, on_graph=done)
     measure: Measure = "NMI, %" if known else "modularity, %"
     for name, method, trained, other, other_name in tests if graphs else ():
         scores = []
@@ -178,8 +174,8 @@ def _tested(
             k = graph.n_communities if known else None
             both = (find(tried, n_communities=k).communities for tried in (trained, other))
             scores.append([100 * nmi_or_modularity(graph, found) for found in both])
-            steps.done()
-        yield comparison(name, measure, other_name, *zip(*scores, strict=True))
+            done()
+        yield ModelComparison.of(name, measure, other_name, *zip(*scores, strict=True))
 
 
 def _controls(
@@ -200,17 +196,15 @@ def _controls(
 _Graph = TypeVar("_Graph")
 
 
-def split_in_order(
+def _split_in_order(
     graphs: Sequence[_Graph], shares: tuple[float, float, float]
 ) -> tuple[Sequence[_Graph], Sequence[_Graph], Sequence[_Graph]]:
     """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
 
-    In order, so that what is later in time never trains what is judged on earlier graphs.
+    In order, so that what is later in time never trains what is judged on earlier graphs. Raises
+    `BadSettings` if there are too few for each share above 0 to get one.
 
-    Raises:
-        BadSettings: too few graphs for each share above 0 to get one.
-
-    >>> split_in_order("abcdefghij", (0.8, 0.1, 0.1))
+    >>> _split_in_order("abcdefghij", (0.8, 0.1, 0.1))
     ('abcdefgh', 'i', 'j')
     """
     first = round(len(graphs) * shares[0])

@@ -16,19 +16,18 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Floats, Labels
+from stream_icd.core.arrays import NOBODY, Floats, Labels
+from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.learning.training.bp.consecutive import (
-    PreparedWindow,
-    nats_saved_by,
-    prepare,
-)
-from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.bp.level_graph import LevelGraph, finest_level
+from stream_icd.methods.bp.likelihood import nats_saved
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
-from stream_icd.methods.model import Method, MethodChoice, Model
+from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import ami, nmi, of_known
 from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.registry.find import open_model
@@ -45,8 +44,8 @@ WARM_UP = 5
 class _Judged:
     """How good the communities of one graph are; K is not given.
 
-    Bits are saved, in a stream, by the communities of the window before, on the edges that it lacks
-    (`nats_saved`); for a graph of no stream, by its own in describing it (`quality.partition`).
+    Bits are saved, in a stream, by the communities of the window before, on the edges that it
+    lacks; for a graph of no stream, by its own in describing it (`quality.partition`).
     """
 
     bits: float | None  # saved per edge; None in the first window
@@ -77,7 +76,7 @@ def judge(
         if moment is None:
             yield tuple(follower.alone(graph) for follower in followers)
             continue
-        window = before[moment.graph] = prepare(graph, before.get(moment.graph))
+        window = before[moment.graph] = PreparedWindow.of(graph, before.get(moment.graph))
         snapshot = graph.snapshot()
         yield tuple(follower.next(graph, snapshot, window) for follower in followers)
 
@@ -106,7 +105,7 @@ class _Follower:
         memory = self.memories.get(name)
         if memory is not None:
             known = memory.nodes, memory.known.likeliest
-        nats, weight = (0.0, 0.0) if known is None else nats_saved_by(*known, window)
+        nats, weight = (0.0, 0.0) if known is None else window.nats_saved_by(*known)
         if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)
         else:
@@ -134,6 +133,13 @@ class _Follower:
         )
         self.memories[snapshot.graph] = remembered.memory
         return remembered.communities, remembered.milliseconds / 1000
+
+
+def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
+    if graph.labels is None:
+        return _Judged(bits, labels, seconds)
+    both = of_known(graph.labels, labels)
+    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))
 
 
 def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
@@ -181,19 +187,24 @@ class ModelComparison:
     control: _Score
     gain: _Score
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        measure: Measure,
+        control_name: str,
+        trained: ArrayLike,
+        control: ArrayLike,
+    ) -> ModelComparison:
+        """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
+        of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
+        parts = map(_score, (of_model, of_control, of_model - of_control))
+        return cls(name, measure, control_name, len(of_model), *parts)
+
     @property
     def is_gain(self) -> bool:
         """Whether the model is better than its control, by more than the standard error."""
         return self.gain.mean > self.gain.error
-
-
-def comparison(
-    name: str, measure: Measure, control_name: str, trained: ArrayLike, control: ArrayLike
-) -> ModelComparison:
-    """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
-    of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
-    parts = map(_score, (of_model, of_control, of_model - of_control))
-    return ModelComparison(name, measure, control_name, len(of_model), *parts)
 
 
 def _score(values: Floats) -> _Score:
@@ -210,9 +221,10 @@ def compared_with_default(
     memory: bool,
     on_graph: Callable[[], None] = lambda: None,
 ) -> list[ModelComparison]:
-    """Compare a model with the shipped `default`; see `against_default`.
+    """Compare a model with the shipped `default` on graphs that it did not learn from.
 
-    The last windows of `learned` come first, so that both start with memory.
+    The first comparison decides. The last windows of `learned` come first, so that both start with
+    memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
     both = model, open_model(DEFAULT).model
@@ -221,28 +233,18 @@ def compared_with_default(
         if number >= len(before):
             judged.append((ours, default))
             on_graph()
-    return against_default(judged, model.method, memory=memory)
-
-
-def against_default(
-    judged: Sequence[tuple[_Judged, _Judged]], method: Method = "bp", *, memory: bool
-) -> list[ModelComparison]:
-    """Compare a model, of this method, with the shipped `default`; the first comparison decides.
-
-    `judged`: both on each graph, which the model did not learn from.
-    """
-    name = f"{method} with memory" if memory else method
     measures: tuple[tuple[Measure, str, float], ...] = (
         ("AMI, %", "ami", 100.0),
         ("NMI, %", "nmi", 100.0),
         ("bits saved per edge", "bits", 1.0),
     )
+    name = f"{model.method} with memory" if memory else model.method
     found = []
     for measure, attribute, unit in measures:
-        both = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
-        pairs = [(unit * a, unit * b) for a, b in both if a is not None and b is not None]
+        scores = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
+        pairs = [(unit * a, unit * b) for a, b in scores if a is not None and b is not None]
         if pairs:
-            found.append(comparison(name, measure, DEFAULT, *zip(*pairs, strict=True)))
+            found.append(ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True)))
     return found
 
 
@@ -261,8 +263,50 @@ def verdict(compared: Sequence[ModelComparison]) -> str:
     return f"not better than the model {DEFAULT}, so use {DEFAULT}: {gain} ({where})"
 
 
-def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
-    if graph.labels is None:
-        return _Judged(bits, labels, seconds)
-    both = of_known(graph.labels, labels)
-    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedWindow:
+    """A window, prepared once for all parameters that are tried on it.
+
+    `unseen` has the edges that the window before lacks, which judge the communities found before,
+    or all edges if it lacks none.
+    """
+
+    adjacency: csr_array
+    comparable: csr_array  # with comparable weights, as in `graph`
+    graph: LevelGraph
+    unseen: LevelGraph
+    moment: Moment
+
+    @classmethod
+    def of(cls, window: LabelledGraph, before: PreparedWindow | None) -> PreparedWindow:
+        """Prepare a window that has a moment; `before` is that of its graph before it, if any."""
+        rescaled, moment = comparable(window.adjacency), window.moment
+        assert moment is not None
+        graph = finest_level(rescaled)
+        unseen = graph
+        if before is not None:
+            unseen = finest_level(_without(rescaled, moment, before))
+            unseen = unseen if unseen.total else graph
+        return cls(window.adjacency, rescaled, graph, unseen, moment)
+
+    def nats_saved_by(self, nodes: pa.Array, labels: Labels) -> tuple[float, float]:
+        """Nats that communities of the window before save on the unseen edges, and their weight."""
+        place = places(self.moment.nodes, nodes)
+        before = np.append(labels, NOBODY)[place]  # [-1] for new nodes
+        return nats_saved(self.graph, before.astype(np.int32), self.unseen)
+
+
+def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> csr_array:
+    """The adjacency without the edges of the window before."""
+    place = places(moment.nodes, before.moment.nodes)
+    both = np.flatnonzero(place >= 0)
+    old = before.comparable[place[both]][:, place[both]].tocoo()
+    n_nodes = adjacency.shape[0]
+    known = both[old.row] * n_nodes + both[old.col]
+    entries = adjacency.tocoo()
+    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
+    unseen = csr_array(
+        (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
+    )
+    unseen.sort_indices()
+    return unseen

@@ -1,7 +1,7 @@
 """Agglomeration: communities are united, those first whose union shortens the description most.
 
-The gain of a union in description length (`quality.partition`) is that of the likelihood,
-plus what it saves in encoding which nodes are in which community and how large these are.
+The gain of a union in description length (`quality.partition`) is that of the likelihood, plus what
+it saves in encoding which nodes are in which community. What no edge links to its own joins others.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ def connected(
 
     The parts of a community that no edges inside it link are its pieces. The one of largest volume
     stays. Each other piece with edges becomes a community, and joins a linked one if that shortens
-    the description (`quality.partition`), so that all communities are connected. Nodes without
-    edges stay where they are. New communities are numbered from the highest label on; some labels
-    may be unused.
+    the description, so that all communities are connected. Nodes without edges stay. New
+    communities are numbered from the highest label on; some labels may be unused.
 
     keep_number: K stays. A piece joins a linked community in any case. Pieces that no edges link to
         what stays, as a whole component of the graph, go together to the community of the first.

@@ -11,10 +11,9 @@ community c, 1 + a_c the factor by which an edge inside it is more probable. It 
 
 A sweep visits the nodes of a large graph in blocks, which are the same on any number of threads.
 Nodes of a block read each other's new beliefs, and those of other blocks as they were before it.
-Two things keep it short. A node is *certain* if its message to every neighbour would name one
-community alone: then no messages are computed, and neighbours read its community. And a node is
-visited only if it is due: a neighbour's belief has changed by more than `_TOLERANCE` since
-(residual belief propagation, [14] in docs/method.md).
+A node is *certain* if its message to every neighbour would name one community alone: then no
+messages are computed, and neighbours read its community. A node is visited only if it is due: a
+neighbour's belief has changed since (residual belief propagation, [14] in docs/method.md).
 """
 
 from __future__ import annotations
@@ -58,17 +57,13 @@ class PlantedModel(NamedTuple):
 
 
 class _Marginals(NamedTuple):
-    """The result of belief propagation: `communities` and `shares` as in `_Beliefs`.
-
-    saved: log Z in nats: how much more probable the edges are, summed over all partitions, than
-        without communities. It means little while many nodes still move.
-    """
+    """The result of belief propagation: `communities` and `shares` as in `_Beliefs`."""
 
     communities: NDArray[np.int32]
     shares: NDArray[np.float32]
     mixing: float  # the learned μ
     stay: float  # the learned η
-    saved: float
+    saved: float  # log Z in nats, over that without communities; means little while nodes move
     unsettled: float  # the fraction of the nodes that the last sweep moved
 
     @property
@@ -110,8 +105,7 @@ def believe(
 ) -> _Marginals:
     """The beliefs about each node, over the communities of `start` and `recalled`.
 
-    A node stays in its start community if it has no edges, or if its evidence exceeds the range of
-    floating point.
+    A node without edges, or with evidence past the range of floating point, stays where it starts.
 
     stay: initial η, in 0..1; with 0, `recalled` is not used.
     learn_stay: whether the sweeps correct η, and weigh the shares of `recalled` by `trusted`; else

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Ids, Labels
-from stream_icd.core.compiled import compiled, in_parts, joined, n_threads, unsigned
+from stream_icd.core.compiled import compiled, in_parts, in_threads, n_threads, unsigned
 from stream_icd.core.errors import BadInput, LimitExceeded
 from stream_icd.methods.graphs.weights import EXPONENT, comparable_weights
 
@@ -234,7 +236,7 @@ def coarsen(graph: LevelGraph, labels: Labels, n_groups: int) -> LevelGraph:
         n_groups,
         lambda: np.bincount(labels, np.diff(graph.indptr), n_groups),
     )
-    counts, indices, weights = (joined(one) for one in zip(*parts, strict=True))
+    counts, indices, weights = (_joined(one) for one in zip(*parts, strict=True))
     indptr = np.append(0, np.cumsum(counts)).astype(np.int32)
     of_nodes = graph.strengths, graph.n_linked
     strengths, n_linked = (summed(sums, labels, n_groups) for sums in of_nodes)
@@ -284,3 +286,16 @@ def _group_rows(
             n_edges += 1
         counts[group - first] = n_touched
     return counts, indices[:n_edges], weights[:n_edges]
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """`np.concatenate`, each part copied by a thread."""
+    bounds = [0, *accumulate(len(part) for part in parts)]
+    whole: NDArray[Any] = np.empty(bounds[-1], parts[0].dtype)
+
+    def copy(first: int, end: int) -> None:
+        for part in range(first, end):
+            whole[bounds[part] : bounds[part + 1]] = parts[part]
+
+    in_threads(copy, range(len(bounds)))
+    return whole

@@ -113,8 +113,6 @@ def as_named(graph: Any) -> _NamedGraph:
     They are the ids of a `Snapshot` or a table of pairs, the names in a NetworkX or an igraph
     graph, those of both rows and columns in a matrix of pandas, and positions otherwise.
 
-    Raises as `as_adjacency`.
-
     >>> as_named([("b", "a"), ("c", "b")]).nodes.tolist()
     ['a', 'b', 'c']
     """
@@ -143,10 +141,7 @@ def linked_nodes(adjacency: csr_array) -> _Nodes:
 
 
 def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
-    """The subgraph of `nodes`, ascending: all nodes with edges (`linked_nodes`), or more.
-
-    Every entry's column is one of them, so columns are renumbered without a search.
-    """
+    """The subgraph of `nodes`, ascending: all nodes with edges (`linked_nodes`), or more."""
     n_nodes = len(nodes)
     if n_nodes == adjacency.shape[0]:
         return adjacency

@@ -106,7 +106,6 @@ def _again(embedding: Floats32, k: int, before: Labels, threads: int) -> Labels 
 
 
 def _inertia(embedding: Floats32, labels: Labels) -> float:
-    """Sum of the squared distances of the rows to the centres of their clusters."""
     centres = _centres(embedding, labels, int(labels.max()) + 1)
     return float(np.square(embedding - centres[labels], dtype=np.float64).sum())
 

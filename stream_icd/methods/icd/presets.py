@@ -12,16 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.icd.recipe import (
-    EDGES,
-    UNTRAINED,
-    EncoderSettings,
-    LossSettings,
-    OptimiserSettings,
-    Recipe,
-    ScheduleSettings,
-)
-from stream_icd.methods.icd.structure import Variant
+from stream_icd.methods.icd.recipe import EDGES, UNTRAINED, EncoderSettings, Recipe, Variant
 
 
 class _Networks(NamedTuple):
@@ -78,19 +69,22 @@ def preset(data_set: str, variant: Variant = "ICD-M") -> Recipe:
         raise BadSettings(f"no recipe for {data_set!r}: choose from {', '.join(PRESETS)}")
     networks, samples, of_m, of_c = _DATA_SETS[data_set]
     beta, repeats, learning_rate = of_m if variant == "ICD-M" else of_c
-    return Recipe(
+    encoder = EncoderSettings(
+        widths=networks.generator,
+        initialisation="orthogonal",
+        normalise_rows=networks.normalise_rows,
+        smoothing=networks.smoothing,
+    )
+    recipe = Recipe(
         name=data_set,
         variant=variant,
-        encoder=EncoderSettings(
-            widths=networks.generator,
-            initialisation="orthogonal",
-            normalise_rows=networks.normalise_rows,
-            smoothing=networks.smoothing,
-        ),
+        encoder=encoder,
         discriminator_widths=networks.discriminator,
-        losses=LossSettings(alpha=1, beta=beta),
-        optimiser=OptimiserSettings(learning_rate=learning_rate),
-        schedule=ScheduleSettings(samples=samples, repeats=repeats),
+    )
+    return recipe.changed(
+        losses={"alpha": 1, "beta": beta},
+        optimiser={"learning_rate": learning_rate},
+        schedule={"samples": samples, "repeats": repeats},
     )
 
 
@@ -117,7 +111,7 @@ def encoder_recipe(name: str, variant: Variant = "ICD-M") -> Recipe:
     return preset(name, variant)
 
 
-class Option(NamedTuple):
+class _Option(NamedTuple):
     """One setting of a recipe that may differ from the paper."""
 
     place: str  # in the recipe, such as encoder.smoothing
@@ -126,36 +120,39 @@ class Option(NamedTuple):
     source: str  # the file of the scripts, and what it does
 
     def value(self, recipe: Recipe) -> Any:
-        """The value in a recipe."""
         return attrgetter(self.place)(recipe)
+
+    def changed(self, recipe: Recipe, value: Any) -> Recipe:
+        *group, name = self.place.split(".")
+        return recipe.changed(**({group[0]: {name: value}} if group else {name: value}))
 
 
 OPTIONS = {
-    "coarsening": Option(
+    "coarsening": _Option(
         "encoder.coarsening_exponent", -0.5, 0.5, "modules/feat_ext.py: multiplies by √|v*|"
     ),
-    "row-normalisation": Option(
+    "row-normalisation": _Option(
         "encoder.normalise_rows", False, True, "modules/layers.py: F.normalize, every layer"
     ),
-    "initialisation": Option("encoder.initialisation", "xavier", "xavier", "modules/layers.py"),
-    "smoothing": Option("encoder.smoothing", 0, 0, "modules/models.py"),
-    "optimiser": Option(
+    "initialisation": _Option("encoder.initialisation", "xavier", "xavier", "modules/layers.py"),
+    "smoothing": _Option("encoder.smoothing", 0, 0, "modules/models.py"),
+    "optimiser": _Option(
         "optimiser.kind", "adam", "rmsprop", "ICD_M_*_demo.py: RMSprop; Adam commented out"
     ),
-    "weight-decay": Option(
+    "weight-decay": _Option(
         "optimiser.weight_decay", 0.0, 1e-5, "ICD_M_*_demo.py: weight_decay=1e-5"
     ),
-    "idle-epoch": Option(
+    "idle-epoch": _Option(
         "schedule.idle_first_epoch", False, True, "ICD_M_*_demo.py: epoch 0 updates nothing"
     ),
-    "scaled-structure": Option(
+    "scaled-structure": _Option(
         "losses.scaled_structure", False, True, "utils.py: m_norm, X to [-1, 1] for FR"
     ),
-    "discriminator-loss": Option(
+    "discriminator-loss": _Option(
         "losses.discriminator", "paper", "scripts", "modules/loss.py: no log(1 − D)"
     ),
-    "rows": Option("losses.rows", None, None, "modules/loss.py"),
-    "k-means": Option(
+    "rows": _Option("losses.rows", None, None, "modules/loss.py"),
+    "k-means": _Option(
         "clustering", "scikit-learn", "scikit-learn", "ICD_M_*_demo.py: KMeans(n_init=10)"
     ),
 }
@@ -169,9 +166,7 @@ def as_published(recipe: Recipe) -> Recipe:
     {}
     """
     for option in OPTIONS.values():
-        *group, name = option.place.split(".")
-        change = {name: option.paper}
-        recipe = recipe.changed(**({group[0]: change} if group else change))
+        recipe = option.changed(recipe, option.paper)
     return recipe
 
 

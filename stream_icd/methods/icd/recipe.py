@@ -9,26 +9,21 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.icd.encoder.initialisation import Initialisation
-from stream_icd.methods.icd.structure import Variant
+
+Variant = Literal["ICD-M", "ICD-C"]
+"""Which X: the modularity matrix (ICD-M) or the normalised-cut one (ICD-C)."""
+
+Clustering = Literal["fast", "scikit-learn"]
+Initialisation = Literal["xavier", "orthogonal", "hadamard"]
 
 _Width = Annotated[int, Field(ge=1, le=2**16)]
 _Whole = Annotated[int, Field(ge=0, lt=2**63)]  # as TOML has them
 _Positive = Annotated[int, Field(ge=1, lt=2**63)]
 _Widths = Annotated[tuple[_Width, ...], Field(min_length=2, max_length=16)]
-Clustering = Literal["fast", "scikit-learn"]
-EncoderKind = Literal["gcn", "gat", "gin", "hops", "edges"]
-
 _MOST_WEIGHTS = 2**28
 """Maximum number of an encoder's weights: 1 GiB, eight times the paper's largest model."""
 
@@ -47,7 +42,7 @@ class _Settings(BaseModel):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise BadSettings(
-                f"{cls.__name__} {where}: {first['msg']} (got {_short(first['input'])})"
+                f"{cls.__name__.lstrip('_')} {where}: {first['msg']} (got {_short(first['input'])})"
             ) from error
 
 
@@ -76,7 +71,7 @@ class EncoderSettings(_Settings):
             in the authors' scripts (modules/feat_ext.py).
     """
 
-    kind: EncoderKind = "gcn"
+    kind: Literal["gcn", "gat", "gin", "hops", "edges"] = "gcn"
     widths: _Widths
     initialisation: Initialisation = "orthogonal"
     normalise_rows: bool = True
@@ -107,7 +102,7 @@ EDGES = EncoderSettings(kind="edges", widths=(4096, 64), initialisation="hadamar
 """The encoder that learns from labels without torch (docs/measured/encoder.md)."""
 
 
-class LossSettings(_Settings):
+class _LossSettings(_Settings):
     """The losses that training minimises (paper, section 4.2).
 
     Attributes:
@@ -128,7 +123,7 @@ class LossSettings(_Settings):
     rows: _Positive | None = None
 
 
-class OptimiserSettings(_Settings):
+class _OptimiserSettings(_Settings):
     """How weights are updated: Adam in the paper, RMSprop and 1e-5 in the authors' scripts."""
 
     kind: Literal["adam", "rmsprop"] = "adam"
@@ -136,7 +131,7 @@ class OptimiserSettings(_Settings):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
 
 
-class ScheduleSettings(_Settings):
+class _ScheduleSettings(_Settings):
     """The length of the training (paper, algorithm 2)."""
 
     epochs: _Whole = 100  # rounds of training, each with a validation
@@ -159,9 +154,9 @@ class Recipe(_Settings):
     variant: Variant = "ICD-M"  # which X the features and the losses use
     encoder: EncoderSettings = UNTRAINED
     discriminator_widths: _Widths | None = None  # from the embedding's width down to 1
-    losses: LossSettings = LossSettings()
-    optimiser: OptimiserSettings = OptimiserSettings()
-    schedule: ScheduleSettings = ScheduleSettings()
+    losses: _LossSettings = _LossSettings()
+    optimiser: _OptimiserSettings = _OptimiserSettings()
+    schedule: _ScheduleSettings = _ScheduleSettings()
     clustering: Clustering = "fast"  # or "scikit-learn" (n_init=10, float64) as the scripts do
     seed: _Whole = 0  # of every random choice
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)  # training, validation, test, in order
@@ -209,30 +204,27 @@ class Recipe(_Settings):
             values[name] = {**values[name], **change} if isinstance(change, dict) else change
         return Recipe.model_validate(values)
 
+    def values(self) -> dict[str, Any]:
+        """The values of the recipe as its file has them, without None.
 
-def recipe_values(recipe: Recipe) -> dict[str, Any]:
-    """The values of a recipe as its file has them, without None.
+        Without a discriminator, only those that are not the defaults: a default never changes.
+        """
+        short = self.discriminator_widths is None
+        return self.model_dump(mode="json", exclude_none=True, exclude_defaults=short)
 
-    Without a discriminator, only those that are not the defaults: a default never changes.
-    """
-    short = recipe.discriminator_widths is None
-    return recipe.model_dump(mode="json", exclude_none=True, exclude_defaults=short)
+    def digest(self) -> str:
+        """Hash of the recipe without its number of epochs, so that a training can be extended."""
+        whole = self.changed(schedule={"epochs": 0}).values()
+        return hashlib.sha256(tomli_w.dumps(whole).encode()).hexdigest()
 
+    @classmethod
+    def from_toml(cls, content: bytes) -> Recipe:
+        """Read a recipe's own TOML file, or the recipe in a saved model's `recipe.toml`.
 
-def recipe_digest(recipe: Recipe) -> str:
-    """Hash of a recipe without its number of epochs, so that a training can be extended."""
-    whole = recipe_values(recipe.changed(schedule={"epochs": 0}))
-    return hashlib.sha256(tomli_w.dumps(whole).encode()).hexdigest()
-
-
-def recipe_from_toml(content: bytes) -> Recipe:
-    """Read a recipe's own TOML file, or the recipe in a saved model's `recipe.toml`.
-
-    Raises:
-        BadSettings: no TOML, or not a valid recipe.
-    """
-    try:
-        values = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # from both decoders, and from very long numbers
-        raise BadSettings(f"the recipe is not TOML: {error}") from error
-    return Recipe.model_validate(values.get("recipe", values))
+        Raises `BadSettings` if it is no TOML, or not a valid recipe.
+        """
+        try:
+            values = tomllib.loads(content.decode())
+        except (ValueError, RecursionError) as error:  # from both decoders, and very long numbers
+            raise BadSettings(f"the recipe is not TOML: {error}") from error
+        return cls.model_validate(values.get("recipe", values))

@@ -14,7 +14,6 @@ the only value of the outer table, whose compression takes half the time and a q
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -81,13 +80,6 @@ _FACTS = {"mixing": float, "stay": float, "believed": bool, "resolution": float}
 _OF_HYPOTHESIS = {"saved": float, "n_vain": int, "wait": int}
 _OF_KIND = {"by": str, "decay": float, "within": float, "between": float}
 """What it says of each hypothesis."""
-
-
-_MOST_KEPT = 30 * 10**6
-"""Bytes of all memories that are kept."""
-
-_A_GRAPH = 7000
-"""Bytes of a graph of hardly any nodes."""
 
 
 def encode_memory(memory: Memory) -> bytes:
@@ -208,31 +200,6 @@ def anew(value: bytes) -> bytes:
     """
     next_id = next_id_of(value)
     return encode_memory(forgotten(far_id(0) if next_id is None else next_id))
-
-
-class RecentMemories:
-    """The memories that this process encoded last, by graph.
-
-    What is decoded is equal to what was encoded, bit for bit, so results do not depend on whether
-    a memory is still here. Above `most_kept` bytes, the longest unused are dropped.
-    """
-
-    def __init__(self, most_kept: int = _MOST_KEPT) -> None:
-        self._most_kept = most_kept
-        self._n_kept = 0
-        self._kept: OrderedDict[str, tuple[bytes, Memory, int]] = OrderedDict()
-
-    def get(self, graph: str, encoded: bytes) -> Memory | None:
-        """Return the memory that these bytes encode; None if it is not here."""
-        kept, memory, _ = self._kept.get(graph, (None, None, 0))
-        return memory if kept == encoded else None
-
-    def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-        size = _A_GRAPH + len(encoded) + memory.n_bytes
-        self._n_kept += size - self._kept.pop(graph, (b"", memory, 0))[2]
-        self._kept[graph] = encoded, memory, size
-        while self._n_kept > self._most_kept:
-            self._n_kept -= self._kept.popitem(last=False)[1][2]
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:

@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.printable import printable, shortened
-from stream_icd.methods.tracking.confirmation import ids_in, lasting_events
-from stream_icd.methods.tracking.explain import called_by
-from stream_icd.methods.tracking.followed import names_in_events
+from stream_icd.methods.tracking.confirmation import lasting_events
 from stream_icd.methods.tracking.rules import MOVED, NUMBERS, Rule, Subject
-from stream_icd.methods.tracking.sentences import sentence, without_consequences
+from stream_icd.methods.tracking.sentences import called_by, sentence, without_consequences
 from stream_icd.wire.alerts import Alert
 
 _MOST_LISTED = 1000
@@ -37,7 +35,7 @@ class Alerting:
     rules: Sequence[Rule]
     lasting: int = 0
     group: str = ""
-    names: Names = names_in_events
+    names: Names = CommunityEvents.names_given
 
     @property
     def windows(self) -> int:
@@ -93,7 +91,6 @@ class Alerting:
         )
 
     def _about(self, change: _Change, community: int) -> dict[str, Any]:
-        """Return the fields that all alerts of a window have."""
         window = change.now
         return {
             "group": self.group,
@@ -143,7 +140,6 @@ class _Change:
         return called_by(self.names)(community)
 
     def subject(self, event: CommunityEvent) -> Subject:
-        """Return an event as rules see it."""
         numbers = {name: getattr(event, name) for name in NUMBERS}
         parts = {name: len(getattr(event, name)) for name in ("parents", "children")}
         communities = (event.community, *event.parents, *event.children)
@@ -170,17 +166,16 @@ class _Change:
     def moves(self, later: Sequence[CommunityEvents]) -> Iterator[_Move]:
         """Yield the nodes that have moved since the window before, and stayed in all later ones."""
         nodes, now = self.now.nodes, self.now.communities
-        before = ids_in(self.before, nodes)
+        before = self.before.communities_of(nodes)
         moved = (before != NOBODY) & (before != now)
         for window in later:
-            moved &= ids_in(window, nodes) == now
+            moved &= window.communities_of(nodes) == now
         at = np.flatnonzero(moved)
         texts = nodes.take(pa.array(at)).cast(pa.string()).to_pylist()
         for node, was, is_in in zip(texts, before[at].tolist(), now[at].tolist(), strict=True):
             yield _Move(node, was, is_in)
 
     def _with_one_of(self, nodes: frozenset[str]) -> frozenset[int]:
-        """Return the communities that one of these nodes is in, now or before."""
         if nodes not in self._watched:
             both = self.before, self.now
             self._watched[nodes] = frozenset(chain(*(_ids_with(nodes, one) for one in both)))
@@ -188,7 +183,6 @@ class _Change:
 
 
 def _ids_with(nodes: frozenset[str], window: CommunityEvents) -> list[int]:
-    """Return the ids of the communities in which one of these nodes is."""
     sought = pa.array(sorted(nodes), pa.string())
     there = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
     ids: list[int] = np.unique(window.communities[there]).tolist()

@@ -1,20 +1,28 @@
-"""Which events last: a merger that is undone in the next window was perhaps none."""
+"""How long events last: a merger that is undone in the next window was perhaps none."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.events import CommunityEvent, CommunityEvents
-from stream_icd.core.node_ids import places
+from stream_icd.methods.tracking.packed import PackedWindow
 
 CONFIRMED = 3
 """An event is confirmed when it has lasted for so many windows, unless others are asked for."""
+
+STEPS = (*range(1, CONFIRMED + 1), *(CONFIRMED * 2**power for power in range(1, 13)))
+"""After how many windows it is noted whether events still hold: more would take more time. An event
+that still holds after 12 windows is known to have lasted for so many, until 24 are there."""
+
+MOST_WAITING = 1000
+"""So many windows of all graphs wait for later ones at most; and so many graphs are known."""
 
 
 def still_hold(
@@ -34,11 +42,11 @@ def still_hold(
     `before`: the window before the event; None if it is not known: then mergers hold while the
     community exists.
     """
-    there, sizes = ids_in(later, at.nodes), Counter(later.communities.tolist())
+    there, sizes = later.communities_of(at.nodes), Counter(later.communities.tolist())
     kinds = {event.kind for event in events}
     merged: Mapping[tuple[int, ...], int] = {}
     if before is not None and "merged" in kinds:
-        merged = _where_most_are(there, at.communities, ids_in(before, at.nodes))
+        merged = _where_most_are(there, at.communities, before.communities_of(at.nodes))
     split = _where_most_are(there, at.communities) if "split" in kinds else {}
 
     def holds(event: CommunityEvent) -> bool:
@@ -92,7 +100,141 @@ def _where_most_are(there: Ids, *groups: Ids) -> dict[tuple[int, ...], int]:
     return {group: community for group, (_, community) in most.items()}
 
 
-def ids_in(window: CommunityEvents, nodes: pa.Array) -> Ids:
-    """Return the community of each node in a window, `(n,)`; `NOBODY` if it is not there."""
-    ids: Ids = np.append(window.communities, NOBODY)[places(nodes, window.nodes)]
-    return ids
+class _Lasted(NamedTuple):
+    """For how long an event has held since its window, and whether it held no longer then."""
+
+    time: timedelta
+    undone: bool
+
+
+NOTHING_KNOWN = _Lasted(timedelta(), False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FollowedEvents(CommunityEvents):
+    """The events of a window, with the window before and what is known of later ones.
+
+    Attributes:
+        before: the window before in its graph; None if it is not known.
+        names: those that the tracker gave to communities of both windows, by id.
+        lasted: for how long events have held, by event; those of which nothing is known are left
+            out.
+    """
+
+    before: CommunityEvents | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
+    lasted: Mapping[CommunityEvent, _Lasted] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        window: CommunityEvents,
+        before: CommunityEvents | None = None,
+        lasted: Mapping[CommunityEvent, _Lasted] | None = None,
+    ) -> FollowedEvents:
+        names = ({} if before is None else before.names_given()) | window.names_given()
+        given = {one.name: getattr(window, one.name) for one in fields(CommunityEvents)}
+        return cls(**given, before=before, names=names, lasted=lasted or {})
+
+
+def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[FollowedEvents]:
+    """Yield each window, in their order, with the one before and with how long its events held.
+
+    A window waits until so many later ones, of any graph, are there, or no more come; with 0 it is
+    yielded at once, and nothing is known of later ones.
+    """
+    graphs: dict[str, deque[PackedWindow]] = {}
+    queue: deque[PackedWindow] = deque()
+    for window in windows:
+        one = PackedWindow.of(window)
+        queue.append(one)
+        if not window.late:
+            known = graphs[window.graph] = graphs.pop(window.graph, deque())
+            if known and known[-1].identity()[:3] == one.identity()[:3]:
+                known.pop()  # it is corrected
+            known.append(one)
+        if len(graphs) > MOST_WAITING:
+            del graphs[next(iter(graphs))]
+        if len(queue) > waiting:
+            yield _followed(queue.popleft(), graphs)
+    while queue:
+        yield _followed(queue.popleft(), graphs)
+
+
+def _followed(window: PackedWindow, graphs: Mapping[str, deque[PackedWindow]]) -> FollowedEvents:
+    """Return the oldest window that waits; forget those that are older than the one before it."""
+    known = graphs.get(window.about.graph, deque())
+    if window not in known:  # it is late, or another revision took its place
+        return FollowedEvents.of(window.whole())
+    while known[0] is not window and known[1] is not window:
+        known.popleft()
+    at = int(known[0] is not window)
+    before = known[0].whole() if at else None
+    return FollowedEvents.of(window.whole(), before, _lasted(list(known), at))
+
+
+def _lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _Lasted]:
+    """Return for how long each event of a window is known to have held in the later ones."""
+    window, former = windows[at].whole(), windows[at - 1].without_events() if at else None
+    held = (0,) * len(window.events)
+    for earlier, steps in zip((0, *STEPS), STEPS, strict=False):
+        if at + steps >= len(windows) or earlier not in held:
+            break
+        hold = still_hold(window.events, former, window, windows[at + steps].without_events())
+        held = noted(held, earlier, steps, hold)
+    times = {}
+    for event, windows_held in zip(window.events, held, strict=True):
+        if windows_held:
+            count, undone = held_for(windows_held)
+            end = windows[at + count].about.window.end
+            times[event] = _Lasted(end - window.window.end, undone)
+    return times
+
+
+def noted(held: Sequence[int], earlier: int, steps: int, hold: Sequence[bool]) -> tuple[int, ...]:
+    """Return for how many later windows each event has held, with what a later one shows.
+
+    Args:
+        held: what was known; below 0: it was undone by that later window.
+        earlier, steps: one of `STEPS`, after 0 or the one before it. Anything new is noted only of
+            events that held after `earlier` windows, or that an older revision of the later window
+            was asked about.
+        hold: whether each event holds in the later window.
+    """
+    waiting = {earlier, steps, -steps}
+    return tuple(
+        (steps if holds else -steps) if had in waiting else had
+        for had, holds in zip(held, hold, strict=True)
+    )
+
+
+def held_for(held: int) -> tuple[int, bool]:
+    """Return for how many windows an event is known to have held, and whether it is undone."""
+    if held >= 0:
+        return held, False
+    return (STEPS[STEPS.index(-held) - 1] if held < -1 else 0), True
+
+
+def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[FollowedEvents]:
+    """Yield each window when `lasting` later ones are there, with the events that held in all.
+
+    Windows come in the order of their graph; `late` ones are left out, and a revision of the last
+    one replaces it. The last windows of a graph are never yielded: nobody knows yet what lasts.
+    """
+    graphs: dict[str, deque[PackedWindow]] = {}
+    for window in windows:
+        if window.late:
+            continue
+        known = graphs.setdefault(window.graph, deque(maxlen=lasting + 2))
+        if known and known[-1].identity()[:3] == window.identity()[:3]:
+            known[-1] = PackedWindow.of(window)
+            continue
+        known.append(PackedWindow.of(window))
+        if len(known) > lasting:
+            whole = [one.whole() for one in known]
+            chosen = lasting_events(whole, lasting)
+            time = window.window.end - chosen.window.end
+            before = whole[0] if len(whole) == lasting + 2 else None
+            yield FollowedEvents.of(
+                chosen, before, dict.fromkeys(chosen.events, _Lasted(time, False))
+            )

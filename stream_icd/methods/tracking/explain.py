@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from datetime import time as clock_time
 
 import numpy as np
 
@@ -15,9 +14,8 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.node_ids import places
 from stream_icd.core.printable import printable, shortened
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.methods.tracking.confirmation import ids_in
+from stream_icd.methods.tracking.sentences import called_by, how_far_back, told
 
-_MIDNIGHT = clock_time()
 MOST_CHOICES = 5
 MOST_EDGES = 20
 MOST_COMPANIONS = 10
@@ -29,8 +27,6 @@ _FAINTEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _CommunityChoice:
-    """A community in which the node might be."""
-
     community: int
     probability: float  # given where all other nodes are
     edges: float  # weight of the node's edges to it; an edge of the newest window has weight 1
@@ -114,39 +110,51 @@ class Explanation:
         yield how_far_back(self.reach, self.horizon, self.horizon_for)
 
 
-def called_by(names: Mapping[int, str] | None) -> Callable[[int], str]:
-    """Return what calls a community by its id, and its name if it has one."""
+@dataclass(frozen=True, slots=True)
+class RememberedEdges:
+    """The edges of the newest windows, of which older ones count less (`window_weights`)."""
 
-    def called(community: int) -> str:
-        name = (names or {}).get(community)
-        return f"community {community}" + ("" if name is None else f" ({name})")
+    newest: CommunityEvents  # the window to explain
+    snapshots: Sequence[Snapshot]  # the graphs that count, newest first
+    weights: Sequence[float]  # of an edge of each
 
-    return called
+    @classmethod
+    def of(
+        cls, windows: Sequence[CommunityEvents], snapshots: Sequence[Snapshot], horizon: float
+    ) -> RememberedEdges:
+        """Return the edges that count in the last window; raises as `explain`."""
+        if not windows or not snapshots:
+            raise BadSettings("give at least one window, and its graph")
+        if not horizon >= 1:
+            raise BadSettings(f"horizon={horizon!r}: the memory is worth at least 1 window")
+        newest = windows[-1]
+        ends = [snapshot.window.end for snapshot in snapshots]
+        if ends[0] != newest.window.end or ends != sorted(ends, reverse=True):
+            raise BadSettings(
+                f"graphs end at {', '.join(map(told, ends[:3]))}: give that of the window that "
+                f"ends at {told(newest.window.end)} first, then those before it, newest first"
+            )
+        weights = window_weights(horizon, len(snapshots))
+        return cls(newest, snapshots[: len(weights)], weights)
 
+    @property
+    def reach(self) -> datetime:
+        return self.snapshots[-1].window.start
 
-def told(time: datetime) -> str:
-    """Return a time of UTC to the minute, or as precisely as it is; the date alone at midnight."""
-    if time.time() == _MIDNIGHT:
-        return time.date().isoformat()
-    whole = not (time.second or time.microsecond)
-    return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
+    def aligned(self) -> Iterator[tuple[float, Ids]]:
+        """Yield the weight of each window, and its edges `(2, m)`, as positions in `newest`."""
+        for weight, snapshot in zip(self.weights, self.snapshots, strict=True):
+            ends = places(snapshot.nodes, self.newest.nodes)[snapshot.edges]
+            yield weight, ends[:, (ends >= 0).all(axis=0)]
 
+    @staticmethod
+    def rates(volume: Floats, n_edges: float, within: float) -> Floats:
+        """Return how many bits an edge inside communities of these volumes says.
 
-def how_far_back(reach: datetime, horizon: float, horizon_for: int | None = None) -> str:
-    """Say how far the memory of edges reaches back, how many windows it is worth, and since when.
-
-    >>> how_far_back(datetime(2026, 1, 31, 12), 20, 3)
-    'The memory reaches back to 2026-01-31 12:00; it is worth 20 windows, for 3 windows now.'
-    """
-    worth, since = (
-        _windows(horizon),
-        "" if horizon_for is None else f", for {_windows(horizon_for)} now",
-    )
-    return f"The memory reaches back to {told(reach)}; it is worth {worth}{since}."
-
-
-def _windows(number: float) -> str:
-    return f"{number:.3g} {'window' if number == 1 else 'windows'}"
+        n_edges, within: the weight of all edges, and of those within communities.
+        """
+        mixing = (n_edges - within + 0.5) / (n_edges + 1)  # μ, never 0 or 1
+        return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
 
 
 def window_weights(horizon: float, most: int) -> list[float]:
@@ -185,11 +193,12 @@ def explain(
         BadSettings: there is no window, or no graph; the first graph is not that of the last
             window, or they are not newest first; or the horizon is below 1.
     """
-    newest, snapshots = checked_newest(windows, snapshots, horizon)
+    edges_of = RememberedEdges.of(windows, snapshots, horizon)
+    newest = edges_of.newest
     now = newest.community_of(node)
     earlier = ((window, window.community_of(node)) for window in reversed(windows[:-1]))
     before, former = next((pair for pair in earlier if pair[1] not in (None, now)), (None, None))
-    choices, edges = _choices_and_edges(newest.place_of(node), newest, snapshots, horizon)
+    choices, edges = _choices_and_edges(newest.place_of(node), edges_of)
     companions = () if before is None or now is None else _companions(node, before, newest)
     return Explanation(
         node=str(node),
@@ -201,38 +210,21 @@ def explain(
         edges=edges,
         companions=companions[:MOST_COMPANIONS],
         n_companions=len(companions),
-        reach=snapshots[-1].window.start,
+        reach=edges_of.reach,
         horizon=horizon,
         horizon_for=horizon_for,
     )
 
 
-def checked_newest(
-    windows: Sequence[CommunityEvents], snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[CommunityEvents, Sequence[Snapshot]]:
-    """Return the window to explain, and the graphs that count; raises as `explain`."""
-    if not windows or not snapshots:
-        raise BadSettings("give at least one window, and its graph")
-    if not horizon >= 1:
-        raise BadSettings(f"horizon={horizon!r}: the memory is worth at least 1 window")
-    newest = windows[-1]
-    ends = [snapshot.window.end for snapshot in snapshots]
-    if ends[0] != newest.window.end or ends != sorted(ends, reverse=True):
-        raise BadSettings(
-            f"graphs end at {', '.join(map(told, ends[:3]))}: give that of the window that ends at "
-            f"{told(newest.window.end)} first, then those before it, newest first"
-        )
-    return newest, snapshots[: len(window_weights(horizon, len(snapshots)))]
-
-
 def _choices_and_edges(
-    me: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
+    me: int, edges_of: RememberedEdges
 ) -> tuple[tuple[_CommunityChoice, ...], tuple[_Edge, ...]]:
     """Return both for the node at this position; none if it is below 0."""
+    newest = edges_of.newest
     ids, labels = np.unique(newest.communities, return_inverse=True)
     volume, within = np.zeros(len(ids)), 0.0
     mine: Floats = np.zeros(len(labels))
-    for weight, ends in aligned_edges(newest, snapshots, horizon):
+    for weight, ends in edges_of.aligned():
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
         for here, there in (ends, ends[::-1]):
@@ -240,7 +232,7 @@ def _choices_and_edges(
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()
-    rates = rates_of(volume, n_edges, mixing_of(n_edges, within))
+    rates = edges_of.rates(volume, n_edges, within)
     to = np.bincount(labels, mine, minlength=len(ids))
     sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))
@@ -261,31 +253,11 @@ def _choices_and_edges(
     return choices, edges
 
 
-def aligned_edges(
-    newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> Iterator[tuple[float, Ids]]:
-    """Yield the weight of each window, and its edges `(2, m)` as positions of nodes in `newest`."""
-    weights = window_weights(horizon, len(snapshots))
-    for weight, snapshot in zip(weights, snapshots, strict=False):
-        ends = places(snapshot.nodes, newest.nodes)[snapshot.edges]
-        yield weight, ends[:, (ends >= 0).all(axis=0)]
-
-
-def mixing_of(n_edges: float, within: float) -> float:
-    """Return μ from the weights of all edges, and of those within communities; never 0 or 1."""
-    return float((n_edges - within + 0.5) / (n_edges + 1))
-
-
-def rates_of(volume: Floats, n_edges: float, mixing: float) -> Floats:
-    """Return how many bits an edge inside communities of these volumes says."""
-    return np.log2(1 + (1 - mixing) / mixing * 2 * n_edges / np.maximum(volume, 1e-300))
-
-
 def _companions(
     node: int | str, before: CommunityEvents, newest: CommunityEvents
 ) -> tuple[str, ...]:
     """Return the nodes that were with the node before and are with it now."""
     then = before.members_of(before.community_of(node))
-    together = then.filter(ids_in(newest, then) == newest.community_of(node))
+    together = then.filter(newest.communities_of(then) == newest.community_of(node))
     own = newest.nodes[newest.place_of(node)].as_py()
     return tuple(str(name) for name in together.to_pylist() if name != own)

@@ -20,21 +20,16 @@ from stream_icd.methods.tracking.explain import (
     MOST_CHOICES,
     MOST_COMPANIONS,
     MOST_EDGES,
-    aligned_edges,
-    called_by,
-    checked_newest,
-    how_far_back,
-    mixing_of,
-    rates_of,
-    told,
+    RememberedEdges,
 )
+from stream_icd.methods.tracking.sentences import called_by, how_far_back, told
 
 _NAMED = 5
 """So many members are named in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class MembersPlace:
+class _Whereabouts:
     """Where members were in the window before, or are in the one after."""
 
     community: int | None  # stable id; None: in no community, since they are not in that window
@@ -42,7 +37,7 @@ class MembersPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedMember:
+class _Member:
     """A member, and its edges; those of the newest window have weight 1, older ones less."""
 
     node: str
@@ -99,13 +94,13 @@ class CommunityExplanation:
     community: int
     at: datetime
     size: int
-    members: tuple[ExplainedMember, ...]
+    members: tuple[_Member, ...]
     since: datetime | None
     size_then: int
     still: int
     last_seen: datetime | None
-    before: tuple[MembersPlace, ...] | None
-    after: tuple[MembersPlace, ...] | None
+    before: tuple[_Whereabouts, ...] | None
+    after: tuple[_Whereabouts, ...] | None
     apart: _Apart | None
     links: tuple[_Link, ...]
     reach: datetime
@@ -142,7 +137,7 @@ class CommunityExplanation:
         yield how_far_back(self.reach, self.horizon, self.horizon_for)
 
     def _where(
-        self, whereabouts: Sequence[MembersPlace], called: Callable[[int], str], verb: str
+        self, whereabouts: Sequence[_Whereabouts], called: Callable[[int], str], verb: str
     ) -> str:
         total = sum(place.members for place in whereabouts)
         parts: list[str] = []
@@ -198,7 +193,8 @@ def explain_community(
     Raises:
         BadSettings: no window has the community; or as `explain`.
     """
-    newest, snapshots = checked_newest(windows, snapshots, horizon)
+    edges_of = RememberedEdges.of(windows, snapshots, horizon)
+    newest = edges_of.newest
     seen = [window for window in windows if (window.communities == community).any()]
     if not seen:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
@@ -206,9 +202,9 @@ def explain_community(
     members, then = newest.members_of(community), seen[0].members_of(community)
     apart: _Apart | None = None
     links: tuple[_Link, ...] = ()
-    most: tuple[ExplainedMember, ...] = ()
+    most: tuple[_Member, ...] = ()
     if len(members):
-        apart, links, most = _held(community, newest, snapshots, horizon)
+        apart, links, most = _held(community, edges_of)
         before = _whereabouts(members, windows[-2]) if len(windows) > 1 else None
     else:
         before, after = _whereabouts(seen[-1].members_of(community), newest), None
@@ -225,31 +221,32 @@ def explain_community(
         after=None if after is None else _whereabouts(members, after),
         apart=apart,
         links=links,
-        reach=snapshots[-1].window.start,
+        reach=edges_of.reach,
         horizon=horizon,
         horizon_for=horizon_for,
     )
 
 
-def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[MembersPlace, ...]:
+def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[_Whereabouts, ...]:
     at = places(members, window.nodes)
     ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
-    whereabouts = [MembersPlace(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
+    whereabouts = [_Whereabouts(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
     if absent := int((at < 0).sum()):
-        whereabouts.append(MembersPlace(None, absent))
+        whereabouts.append(_Whereabouts(None, absent))
     return tuple(sorted(whereabouts, key=lambda place: -place.members))
 
 
 def _held(
-    community: int, newest: CommunityEvents, snapshots: Sequence[Snapshot], horizon: float
-) -> tuple[_Apart | None, tuple[_Link, ...], tuple[ExplainedMember, ...]]:
+    community: int, edges_of: RememberedEdges
+) -> tuple[_Apart | None, tuple[_Link, ...], tuple[_Member, ...]]:
+    newest = edges_of.newest
     ids, labels = np.unique(newest.communities, return_inverse=True)
     me = int(np.searchsorted(ids, community))
     k, n = len(ids), len(labels)
     volume, within = np.zeros(k), np.zeros(k)
     of_mine: list[Ids] = []  # edges of members, which are the first of the two ends
     of_windows: list[Floats] = []
-    for weight, both in aligned_edges(newest, snapshots, horizon):
+    for weight, both in edges_of.aligned():
         ours = labels[both]
         volume += weight * np.bincount(ours.ravel(), minlength=k)
         within += weight * np.bincount(ours[0][ours[0] == ours[1]], minlength=k)
@@ -269,7 +266,7 @@ def _held(
     lost = described.lost_in_union(np.full(len(near), me), near, links[near])
     nearest = near[np.argmin(lost)]
     joint = np.append(volume, volume[me] + volume[nearest])
-    *rates, united = rates_of(joint, n_edges, mixing_of(n_edges, within.sum())).tolist()
+    *rates, united = edges_of.rates(joint, n_edges, within.sum()).tolist()
     apart = _Apart(
         nearest=int(ids[nearest]),
         bits=float(lost.min()),
@@ -316,14 +313,12 @@ def _links(
     return tuple(_Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
 
 
-def _members_by(
-    inside: Floats, across: Floats, newest: CommunityEvents
-) -> tuple[ExplainedMember, ...]:
+def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[_Member, ...]:
     most = np.argsort(-inside, kind="stable")[:MOST_COMPANIONS]
     most = most[inside[most] > 0]
     names = newest.nodes.take(most).to_pylist()
     rows = zip(names, inside[most].tolist(), across[most].tolist(), strict=True)
-    return tuple(ExplainedMember(str(name), *numbers) for name, *numbers in rows)
+    return tuple(_Member(str(name), *numbers) for name, *numbers in rows)
 
 
 def _members(n: int) -> str:

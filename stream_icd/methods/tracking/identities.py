@@ -18,15 +18,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import missed_windows
-from stream_icd.methods.tracking.partition import (
-    Overlaps,
-    Partition,
-    by_name,
-    match,
-    no_overlaps,
-    overlaps,
-)
-from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking.partition import Overlaps, Partition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +72,10 @@ class TrackedHistory:
         """Return the window that is `steps` windows before the last one."""
         if steps not in self._fronts:
             before = self.recent[-1 - steps]
-            old = by_name(before.nodes, before.communities)
+            old = Partition.by_name(before.nodes, before.communities)
             away = max(steps, missed_windows(before.window, self.window))
             near = self.absence is None or away <= self.absence
-            between = overlaps(old, self.partition) if near else no_overlaps(old, self.partition)
+            between = (old.overlaps if near else old.no_overlaps)(self.partition)
             self._fronts[steps] = Front(old, between, away)
         return self._fronts[steps]
 
@@ -95,80 +87,64 @@ class TrackedHistory:
         """
         return self.recent if self.absence is None else ()
 
+    def claims(
+        self, communities: Communities, first_id: int = 0, revised: CommunityEvents | None = None
+    ) -> Ids | None:
+        """Return the id that each community claims, `(K,)`; None: they do not continue the windows.
 
-def claims(communities: Communities, history: TrackedHistory) -> Ids | None:
-    """Return the id that each community claims, `(K,)`; None if they do not continue the windows.
+        They do if at least half of the nodes that can have kept an id did so: of each community
+        that does not claim an unused id, those that had this id in the last window, compared with
+        those that had the most frequent id. In the first window of a graph, they do unless an id
+        was used before: it is below `first_id`, and `revised`, an older revision, has not had it.
+        """
+        if communities.community_ids is None:
+            return None
+        claimed: Ids = communities.community_ids[self.partition.names]
+        if not self.recent:
+            unused = claimed >= first_id
+            if revised is not None:
+                unused |= np.isin(claimed, revised.communities)
+            return claimed if unused.all() else None
+        last, between = self[0], self[0].between
+        of_claiming = (claimed < self.recent[-1].next_community)[between.new]
+        most = np.zeros(len(claimed), np.int64)
+        np.maximum.at(most, between.new[of_claiming], between.shared[of_claiming])
+        kept = last.ids[between.old] == claimed[between.new]
+        return claimed if 2 * between.shared[kept].sum() >= most.sum() else None
 
-    They do if at least half of the nodes that can have kept an id did so: of each community that
-    does not claim an unused id, those that had this id in the last window, compared with those that
-    had the most frequent id.
-    """
-    claimed = _detector_ids(communities, history.partition)
-    if claimed is None:
-        return None
-    last, between = history[0], history[0].between
-    of_claiming = (claimed < history.recent[-1].next_community)[between.new]
-    most = np.zeros(len(claimed), np.int64)
-    np.maximum.at(most, between.new[of_claiming], between.shared[of_claiming])
-    kept = last.ids[between.old] == claimed[between.new]
-    return claimed if 2 * between.shared[kept].sum() >= most.sum() else None
+    def identify(self, next_id: int, threshold: float, claimed: Ids | None = None) -> Identities:
+        """Identify the communities: compare them with the last window, then with earlier ones.
 
-
-def first_claims(
-    communities: Communities, partition: Partition, first_id: int, revised: CommunityEvents | None
-) -> Ids | None:
-    """Return the id that each community of a graph's first window claims, `(K,)`.
-
-    None if it has no ids, or one of them was used before: it is below `first_id`, and not an id of
-    the older revision of the window.
-    """
-    claimed = _detector_ids(communities, partition)
-    if claimed is None:
-        return None
-    unused = claimed >= first_id
-    if revised is not None:
-        unused |= np.isin(claimed, revised.communities)
-    return claimed if unused.all() else None
-
-
-def _detector_ids(communities: Communities, partition: Partition) -> Ids | None:
-    return None if communities.community_ids is None else communities.community_ids[partition.names]
-
-
-def identify(
-    history: TrackedHistory, next_id: int, settings: TrackSettings, claimed: Ids | None = None
-) -> Identities:
-    """Identify the communities: compare them with the last window, then with earlier ones.
-
-    A community has the identity that it claims, `(K,)`, unless that is another community's. Then,
-    and without claims, it is matched by its nodes. An identity found in a later window is not
-    searched for in an earlier one. New ids start at `next_id`, in the order of the communities'
-    smallest nodes; those that a detector gives are kept.
-    """
-    k = history.partition.n_communities
-    known = Identities(
-        partition=history.partition,
-        ids=np.full(k, NOBODY, np.int64),
-        overlap=np.full(k, np.nan),
-        size_before=np.zeros(k, np.int64),
-        away=np.zeros(k, np.int64),
-        reappeared=np.zeros(k, np.bool_),
-    )
-    wanted = np.ones(k, np.bool_)
-    if claimed is not None:
-        wanted = _recognise_claimed(known, history, claimed, next_id)
-    _recognise_alike(known, history, wanted, settings.match)
-    if claimed is not None:
-        new = (known.ids == NOBODY) & ~wanted
-        known.ids[new] = claimed[new]
-        if len(history):  # of no window that is remembered, but used before
-            before = new & (claimed < next_id)
-            known.reappeared[before] = True
-            known.away[before] = history[len(history) - 1].away + 1
-    nameless = np.flatnonzero(known.ids == NOBODY)
-    unused = max(next_id, int(known.ids.max(initial=NOBODY)) + 1)
-    known.ids[nameless] = unused + np.arange(len(nameless))
-    return known
+        A community has the identity that it claims, `(K,)`, unless that is another community's.
+        Then, and without claims, it is matched by its nodes, with a Jaccard index of at least
+        `threshold`. An identity found in a later window is not searched for in an earlier one. New
+        ids start at `next_id`, in the order of the communities' smallest nodes; those that a
+        detector gives are kept.
+        """
+        k = self.partition.n_communities
+        known = Identities(
+            partition=self.partition,
+            ids=np.full(k, NOBODY, np.int64),
+            overlap=np.full(k, np.nan),
+            size_before=np.zeros(k, np.int64),
+            away=np.zeros(k, np.int64),
+            reappeared=np.zeros(k, np.bool_),
+        )
+        wanted = np.ones(k, np.bool_)
+        if claimed is not None:
+            wanted = _recognise_claimed(known, self, claimed, next_id)
+        _recognise_alike(known, self, wanted, threshold)
+        if claimed is not None:
+            new = (known.ids == NOBODY) & ~wanted
+            known.ids[new] = claimed[new]
+            if self.recent:  # of no window that is remembered, but used before
+                before = new & (claimed < next_id)
+                known.reappeared[before] = True
+                known.away[before] = self[len(self) - 1].away + 1
+        nameless = np.flatnonzero(known.ids == NOBODY)
+        unused = max(next_id, int(known.ids.max(initial=NOBODY)) + 1)
+        known.ids[nameless] = unused + np.arange(len(nameless))
+        return known
 
 
 def _recognise_claimed(
@@ -212,7 +188,7 @@ def _recognise_alike(
         front, pairs = history[steps], history[steps].between
         kept = left[pairs.new] & ~np.isin(front.ids, list(taken))[pairs.old]
         free = replace(pairs, old=pairs.old[kept], new=pairs.new[kept], shared=pairs.shared[kept])
-        _recognise(known, front, match(free, threshold), steps)
+        _recognise(known, front, free.matched(threshold), steps)
         taken.update(front.ids.tolist())
 
 

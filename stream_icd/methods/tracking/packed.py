@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, cast
@@ -14,16 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_icd.core.events import CommunityEvent, CommunityEvents
-from stream_icd.methods.tracking.partition import Partition, by_name
 from stream_icd.wire.arrow_stream import READING, write_table
 
-_OVERHEAD = 2000
-"""Bytes of a window's Python objects, measured."""
-
-_AN_EVENT = 500
-"""Bytes of an event's Python objects, about."""
-
-NO_NODES, _NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
+_NO_NODES, _NO_IDS = pa.nulls(0, pa.int64()), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,12 +25,21 @@ class PackedWindow:
 
     about: CommunityEvents
     members: bytes  # nodes and stable ids (`unpacked`)
-    happened: bytes  # events (`unpacked_events`)
+    happened: bytes  # events (`events`)
+
+    @classmethod
+    def of(cls, window: CommunityEvents) -> PackedWindow:
+        rows = json.dumps(list(map(_row_of, window.events)), separators=(",", ":"))
+        return cls(
+            about=replace(window, nodes=_NO_NODES, communities=_NO_IDS, events=()),
+            members=packed(window.nodes, window.communities),
+            happened=zlib.compress(rows.encode(), 1),
+        )
 
     @property
     def n_bytes(self) -> int:
         """Bytes of memory, approximately."""
-        return _OVERHEAD + len(self.members) + len(self.happened)
+        return self.about.n_bytes + len(self.members) + len(self.happened)
 
     @property
     def late(self) -> bool:
@@ -48,32 +50,28 @@ class PackedWindow:
         return self.about.revision
 
     def identity(self) -> tuple[str, str, str, str]:
-        """The identity of the window: `(graph, snapshot_id, model, revision)`."""
         return self.about.identity()
 
+    def events(self) -> tuple[CommunityEvent, ...]:
+        return tuple(_event_of(row) for row in self._rows())
+
+    def numbered_events(self, kinds: Collection[str]) -> Iterator[tuple[int, CommunityEvent]]:
+        """Yield the events of these kinds, each with its place among all.
+
+        Only these are made of their fields: most others say that a community continues.
+        """
+        return ((at, _event_of(row)) for at, row in enumerate(self._rows()) if row[0] in kinds)
+
     def whole(self) -> CommunityEvents:
-        """Return the window that `pack` was given."""
-        return replace(self.without_events(), events=unpacked_events(self.happened))
+        return replace(self.without_events(), events=self.events())
 
     def without_events(self) -> CommunityEvents:
-        """Return the window with its nodes and communities."""
         nodes, communities = unpacked(self.members)
         return replace(self.about, nodes=nodes, communities=communities)
 
-
-def pack(window: CommunityEvents) -> PackedWindow:
-    """Return a tracked window in few bytes."""
-    return PackedWindow(
-        about=replace(window, nodes=NO_NODES, communities=_NO_IDS, events=()),
-        members=packed(window.nodes, window.communities),
-        happened=packed_events(window.events),
-    )
-
-
-def unpacked_bytes(window: CommunityEvents) -> int:
-    """Return the bytes of memory of a window that is not packed, approximately."""
-    arrays = int(window.nodes.nbytes) + window.communities.nbytes
-    return _OVERHEAD + arrays + _AN_EVENT * len(window.events)
+    def _rows(self) -> list[list[Any]]:
+        rows: list[list[Any]] = json.loads(zlib.decompress(self.happened))
+        return rows
 
 
 def packed(nodes: pa.Array, ids: NDArray[np.int64]) -> bytes:
@@ -90,27 +88,10 @@ def unpacked(members: bytes) -> tuple[pa.Array, NDArray[np.int64]]:
     return nodes, table["id"].to_numpy().astype(np.int64)
 
 
-def partition(members: bytes) -> Partition:
-    """Return the communities of a window, named by their stable ids."""
-    return by_name(*unpacked(members))
-
-
 _row_of = attrgetter(*(field.name for field in fields(CommunityEvent)))
 """The fields of an event; `astuple` copies each of them, which takes fifty times as long."""
 
 
-def packed_events(events: Iterable[CommunityEvent]) -> bytes:
-    """Return the events, compressed; `unpacked_events` reads them."""
-    rows = list(map(_row_of, events))
-    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
-
-
-def unpacked_events(events: bytes) -> tuple[CommunityEvent, ...]:
-    """Return what `packed_events` was given."""
-    return tuple(event_of_row(row) for row in json.loads(zlib.decompress(events)))
-
-
-def event_of_row(row: list[Any]) -> CommunityEvent:
-    """Return the event of these fields, as JSON has them."""
+def _event_of(row: list[Any]) -> CommunityEvent:
     values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
     return CommunityEvent(*values)

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from stream_icd.core.arrays import NOBODY, Floats, Ids
 from stream_icd.core.node_ids import places
+from stream_icd.methods.tracking import packed
 
 _MOST_CELLS = 1 << 24
 """Pairs of communities in a table of weights, at most: 128 MiB, half a second."""
@@ -27,54 +28,66 @@ class Partition:
     names: Ids  # (K,) the original number of each community
     sizes: Ids  # (K,) members of each
 
+    @classmethod
+    def by_first_node(cls, nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
+        """Number communities by their smallest node, independent of labels and order."""
+        nodes, ordered = _ascending(nodes, labels)
+        names, first, inverse, sizes = np.unique(
+            ordered, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(first)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return cls(nodes, rank[inverse], names[order], sizes[order])
+
+    @classmethod
+    def by_name(cls, nodes: pa.Array, communities: Ids) -> Partition:
+        """Number communities in the order of their stable ids."""
+        nodes, ordered = _ascending(nodes, communities)
+        if ordered.max(initial=0) > 10 * len(ordered):
+            names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
+            return cls(nodes, inverse, names, sizes)
+        counts = np.bincount(ordered)  # ten times faster, if there are not too many unused ids
+        names = np.flatnonzero(counts)
+        place = np.cumsum(counts > 0) - 1
+        return cls(nodes, place[ordered], names, counts[names])
+
+    @classmethod
+    def unpacked(cls, members: bytes) -> Partition:
+        """Return the communities of a packed window, named by their stable ids."""
+        return cls.by_name(*packed.unpacked(members))
+
     @property
     def n_communities(self) -> int:
         return len(self.names)
 
+    def shared_nodes(self, new: Partition) -> tuple[Ids, Ids]:
+        """Return the positions of the shared nodes here and in `new`, `(n_shared,)` each.
 
-def by_first_node(nodes: pa.Array, labels: NDArray[np.int32]) -> Partition:
-    """Number communities by their smallest node, independent of labels and order."""
-    nodes, ordered = _ascending(nodes, labels)
-    names, first, inverse, sizes = np.unique(
-        ordered, return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return Partition(nodes, rank[inverse], names[order], sizes[order])
+        Integer ids and string ids are never equal.
+        """
+        at = places(new.nodes, self.nodes)
+        there = np.flatnonzero(at >= 0)
+        return at[there], there
 
+    def overlaps(self, new: Partition) -> Overlaps:
+        """Compare two windows in O(n + pairs); there is at most one pair per node."""
+        rows, columns = self.shared_nodes(new)
+        before, after = self.labels[rows], new.labels[columns]
+        shape = (self.n_communities, new.n_communities)
+        counts = coo_array((np.ones(len(rows), np.int64), (before, after)), shape).tocsr().tocoo()
+        return Overlaps(
+            old=counts.row.astype(np.int64),
+            new=counts.col.astype(np.int64),
+            shared=counts.data,
+            old_sizes=np.bincount(before, minlength=shape[0]),
+            new_sizes=np.bincount(after, minlength=shape[1]),
+        )
 
-def by_name(nodes: pa.Array, communities: Ids) -> Partition:
-    """Number communities in the order of their stable ids."""
-    nodes, ordered = _ascending(nodes, communities)
-    if ordered.max(initial=0) > 10 * len(ordered):
-        names, inverse, sizes = np.unique(ordered, return_inverse=True, return_counts=True)
-        return Partition(nodes, inverse, names, sizes)
-    counts = np.bincount(ordered)  # ten times faster, if there are not too many unused ids
-    names = np.flatnonzero(counts)
-    place = np.cumsum(counts > 0) - 1
-    return Partition(nodes, place[ordered], names, counts[names])
-
-
-def _ascending(nodes: pa.Array, values: NDArray[np.integer]) -> tuple[pa.Array, Ids]:
-    import pyarrow.compute as pc
-
-    if pa.types.is_integer(nodes.type):
-        ids = nodes.to_numpy()
-        if (ids[1:] > ids[:-1]).all():
-            return nodes, values.astype(np.int64)
-    order = pc.sort_indices(nodes)
-    return nodes.take(order), values[order.to_numpy()].astype(np.int64)
-
-
-def shared_nodes(old: Partition, new: Partition) -> tuple[Ids, Ids]:
-    """Return the positions of the shared nodes in `old.nodes` and `new.nodes`, `(n_shared,)` each.
-
-    Integer ids and string ids are never equal.
-    """
-    at = places(new.nodes, old.nodes)
-    there = np.flatnonzero(at >= 0)
-    return at[there], there
+    def no_overlaps(self, new: Partition) -> Overlaps:
+        """Return the overlaps of two windows that have no node in common."""
+        none = np.empty(0, np.int64)
+        return Overlaps(none, none, none, np.zeros_like(self.names), np.zeros_like(new.names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,45 +105,34 @@ class Overlaps:
         """|a ∩ b| / |a ∪ b| of each pair."""
         return self.shared / (self.old_sizes[self.old] + self.new_sizes[self.new] - self.shared)
 
+    def matched(self, threshold: float) -> Ids:
+        """Return the old community that matches each new one, `(K_new,)`, or `NOBODY`.
 
-def overlaps(old: Partition, new: Partition) -> Overlaps:
-    """Compare two windows in O(n + pairs); there is at most one pair per node."""
-    rows, columns = shared_nodes(old, new)
-    before, after = old.labels[rows], new.labels[columns]
-    shape = (old.n_communities, new.n_communities)
-    counts = coo_array((np.ones(len(rows), np.int64), (before, after)), shape).tocsr().tocoo()
-    return Overlaps(
-        old=counts.row.astype(np.int64),
-        new=counts.col.astype(np.int64),
-        shared=counts.data,
-        old_sizes=np.bincount(before, minlength=shape[0]),
-        new_sizes=np.bincount(after, minlength=shape[1]),
-    )
-
-
-def no_overlaps(old: Partition, new: Partition) -> Overlaps:
-    """Return the overlaps of two windows that have no node in common."""
-    none = np.empty(0, np.int64)
-    return Overlaps(none, none, none, np.zeros_like(old.names), np.zeros_like(new.names))
+        One to one, with the largest sum of Jaccard indices among pairs of at least `threshold`
+        (Greene et al. 2010, section 3). A community has at most 1 / threshold partners of that
+        kind, so they fall into small pieces, each matched by the Hungarian method; one of more than
+        `_MOST_CELLS` possible pairs by the best pairs first.
+        """
+        candidates = np.flatnonzero(self.jaccard >= threshold)
+        n_old, n_new = len(self.old_sizes), len(self.new_sizes)
+        partners = np.full(n_new, NOBODY, np.int64)
+        old, new = self.old[candidates], self.new[candidates]
+        weights = self.jaccard[candidates]
+        for pairs in _pieces(old, n_old + new, n_old + n_new):
+            a, b = _best(old[pairs], new[pairs], weights[pairs])
+            partners[b] = a
+        return partners
 
 
-def match(between: Overlaps, threshold: float) -> Ids:
-    """Return the old community that matches each new one, `(K_new,)`, or `NOBODY`.
+def _ascending(nodes: pa.Array, values: NDArray[np.integer]) -> tuple[pa.Array, Ids]:
+    import pyarrow.compute as pc
 
-    One to one, with the largest sum of Jaccard indices among pairs of at least `threshold`
-    (Greene et al. 2010, section 3). A community has at most 1 / threshold partners of that
-    kind, so they fall into small pieces, each matched by the Hungarian method; one of more than
-    `_MOST_CELLS` possible pairs by the best pairs first.
-    """
-    candidates = np.flatnonzero(between.jaccard >= threshold)
-    n_old, n_new = len(between.old_sizes), len(between.new_sizes)
-    partners = np.full(n_new, NOBODY, np.int64)
-    old, new = between.old[candidates], between.new[candidates]
-    weights = between.jaccard[candidates]
-    for pairs in _pieces(old, n_old + new, n_old + n_new):
-        a, b = _best(old[pairs], new[pairs], weights[pairs])
-        partners[b] = a
-    return partners
+    if pa.types.is_integer(nodes.type):
+        ids = nodes.to_numpy()
+        if (ids[1:] > ids[:-1]).all():
+            return nodes, values.astype(np.int64)
+    order = pc.sort_indices(nodes)
+    return nodes.take(order), values[order.to_numpy()].astype(np.int64)
 
 
 def _pieces(rows: Ids, columns: Ids, n: int) -> list[Ids]:

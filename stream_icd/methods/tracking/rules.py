@@ -88,21 +88,21 @@ class Rule:
         """Whether it fires; for a community that continues, only if it names that."""
         return (subject.kind != _CONTINUED or self.continues) and self.fires(subject)
 
+    @staticmethod
+    def parse(text: str, read_nodes: _ReadNodes) -> Rule:
+        """Parse a rule; `read_nodes` returns the ids in a file, as text.
 
-def parse_rule(text: str, read_nodes: _ReadNodes) -> Rule:
-    """Parse a rule; `read_nodes` returns the ids in a file, as text.
+        Raises `BadSettings`, which points at the word that is wrong, or as `read_nodes`.
 
-    Raises `BadSettings`, which points at the word that is wrong, or as `read_nodes`.
-
-    >>> try:
-    ...     parse_rule("merged and bitz >= 20", read_nodes=lambda file: frozenset())
-    ... except BadSettings as error:
-    ...     print(error)
-    --rule: 'bitz' is no kind of event and no field; did you mean bits?
-    merged and bitz >= 20
-               ^^^^
-    """
-    return _Parser(text, _words(text), read_nodes).rule()
+        >>> try:
+        ...     Rule.parse("merged and bitz >= 20", read_nodes=lambda file: frozenset())
+        ... except BadSettings as error:
+        ...     print(error)
+        --rule: 'bitz' is no kind of event and no field; did you mean bits?
+        merged and bitz >= 20
+                   ^^^^
+        """
+        return _Parser(text, _words(text), read_nodes).rule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,6 @@ def _refuse(text: str, word: _Word, reason: str) -> NoReturn:
 
 @dataclass(slots=True)
 class _Parser:
-    """Takes the words of a rule, one after the other."""
-
     text: str
     words: list[_Word]
     read_nodes: _ReadNodes

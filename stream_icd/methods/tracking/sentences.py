@@ -1,9 +1,10 @@
-"""Lifecycle events in words, for people: what happened, how sure that is, and for how long."""
+"""Words for people: what happened to communities, how sure that is, when, and for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from datetime import time as clock_time
 from itertools import chain
 
 from stream_icd.core.events import CommunityEvent
@@ -21,6 +22,8 @@ _UNITS = (
     ("hour", timedelta(hours=1)),
     ("minute", timedelta(minutes=1)),
 )
+
+_MIDNIGHT = clock_time()
 
 _Called = Callable[[int], str]
 _Sizes = Mapping[int, int]
@@ -92,6 +95,41 @@ def certainty(event: CommunityEvent, lasted: timedelta, *, undone: bool) -> str:
     return "; ".join(parts)
 
 
+def called_by(names: Mapping[int, str] | None) -> _Called:
+    """Return what calls a community by its id, and its name if it has one."""
+
+    def called(community: int) -> str:
+        name = (names or {}).get(community)
+        return f"community {community}" + ("" if name is None else f" ({name})")
+
+    return called
+
+
+def told(time: datetime) -> str:
+    """Return a time of UTC to the minute, or as precisely as it is; the date alone at midnight."""
+    if time.time() == _MIDNIGHT:
+        return time.date().isoformat()
+    whole = not (time.second or time.microsecond)
+    return time.replace(tzinfo=None).isoformat(" ", "minutes" if whole else "auto")
+
+
+def how_far_back(reach: datetime, horizon: float, horizon_for: int | None = None) -> str:
+    """Say how far the memory of edges reaches back, how many windows it is worth, and since when.
+
+    >>> how_far_back(datetime(2026, 1, 31, 12), 20, 3)
+    'The memory reaches back to 2026-01-31 12:00; it is worth 20 windows, for 3 windows now.'
+    """
+    worth, since = (
+        _windows(horizon),
+        "" if horizon_for is None else f", for {_windows(horizon_for)} now",
+    )
+    return f"The memory reaches back to {told(reach)}; it is worth {worth}{since}."
+
+
+def _windows(number: float) -> str:
+    return f"{number:.3g} {'window' if number == 1 else 'windows'}"
+
+
 def _span(time: timedelta) -> str:
     """Return a duration in its largest unit, rounded.
 
@@ -106,7 +144,6 @@ def _span(time: timedelta) -> str:
 
 
 def _nodes(n: int) -> str:
-    """Return a number of nodes, in words."""
     return "1 node" if n == 1 else f"{n:,} nodes"
 
 

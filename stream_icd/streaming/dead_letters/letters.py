@@ -16,7 +16,6 @@ from stream_icd.core.errors import (
     LimitExceeded,
     OverBudget,
     TooManyDeadLetters,
-    kinds_of,
 )
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import shortened
@@ -90,7 +89,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
 def possible(stages: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield stage and exception of each dead letter that a step with these stages can cause."""
     yield from ((stage, error.__name__) for stage, error in _OF_ANY_STEP.items())
-    kinds = [kind for kind in kinds_of(BadInput) if kind not in (CrashedWorker, OverBudget)]
+    kinds = [kind for kind in BadInput.kinds() if kind not in (CrashedWorker, OverBudget)]
     yield from ((stage, kind.__name__) for stage in stages for kind in kinds)
 
 

@@ -23,8 +23,8 @@ from stream_icd.methods.bp.partition import match_labels
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.clustering import cluster, seeded
+from stream_icd.methods.icd.encoder.contract import encoder
 from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.registry import encoder
 from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.row_blocks import Floats32
 from stream_icd.methods.memory.follow import Find

@@ -25,7 +25,7 @@ from stream_icd.kafka.messages.records import (
     outgoing,
 )
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.methods.memory.encoding import RecentMemories
+from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance, sent_bytes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Shares
-from stream_icd.core.communities import Communities, MemoryUse, kind_of_memory, revision_of
+from stream_icd.core.communities import Communities, MemoryKind, MemoryUse, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
@@ -27,9 +27,10 @@ from stream_icd.methods.bp.memberships import Memberships
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
-from stream_icd.methods.memory.encoding import RecentMemories, decode_memory, encode_memory
+from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.memory import BEFORE_ALL, Memory
 from stream_icd.methods.memory.nodes import cut
+from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.partition import (
     CommunityWeights,
@@ -199,7 +200,7 @@ def communities_with(
             snapshot.content,
             k,
             settings.seed,
-            kind_of_memory(use),
+            _kind_of_memory(use),
             settings.horizon,
             "" if known is None else known.digest,
             settings.levels,
@@ -376,3 +377,10 @@ class SnapshotMemory:
             is_first=self.before is None,
         )
         return outgoing(self.settings.memory_topic, encode_state(state))
+
+
+def _kind_of_memory(use: MemoryUse | None) -> MemoryKind:
+    """Return how a result uses other windows, from what memory contributed to it."""
+    if use is None:
+        return "none"
+    return "smoothed" if use == "smoothed" else "memory"

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from stream_icd.core.communities import ENCODER_STAGES, STAGES, EvidenceStrength, MemoryUse
-from stream_icd.core.errors import ModelError, kinds_of
+from stream_icd.core.errors import ModelError
 from stream_icd.core.printable import shortened
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
 from stream_icd.kafka.messages.records import graph_name, is_of
@@ -175,7 +175,7 @@ class Metrics:
 
     def follows_champion(self, in_use: Callable[[], bool]) -> None:
         """Set the function that returns whether the registry's champion is the model in use."""
-        for kind in kinds_of(ModelError):
+        for kind in ModelError.kinds():
             self.refused_models.labels(kind.__name__)
         gauge = Gauge(
             "stream_icd_champion_in_use",

@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import KINDS, CommunityEvent, CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
-from stream_icd.methods.tracking.followed import confirmed as only_confirmed
+from stream_icd.methods.tracking.confirmation import confirmed as only_confirmed
 from stream_icd.streaming.subscribers.subscription import (
     SubscribeOptions,
     Subscription,

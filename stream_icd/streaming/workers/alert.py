@@ -20,7 +20,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, EVENTS
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting, Names
-from stream_icd.methods.tracking.packed import PackedWindow, pack
+from stream_icd.methods.tracking.packed import PackedWindow
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.streaming.subscribers.seen_results import SeenResults
@@ -69,10 +69,10 @@ def with_window(recent: Recent, window: CommunityEvents, most: int) -> Recent | 
         if last.identity() == window.identity():
             return None
         if last.identity()[:3] == window.identity()[:3]:
-            return (*recent[:-1], pack(window))
+            return (*recent[:-1], PackedWindow.of(window))
         if window.window.end <= last.about.window.end:
             return None
-    return (*recent, pack(window))[-most:]
+    return (*recent, PackedWindow.of(window))[-most:]
 
 
 @dataclass(eq=False)

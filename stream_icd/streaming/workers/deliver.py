@@ -28,7 +28,7 @@ from stream_icd.core.settings import ENV_PREFIX, Settings, secret_in
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.waiting import Outage, insist
-from stream_icd.methods.tracking.explain import told
+from stream_icd.methods.tracking.sentences import told
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.alerts import (
     STRUCTURED_TYPE,

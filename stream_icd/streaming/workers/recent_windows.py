@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.packed import PackedWindow, unpacked_bytes
+from stream_icd.methods.tracking.packed import PackedWindow
 
 _MOST_UNPACKED = 64 << 20
 """Bytes of the windows that are kept as they are, too: six graphs of 100,000 nodes."""
@@ -77,9 +77,9 @@ class Unpacked:
 
     def put(self, packed: PackedWindow, window: CommunityEvents) -> None:
         self._windows[packed] = window
-        self.n_bytes += unpacked_bytes(window)
+        self.n_bytes += window.n_bytes
         while self.n_bytes > self._most_bytes:
-            self.n_bytes -= unpacked_bytes(self._windows.popitem(last=False)[1])
+            self.n_bytes -= self._windows.popitem(last=False)[1].n_bytes
 
     def _one(self, packed: PackedWindow) -> CommunityEvents:
         window = self._windows.get(packed)

@@ -10,7 +10,7 @@ import structlog
 
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
-from stream_icd.core.members import NOTHING, Changes, MemberRow, Members, changes_by
+from stream_icd.core.members import NOTHING, Changes, MemberRow, Members
 from stream_icd.core.node_ids import id_array, values_of, widened
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
@@ -105,7 +105,7 @@ class RowWriter(Step):
         if microseconds(communities.window.end - EPOCH) < before.end:
             return Processed("no rows: a later window is known")
         names = self._names(communities)
-        changes = changes_by(before, communities, names, self.least)
+        changes = before.changed_by(communities, names, self.least)
         self._before, self._changed[graph] = (graph, before), changes.after
         rows = tuple(_rows_of(communities, changes, self.topic))
         facts = {"changed": len(changes.changed), "left": len(changes.left)}

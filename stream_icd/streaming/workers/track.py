@@ -22,9 +22,8 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import EVENTS
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.packed import PackedWindow, pack
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.packed import PackedWindow
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.streaming.subscribers.seen_results import MixedModels, SeenResults, result_of
@@ -137,7 +136,7 @@ class Tracker(Step):
             first_id = self._memory.first_id(communities.graph)
         windows = self._unpacked.all(recent)
         tracked = track(windows, communities, self.settings, first_id)
-        packed = pack(tracked)
+        packed = PackedWindow.of(tracked)
         self._unpacked.put(packed, tracked)
         self._changed[communities.graph] = remember(recent, packed, self.settings)
         if said := self._models.look_at(communities.graph, communities.model):
@@ -193,5 +192,5 @@ class Tracker(Step):
             first_id = self._first_ids.get(graph, 0)
             self._first_ids[graph] = max(first_id, tracked.next_community)
         else:
-            recent = remember(self._committed.get(graph), pack(tracked), self.settings)
+            recent = remember(self._committed.get(graph), PackedWindow.of(tracked), self.settings)
             self._committed.put(graph, recent)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from consumers.detect import app, batch_limits
 from stream_icd.commands.programs.options import DetectionOptions
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
@@ -81,7 +81,7 @@ def test_a_detector_publishes_levels_and_subscribers_show_them(
         options = ("--from", "beginning", "--limit", "2", "--format", "json")
         where = ("-b", broker.bootstrap_servers, "--graph", topic_name)
         done = run_here("subscribe", *options, *where)
-        assert stop_child(detector, 30) == 0
+        assert stop_children([detector], 30)[0] == 0
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == 2, done.stderr
     for result in found:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyarrow import fs
 from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnreachable, StoreUnwritable
 from stream_icd.core.store import store as whole_store
 from stream_icd.core.store.store import Store, open_store
+from stream_icd.core.store.whole_file import whole_file, writing
 from tests.testbed.object_store import new_folder
 
 
@@ -105,20 +108,15 @@ def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
         assert "hidden" not in str(refused.value)
 
 
-def test_a_file_is_created_once(store: Store) -> None:
-    assert store.create("a/x", pa.py_buffer(b"first"))
-    assert not store.create("a/x", pa.py_buffer(b"second"))
-    assert store.read("a/x", 5) == b"first"
-    assert store.files() == ["a/x"]  # no temporary file is left
-
-
 def test_of_many_writers_at_once_one_creates_the_file(store: Store) -> None:
     contents = [b"%2d" % i for i in range(16)]
     with ThreadPoolExecutor(len(contents)) as threads:
         buffers = map(pa.py_buffer, contents)
-        created = list(threads.map(lambda content: store.create("x", content), buffers))
+        created = list(threads.map(lambda content: store.create("a/x", content), buffers))
     assert sum(created) == 1
-    assert store.read("x", 2) == contents[created.index(True)]
+    assert not store.create("a/x", pa.py_buffer(b"later"))
+    assert store.read("a/x", 2) == contents[created.index(True)]
+    assert store.files() == ["a/x"]  # no temporary file is left
 
 
 def test_a_store_that_cannot_keep_two_writers_apart_is_refused() -> None:
@@ -166,3 +164,41 @@ def test_a_conditional_put_that_meets_another_one_is_repeated(
     ):
         with pytest.raises(StoreUnwritable, match=said):
             create_on_s3(monkeypatch, *answers)
+
+
+def test_it_appears_when_the_block_ends_and_replaces_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    for text in ("first", "second"):
+        with whole_file(path) as aside:
+            aside.write_text(text)
+            assert aside.parent == path.parent
+            assert not path.exists() or path.read_text() == "first"
+        assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def fail() -> None:
+        with whole_file(path) as aside:
+            aside.write_text("half of")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_or_a_device_is_not_replaced_and_the_error_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("like_dev_null")
+    for path, why in ((Path("."), r"write \.: "), (Path("like_dev_null"), "it is no regular file")):
+        with pytest.raises(StoreUnwritable, match=why):  # noqa: SIM117
+            with writing(path), whole_file(path) as aside:
+                aside.write_text("anything")
+    assert [(one.name, one.is_fifo()) for one in tmp_path.iterdir()] == [("like_dev_null", True)]

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.history.replay.compare import Assignment, churn, compare
+from tests.history.conftest import make_communities
 from tests.history.replay.conftest import make_snapshot
 
-Make = Callable[..., Communities]
+
+def found(i: int, labels: Sequence[int], model: str = "old@1") -> Communities:
+    """A result for the i-th snapshot, labels repeated over its nodes."""
+    one = make_communities(make_snapshot(i), model)
+    return replace(one, labels=np.resize(np.asarray(labels, np.int32), one.n_nodes))
 
 
-@pytest.fixture
-def found() -> Make:
-    """`found(i, labels)`: a result for the i-th snapshot, labels repeated over its nodes."""
-
-    def make(
-        i: int, labels: Sequence[int], model: str = "old@1", quality: float = 0.5
-    ) -> Communities:
-        one = make_snapshot(i)
-        return Communities(
-            graph=one.graph,
-            snapshot_id=one.id,
-            window=one.window,
-            nodes=one.nodes,
-            labels=np.resize(np.asarray(labels, np.int32), one.n_nodes),
-            n_edges=one.n_edges,
-            model=model,
-            modularity=quality,
-            ncut=1.0,
-            milliseconds=dict.fromkeys(STAGES, 1.0),
-            detected_at=one.window.end,
-        )
-
-    return make
-
-
-def test_the_same_partition_by_other_names_agrees_and_does_not_move(found: Make) -> None:
+def test_the_same_partition_by_other_names_agrees_and_does_not_move() -> None:
     before = [found(i, (0, 1)) for i in range(3)]
-    after = [found(i, (1, 0), "new@1", 0.75) for i in range(3)]
+    after = [replace(found(i, (1, 0), "new@1"), modularity=0.75) for i in range(3)]
     comparison = compare(before, after)
     (agreement,) = comparison.agreements
     assert (agreement.windows, agreement.same) == (3, 0)
@@ -58,7 +38,7 @@ def test_the_same_partition_by_other_names_agrees_and_does_not_move(found: Make)
     assert comparison.agreements[0].windows == 1
 
 
-def test_the_window_where_they_differ_most_is_named(found: Make) -> None:
+def test_the_window_where_they_differ_most_is_named() -> None:
     before = [found(i, (0, 1)) for i in range(3)]
     after = [found(0, (0, 1), "n"), found(1, (0, 0, 1, 1), "n"), found(2, (0, 1), "n")]
     (agreement,) = compare(before, after).agreements
@@ -68,7 +48,7 @@ def test_the_window_where_they_differ_most_is_named(found: Make) -> None:
     assert agreement.same == 2
 
 
-def test_windows_without_a_common_node_do_not_agree(found: Make) -> None:
+def test_windows_without_a_common_node_do_not_agree() -> None:
     """As after a correction that turns ids from numbers into texts."""
     before = [found(i, (0, 1)) for i in range(2)]
     after = replace(found(1, (0, 1), "n"), nodes=before[1].nodes.cast(pa.string()))
@@ -76,7 +56,7 @@ def test_windows_without_a_common_node_do_not_agree(found: Make) -> None:
     assert (agreement.nmi, agreement.least_nmi, agreement.least_at) == (0.5, 0.0, "past/1")
 
 
-def test_the_mean_horizon_and_bits_are_of_windows_that_say_them(found: Make) -> None:
+def test_the_mean_horizon_and_bits_are_of_windows_that_say_them() -> None:
     first = replace(found(0, (0, 1)), horizon=1.0)
     told = [first, replace(found(1, (0, 1)), horizon=4.0, predicted_bits=0.5)]
     (with_memory,) = compare([], told).qualities
@@ -85,7 +65,7 @@ def test_the_mean_horizon_and_bits_are_of_windows_that_say_them(found: Make) -> 
     assert np.isnan([alone.horizon, alone.predicted_bits]).all()
 
 
-def test_churn_is_the_share_of_common_nodes_that_moved(found: Make) -> None:
+def test_churn_is_the_share_of_common_nodes_that_moved() -> None:
     earlier, later = found(0, (0, 1)), found(1, (1, 0))
     assert earlier.nodes.equals(later.nodes)
     moved = later.labels.copy()

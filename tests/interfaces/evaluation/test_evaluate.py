@@ -27,7 +27,7 @@ from stream_icd.interfaces.evaluation.evaluate import (
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.interfaces.evaluation.method import OWN
 from stream_icd.interfaces.evaluation.page import _COLUMNS, EvaluationFiles, table_of
-from stream_icd.learning.training.yardstick import against_default, judge
+from stream_icd.learning.training.yardstick import compared_with_default
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.registry.find import open_model
@@ -230,11 +230,9 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
     first, *_ = compared = worth(windows, learned, LIMITS)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
     assert (first.control_name, first.n_graphs) == ("default", 2)
-    default = open_model("default").model
-    candidates = Model(default.recipe, learned["bp"].learned), default
+    model = Model(open_model("default").model.recipe, learned["bp"].learned)
     of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
-    judged = list(judge([*windows.past(), *of_newest], candidates))
-    assert against_default(judged[4:], memory=True) == compared
+    assert compared_with_default(model, windows.past(), of_newest, memory=True) == compared
     assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) is None
 
 

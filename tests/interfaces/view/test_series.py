@@ -14,7 +14,7 @@ from stream_icd.core.snapshot import Window
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget, SeenDeadLetter
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.panels.queries import NothingSeen
-from stream_icd.methods.tracking.packed import packed_events, unpacked, unpacked_events
+from stream_icd.methods.tracking.packed import unpacked
 from stream_icd.wire.announcements import Announcement
 from tests.interfaces.view.windows import (
     ORIGIN,
@@ -37,7 +37,6 @@ def test_ids_and_events_are_those_that_a_tracker_gives() -> None:
     days = follow(window(hour, labels) for hour, labels in enumerate(drifting(12)))
     assert ids_of(everything) == [day.communities.tolist() for day in days]
     assert [one.events for one in everything.windows(name(), 100)] == [day.events for day in days]
-    assert unpacked_events(packed_events(days[-1].events)) == days[-1].events
 
 
 @pytest.mark.parametrize("first", ["events", "results", "alternately", "until it stopped"])

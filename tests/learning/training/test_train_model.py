@@ -1,20 +1,24 @@
-"""Training makes a model that detectors can use, and is honest about what it added."""
+"""Training makes a model that detectors can use, and its card is honest about what it added."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from stream_icd.commands.programs.training_data import training_graphs
-from stream_icd.core.errors import BadSettings, StoreUnwritable
+from stream_icd.core.errors import BadSettings, MissingExtra, StoreUnwritable
 from stream_icd.core.store.store import open_store
 from stream_icd.learning.training.card import card, write_model
-from stream_icd.learning.training.icd.train_encoder import CHECKPOINT_FILE
-from stream_icd.learning.training.train_model import TrainedModel, train_model
+from stream_icd.learning.training.train_model import TrainedModel, split, train_model
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
@@ -22,6 +26,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import read_about, read_card
 from stream_icd.streaming.detection.detect import detect
 from tests.run_here import run_here
+from tests.testbed.lessons import moment
 from tests.testbed.object_store import new_bucket, new_folder
 
 SMALL = Recipe(
@@ -157,7 +162,20 @@ def test_a_written_model_detects_as_the_trained_one_did(
         assert np.array_equal(found, expected)
     assert opened.version.startswith("small@")
     assert f"**For**: {read_about(open_store(str(tmp_path / 'small'))).purpose}." in card(trained)
-    assert (tmp_path / "small" / "training.png").read_bytes().startswith(b"\x89PNG")
+    picture = matplotlib.image.imread(tmp_path / "small" / "training.png")
+    assert picture.std() > 0.05
+    untrained = replace(trained, history=trained.history[:1])
+    write_model(untrained, tmp_path / "untrained")
+    assert (picture != matplotlib.image.imread(tmp_path / "untrained" / "training.png")).any()
+
+
+def test_without_matplotlib_the_extra_is_named(
+    trained: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("matplotlib", "matplotlib.backends.backend_agg", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, part, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'stream-icd\[plot\]'"):
+        write_model(trained, tmp_path / "small")
 
 
 def test_a_model_that_could_not_be_written_whole_can_be_written_again(
@@ -206,13 +224,56 @@ def test_a_trained_encoder_is_made_again_from_its_own_recipe_into_a_whole_bucket
     again = open_store(bucket)
     for name in ("model.safetensors", "recipe.toml", "card.md", "about.toml"):
         assert (tmp_path / "first" / name).read_bytes() == again.open(name).read()
-    assert f"{again.name}.checkpoints/{CHECKPOINT_FILE}" in again.files()
+    assert f"{again.name}.checkpoints/checkpoint.safetensors" in again.files()
     assert open_model(bucket).version.startswith("small@")
 
 
-def test_an_encoder_learns_from_pseudo_labels_if_there_are_no_labels() -> None:
-    clear = training_graphs(SMALL.data.replace("p_in=0.4", "p_in=0.6"))
-    graphs = [LabelledGraph(graph.adjacency) for graph in clear]
-    trained = train_model(graphs, SMALL, threads=1)
-    assert {row.measure for row in trained.test} == {"bits saved per edge", "modularity, %"}
-    assert trained.test[1].trained.mean > 30
+MIXTURE = "lfr:mixing=0.1,nodes=300,graphs=3 + gn:p_in=0.6,nodes=300,communities=50,graphs=2"
+
+
+def test_a_model_for_graphs_of_every_kind_is_learned_from_a_mixture(tmp_path: Path) -> None:
+    graphs = training_graphs(MIXTURE)  # its kinds in turns
+    assert [graph.n_communities == 50 for graph in graphs] == [False, True, False, True, False]
+    recipe = Recipe(name="any", split=(0.0, 0.8, 0.2)).changed(data=MIXTURE, every_kind=True)
+    trained = train_model(graphs, recipe)
+    write_model(trained, tmp_path / "any")
+    assert trained.fit.parameters == BpParameters(search=True)
+    assert open_model(str(tmp_path / "any")).model.bp == trained.fit.parameters
+    card = (tmp_path / "any" / "card.md").read_text()
+    assert "description length chooses the resolution and the method for each graph" in card
+
+
+SLIDING = Recipe(name="sliding", split=(0.0, 0.8, 0.2))
+THREE = SLIDING.changed(split=(0.8, 0.1, 0.1))
+
+
+def sliding(n: int, hours: float = 1, every: float = 1) -> list[LabelledGraph]:
+    """Windows of so many hours, one every so many hours."""
+    moments = (moment(number * every, [1], hours=hours) for number in range(n))
+    return [LabelledGraph(csr_array((1, 1)), moment=one) for one in moments]
+
+
+@given(st.integers(10, 500))
+def test_every_graph_is_in_one_part_in_order(n: int) -> None:
+    adjacency = csr_array((1, 1))
+    graphs = [LabelledGraph(adjacency) for _ in range(n)]
+    parts = split(graphs, THREE)
+    assert [graph for part in parts for graph in part] == graphs
+    assert abs(len(parts[0]) - 0.8 * n) <= 1
+    assert min(len(parts[1]), len(parts[2])) >= 1
+
+
+def test_too_few_graphs_are_refused_and_a_share_of_nothing_is_empty() -> None:
+    with pytest.raises(BadSettings, match="too few"):
+        split(sliding(3), THREE)
+    graphs = sliding(4)
+    assert split(graphs, SLIDING.changed(split=(0.75, 0.25, 0))) == (graphs[:3], graphs[3:], [])
+
+
+def test_windows_that_overlap_those_of_the_test_teach_nothing() -> None:
+    graphs = sliding(20, hours=3)
+    assert split(graphs, SLIDING) == ([], graphs[:14], graphs[16:])
+    with pytest.raises(BadSettings, match="overlap those to test on"):
+        split(sliding(5, hours=10), SLIDING)
+    for apart in (sliding(10), sliding(10, every=0)):  # also all those of one day
+        assert split(apart, SLIDING) == ([], apart[:8], apart[8:])

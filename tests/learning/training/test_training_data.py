@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +26,9 @@ from stream_icd.history.archive import Archive
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.sources.generated import independent_lfr
-from stream_icd.wire.communities import encode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker
+from tests.testbed.lessons import add_to_archive
 from tests.testbed.streams import publish
 
 
@@ -70,10 +71,8 @@ def test_descriptions_are_checked(description: str, words: str, tmp_path: Path) 
 @pytest.mark.timeout(60)
 @pytest.mark.brokers("memory")
 def test_a_topic_is_read_to_its_end(broker: Broker, make_topic: Callable[..., str]) -> None:
-    topic, events = (
-        make_topic(),
-        (b'{"t": 10, "src": 1, "dst": 2}', b'{"t": 90000, "src": 1, "dst": 3}'),
-    )
+    topic = make_topic()
+    events = b'{"t": 10, "src": 1, "dst": 2}', b'{"t": 90000, "src": 1, "dst": 3}'
     publish(broker, [OutgoingRecord(topic, event) for event in events])
     found = training_graphs(f"events:topic={topic},bootstrap_servers={broker.bootstrap_servers}")
     assert [graph.adjacency.nnz for graph in found] == [2, 2]
@@ -134,6 +133,14 @@ def friends(tmp_path: Path) -> Path:
     return folder
 
 
+def with_labels(friends: Path, header: str, *rows: str) -> list[list[int] | None]:
+    """The labels of both graphs, by a table of these rows."""
+    table = friends.parent / "labels.csv"
+    table.write_text("\n".join([header, *rows]))
+    graphs = training_graphs(f"files:path={friends},labels={table}")
+    return [None if graph.labels is None else graph.labels.tolist() for graph in graphs]
+
+
 def test_a_folder_of_edge_lists_is_read_as_it_is(friends: Path) -> None:
     for description in (str(friends), f"files:path={friends}"):
         graphs = training_graphs(description)
@@ -143,32 +150,38 @@ def test_a_folder_of_edge_lists_is_read_as_it_is(friends: Path) -> None:
 
 @pytest.mark.parametrize("name", ["community", "label"])
 def test_a_table_of_labels_goes_with_every_graph(name: str, friends: Path) -> None:
-    table = friends.parent / "labels.csv"
-    table.write_text(f"node,{name}\nana,red\nbo,red\ncy,blue\ndi,blue\ned,blue\n")
-    first, second = training_graphs(f"files:path={friends},labels={table}")
-    assert first.labels.tolist() == [1, 1, 0, 0, 0]  # nodes and labels in their order
-    assert second.labels.tolist() == [1, 1, 0, 0]
+    rows = "ana,red", "bo,red", "cy,blue", "di,blue", "ed,blue"
+    # Nodes and labels are in their order.
+    assert with_labels(friends, f"node,{name}", *rows) == [[1, 1, 0, 0, 0], [1, 1, 0, 0]]
 
 
 def test_labels_of_a_snapshot_go_with_that_one(friends: Path) -> None:
-    table = friends.parent / "labels.csv"
-    rows = ["tuesday.csv,ana,1", "tuesday.csv,bo,2", "tuesday.csv,di,3", "tuesday.csv,ed,3"]
-    table.write_text("\n".join(["snapshot,node,community", *rows]))
-    first, second = training_graphs(f"files:path={friends},labels={table}")
-    assert first.labels is None
-    assert second.labels.tolist() == [0, 1, 2, 2]
+    rows = [f"tuesday.csv,{row}" for row in ("ana,1", "bo,2", "di,3", "ed,3")]
+    assert with_labels(friends, "snapshot,node,community", *rows) == [None, [0, 1, 2, 2]]
 
 
-@pytest.mark.parametrize("column", ["snapshot,graph", "window_start"])
-def test_labels_of_none_of_the_graphs_are_refused(column: str, friends: Path) -> None:
-    name = "monday.csv,foes" if column == "snapshot,graph" else "2026-01-01"
-    table = friends.parent / "labels.csv"
+@pytest.mark.parametrize(
+    ("column", "name"), [("snapshot,graph", "monday.csv,foes"), ("window_start", "2026-01-01")]
+)
+def test_labels_of_none_of_the_graphs_are_refused(column: str, name: str, friends: Path) -> None:
     rows = [f"{name},{node},1" for node in ("ana", "bo", "cy", "di", "ed")]
     if column == "snapshot,graph":
         rows.append("monday.csv,others,ana,1")
-    table.write_text("\n".join([f"{column},node,community", *rows]))
     with pytest.raises(BadSettings, match="of none of the 2 graphs.* of files that begins"):
-        training_graphs(f"files:path={friends},labels={table}")
+        with_labels(friends, f"{column},node,community", *rows)
+
+
+def test_labels_that_lack_nodes_or_values_or_are_none_are_refused(friends: Path) -> None:
+    with pytest.raises(BadInput, match="no label for 1 of the 5 nodes .*, such as 'ed'"):
+        with_labels(friends, "node,community", "ana,1", "bo,1", "cy,1", "di,2")
+    table = {"node": ["ana", "bo", "cy"], "community": [1.0, float("nan"), float("nan")]}
+    pq.write_table(pa.table(table), friends.parent / "labels.parquet")
+    with pytest.raises(BadRow, match="parquet:1: node or community is missing"):
+        training_graphs(f"files:path={friends},labels={friends.parent}/labels.parquet")
+    with pytest.raises(BadSettings, match="src, dst; a table of labels has node and community"):
+        training_graphs(f"files:path={friends},labels={friends}/monday.csv")
+    with pytest.raises(SourceNotFound, match=r"no-such\.csv"):
+        training_graphs(f"files:path={friends},labels=no-such.csv")
 
 
 def test_labels_that_may_be_those_of_several_graphs_are_refused(tmp_path: Path) -> None:
@@ -183,27 +196,6 @@ def test_labels_that_may_be_those_of_several_graphs_are_refused(tmp_path: Path) 
     assert training_graphs(f"{data},graph=b")[0].labels.tolist() == [1, 0]
     table.write_text("graph,node,community\na,1,red\na,2,blue\nb,1,red\nb,2,red\n")
     assert [graph.labels.tolist() for graph in training_graphs(data)] == [[1, 0], [0, 0]]
-
-
-def test_a_node_without_a_label_is_named(friends: Path) -> None:
-    table = friends.parent / "labels.csv"
-    table.write_text("node,community\nana,1\nbo,1\ncy,1\ndi,2\n")
-    with pytest.raises(BadInput, match="no label for 1 of the 5 nodes .*, such as 'ed'"):
-        training_graphs(f"files:path={friends},labels={table}")
-
-
-def test_a_label_of_nan_is_missing(friends: Path) -> None:
-    table = {"node": ["ana", "bo", "cy"], "community": [1.0, float("nan"), float("nan")]}
-    pq.write_table(pa.table(table), friends.parent / "labels.parquet")
-    with pytest.raises(BadRow, match="parquet:1: node or community is missing"):
-        training_graphs(f"files:path={friends},labels={friends.parent}/labels.parquet")
-
-
-def test_a_table_that_holds_no_labels_is_said_to(friends: Path) -> None:
-    with pytest.raises(BadSettings, match="src, dst; a table of labels has node and community"):
-        training_graphs(f"files:path={friends},labels={friends}/monday.csv")
-    with pytest.raises(SourceNotFound, match=r"no-such\.csv"):
-        training_graphs(f"files:path={friends},labels=no-such.csv")
 
 
 def test_windows_of_a_table_have_the_labels_of_their_time(tmp_path: Path) -> None:
@@ -293,40 +285,36 @@ def test_a_file_alone_asks_what_it_is(tmp_path: Path) -> None:
 
 
 def test_an_archive_gives_its_snapshots_with_their_labels(tmp_path: Path) -> None:
-    archive = Archive(open_store(str(tmp_path / "history")))
-    made: list[tuple[Snapshot, Labels]] = []
-    for snapshot, labels in independent_lfr(
-        1, 3, LfrSettings(n_nodes=200, max_degree=50)
-    ).snapshots:
-        assert labels is not None
-        archive.add("snapshots", encode_snapshot(snapshot))
-        archive.add("labels", encode_labels(labels))
-        made.append((snapshot, labels))
-    for description in (f"{tmp_path}/history", f"archive:path={tmp_path}/history,graph=lfr"):
+    place = str(tmp_path / "history")
+    made: Any = list(independent_lfr(1, 3, LfrSettings(200, max_degree=50)).snapshots)
+    add_to_archive(place, made, labels=True)
+    for description in (place, f"archive:path={place},graph=lfr"):
         graphs = training_graphs(description)
-        assert len(graphs) == 3
         for graph, (snapshot, labels) in zip(graphs, made, strict=True):
             assert (graph.adjacency != snapshot.adjacency()).nnz == 0
             assert np.array_equal(graph.labels, labels.labels)
-    assert len(training_graphs(f"archive:path={tmp_path}/history,graphs=2")) == 2
+    assert len(training_graphs(f"archive:path={place},graphs=2")) == 2
 
 
 def test_archived_labels_are_those_of_their_nodes(tmp_path: Path) -> None:
-    archive = Archive(open_store(str(tmp_path / "history")))
-    nodes = [["a", "b", "c"], ["b", "c", "d"], ["a", "b"]]  # some, and others, than the window's
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    for day, known in enumerate(nodes):
-        window = Window(start + day * timedelta(days=1), start + (day + 1) * timedelta(days=1))
-        snapshot = snapshot_from_pairs(["b"], ["c"], graph="g", id=f"g/{day}", window=window)
-        archive.add("snapshots", encode_snapshot(snapshot))
+    start, day = datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=1)
+
+    def archived(number: int, known: list[str]) -> tuple[Snapshot, Labels]:
+        window = Window(start + number * day, start + (number + 1) * day)
+        snapshot = snapshot_from_pairs(["b"], ["c"], graph="g", id=f"g/{number}", window=window)
         labels = np.arange(len(known), dtype=np.int32)
-        archive.add(
-            "labels", encode_labels(Labels("g", f"g/{day}", window, pa.array(known), labels))
-        )
-    first, second, third = training_graphs(f"{tmp_path}/history")
-    assert first.labels is not None
-    assert second.labels is not None
-    assert [first.labels.tolist(), second.labels.tolist(), third.labels] == [[0, 1], [0, 1], None]
+        return snapshot, Labels("g", f"g/{number}", window, pa.array(known), labels)
+
+    nodes = [["a", "b", "c"], ["b", "c", "d"], ["a", "b"]]  # some, and others, than the window's
+    add_to_archive(str(tmp_path), (archived(*one) for one in enumerate(nodes)), labels=True)
+    found = [graph.labels for graph in training_graphs(str(tmp_path))]
+    assert [None if one is None else one.tolist() for one in found] == [[0, 1], [0, 1], None]
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, app: typer.Typer) -> None:
+    """As if another package had a producer."""
+    entry = SimpleNamespace(load=lambda: app)
+    monkeypatch.setattr(training_data, "entry_points", lambda **_: [entry])
 
 
 def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +326,7 @@ def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch
 
         size: int = programs.option(3, "Nodes of each.")
 
-        def open(self, run: programs.ProducerRun) -> programs.Source:  # noqa: ARG002
+        def open(self, _run: programs.ProducerRun) -> programs.Source:
             start = datetime(2026, 1, 1, tzinfo=UTC)
             ids = range(self.size)
             snapshot = snapshot_from_pairs(
@@ -346,8 +334,7 @@ def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch
             )
             return programs.Source(1, iter([(snapshot, None)]))
 
-    entry = SimpleNamespace(load=lambda: app)
-    monkeypatch.setattr(training_data, "entry_points", lambda **_: [entry])
+    installed(monkeypatch, app)
     (graph,) = training_graphs("mine:size=5")
     assert graph.adjacency.shape == (5, 5)
 
@@ -355,8 +342,7 @@ def test_a_producer_of_another_package_is_a_form(monkeypatch: pytest.MonkeyPatch
 def test_a_producer_of_another_form_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     app, ran = typer.Typer(), []
     app.command()(lambda: ran.append("sent"))
-    entry = SimpleNamespace(load=lambda: app)
-    monkeypatch.setattr(training_data, "entry_points", lambda **_: [entry])
+    installed(monkeypatch, app)
     with pytest.raises(BadSettings, match="mine is no class with a method `open`"):
         training_graphs("mine:")
     assert ran == []

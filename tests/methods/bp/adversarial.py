@@ -33,11 +33,10 @@ from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.memberships import memberships_given_others
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.icd.encoder.contract import initial_weights
 from stream_icd.methods.icd.encoder.edges import Edges
-from stream_icd.methods.icd.encoder.registry import initial_weights
-from stream_icd.methods.icd.features import coarsening_matrix, model_features
+from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
-from stream_icd.methods.icd.structure import structure_matrix
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.nodes import of_nodes
@@ -83,13 +82,11 @@ def check(adjacency: csr_array) -> None:
         check_memory(adjacency, parameters)
     for k in (None, n_nodes // 4):
         evidence_for(adjacency, find_communities(adjacency, BpParameters(search=True), k))
-    structure = structure_matrix(adjacency, "ICD-C")
-    coarsening_matrix(structure, adjacency, n_nodes // 3)
     check_edges(adjacency)
 
 
 def check_edges(adjacency: csr_array) -> None:
-    recipe = Recipe(name="small", encoder=EncoderSettings(kind="edges", widths=(16, 4)))
+    recipe = Recipe(name="small", encoder=EncoderSettings(kind="edges", widths=(8, 4)))
     features = model_features(adjacency, recipe)
     weights = {name: one + 1 for name, one in initial_weights(recipe).items()}  # as if learned
     Edges(recipe.encoder).embed(weights, features, comparable(adjacency))

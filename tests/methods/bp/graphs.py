@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, coo_array, csr_array
 
 from stream_icd.core.arrays import Labels
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
@@ -14,6 +14,16 @@ from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 
 def lfr(seed: int, n_nodes: int = 5000, mixing: float = 0.3) -> PlantedGraph:
     return generate_lfr(np.random.default_rng(seed), LfrSettings(n_nodes=n_nodes, mixing=mixing))
+
+
+def graph_of(n_nodes: int, pairs: np.ndarray, weights: float | np.ndarray) -> csr_array:
+    """The graph of these pairs, (2, E), without loops; weights of a repeated one add."""
+    apart = pairs[0] != pairs[1]
+    of_pairs = np.broadcast_to(weights, pairs.shape[1])[apart]
+    half = coo_array((of_pairs, tuple(pairs[:, apart])), (n_nodes, n_nodes))
+    adjacency = (half + half.T).tocsr()
+    adjacency.sort_indices()
+    return adjacency
 
 
 def cliques(*sizes: int, links: Sequence[tuple[int, int]] = ()) -> csr_array:

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadInput, LimitExceeded
@@ -26,17 +26,9 @@ from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from tests.methods.bp.adversarial import check_beliefs
-from tests.methods.bp.graphs import cliques, labels_of, lfr
+from tests.methods.bp.graphs import cliques, graph_of, labels_of, lfr
 
 BELIEFS = BpParameters(mixing=0.4)
-
-
-def adjacency_of(n_nodes: int, edges: NDArray[np.int64], weights: float | np.ndarray) -> csr_array:
-    of_edges = np.broadcast_to(weights, edges.shape[1])
-    half = coo_array((of_edges, (edges[0], edges[1])), (n_nodes, n_nodes))
-    adjacency = (half + half.T).tocsr()
-    adjacency.sort_indices()
-    return adjacency
 
 
 def believed(
@@ -70,7 +62,7 @@ def test_weights_are_evidence() -> None:
     inside = np.equal(*graph.communities[graph.edges])
     start = with_errors(graph.communities, 0.3)
     for weight, mixing, least, most in ((3.0, 0.65, 0.9, 1.0), (1.0, 0.85, 0.0, 0.5)):
-        adjacency = adjacency_of(1000, graph.edges, np.where(inside, weight, 1.0))
+        adjacency = graph_of(1000, graph.edges, np.where(inside, weight, 1.0))
         found = believed(adjacency, start, PlantedModel(mixing, 1.0, 20))
         assert least <= nmi(graph.communities, found) < most
 
@@ -80,9 +72,7 @@ def test_a_weight_is_that_many_edges() -> None:
     edges = np.array([[0, 0, 0, 1, 1, 2, 4, 4, 5], [1, 2, 4, 2, 3, 3, 5, 6, 6]])
     for weight, community in ((1.0, 0), (3.0, 1)):
         weights = np.where((edges[0] == 0) & (edges[1] == 4), weight, 1.0)
-        found = believed(
-            adjacency_of(7, edges, weights), labels_of(4, 3), PlantedModel(0.4, 1, 2), 1
-        )
+        found = believed(graph_of(7, edges, weights), labels_of(4, 3), PlantedModel(0.4, 1, 2), 1)
         assert found[0] == community
 
 
@@ -93,7 +83,7 @@ def test_a_hub_with_thousands_of_neighbours_goes_where_most_of_them_are() -> Non
     hubs = np.where(leaves < 1000, 3001, 3002)
     edges = np.stack([np.tile(leaves, 2), np.append(np.full(3000, 3000), hubs)])
     start = np.append(leaves >= 1000, [False, False, True]).astype(np.int32)
-    assert believed(adjacency_of(3003, edges, 1.0), start, PlantedModel(0.3, 1.0, 2), 1)[3000] == 1
+    assert believed(graph_of(3003, edges, 1.0), start, PlantedModel(0.3, 1.0, 2), 1)[3000] == 1
 
 
 def test_isolated_nodes_stay_where_they_are() -> None:
@@ -126,7 +116,7 @@ def test_a_community_that_one_message_could_name_is_kept_however_small_its_share
     fours = np.arange(1600).reshape(400, 4)
     inside = np.concatenate([fours[:, list(pair)] for pair in combinations(range(4), 2)]).T
     edges = np.concatenate([inside, [[0, 1, 4], [1600, 1600, 1600]]], axis=1)
-    level = finest_level(adjacency_of(1601, edges, 1.0))
+    level = finest_level(graph_of(1601, edges, 1.0))
     start = np.append(np.arange(1600) // 4, 0).astype(np.int32)
     marginals = believe(level, start, 400, PlantedModel(0.01, 1.0, 400), 3)
     assert marginals.communities[1600, :2].tolist() == [0, 1]
@@ -150,7 +140,7 @@ def test_weights_past_the_range_of_floating_point_leave_labels_that_are_there() 
 def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None:
     # The prior's factor for the hub is past e^709 in communities that are far too small for it.
     leaves = np.arange(1, 4001)
-    adjacency = adjacency_of(4001, np.stack([0 * leaves, leaves]), 1.0)
+    adjacency = graph_of(4001, np.stack([0 * leaves, leaves]), 1.0)
     start = (np.arange(4001) % 1000).astype(np.int32)
     assert believed(adjacency, start, PlantedModel(0.1, 0.0, 1000), 3).min() >= 0
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import block_diag, coo_array, csr_array
+from scipy.sparse import block_diag, csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
@@ -25,7 +25,7 @@ from stream_icd.methods.quality.partition import description_length, modularity
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from tests.methods.bp.graphs import cliques, labels_of, lfr, padded, shuffled
+from tests.methods.bp.graphs import cliques, graph_of, labels_of, lfr, padded, shuffled
 
 MODULARITY, SEARCH = BpParameters(), BpParameters(search=True)
 BELIEFS = BpParameters(resolution=6.0, mixing=0.4, iterations=1)
@@ -35,7 +35,6 @@ ALL_PARAMETERS = pytest.mark.parametrize(
     [MODULARITY, BELIEFS, EQUAL_BELIEFS, SEARCH],
     ids=["modularity", "any", "equal", "search"],
 )
-KARATE = as_adjacency(nx.Graph(nx.karate_club_graph().edges))
 
 
 def gn(seed: int, n_nodes: int, k: int, p_in: float, p_out: float | None = None) -> PlantedGraph:
@@ -45,14 +44,6 @@ def gn(seed: int, n_nodes: int, k: int, p_in: float, p_out: float | None = None)
 def agrees(graph: PlantedGraph, parameters: BpParameters, k: int | None = None) -> float:
     """The NMI of planted communities and those found."""
     return nmi(graph.communities, find_communities(graph.adjacency(), parameters, k))
-
-
-def graph_of(n_nodes: int, pairs: np.ndarray, weights: np.ndarray) -> csr_array:
-    apart = pairs[0] != pairs[1]
-    half = coo_array((weights[apart], tuple(pairs[:, apart])), (n_nodes, n_nodes))
-    adjacency = (half + half.T).tocsr()
-    adjacency.sort_indices()
-    return adjacency
 
 
 @st.composite
@@ -256,7 +247,8 @@ def test_what_no_method_divides_stays_one_community(graph: nx.Graph) -> None:
 
 def test_two_communities_are_found_where_they_save_no_bits() -> None:
     """The karate club: never one community only, where modularity finds several."""
-    assert find_communities(KARATE, SEARCH).max() + 1 == 2
+    club = as_adjacency(nx.Graph(nx.karate_club_graph().edges))
+    assert find_communities(club, SEARCH).max() + 1 == 2
 
 
 @pytest.mark.parametrize("graph", [lfr(5, 1500, 0.4), gn(5, 1000, 50, 0.4)], ids=["lfr", "gn"])

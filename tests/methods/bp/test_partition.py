@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY
@@ -174,11 +173,6 @@ def ring_of_pairs(*heavy: float, light: float) -> csr_array:
     return csr_array(one_way.maximum(one_way.T))
 
 
-def cut_or_merged(adjacency: csr_array, labels: list[int], n_communities: int) -> NDArray[np.int32]:
-    start = np.array(labels, np.int32)
-    return exactly(finest_level(adjacency), start, n_communities, 1.0, rng(), believed=True)
-
-
 @pytest.mark.parametrize(
     ("adjacency", "labels", "expected"),
     [
@@ -194,7 +188,8 @@ def cut_or_merged(adjacency: csr_array, labels: list[int], n_communities: int) -
 def test_the_heaviest_links_are_merged_first_and_cuts_are_between_parts(
     adjacency: csr_array, labels: list[int], expected: list[int]
 ) -> None:
-    found = cut_or_merged(adjacency, list(labels), max(expected) + 1)
+    graph, start = finest_level(adjacency), np.array(labels, np.int32)
+    found = exactly(graph, start, max(expected) + 1, 1.0, rng(), believed=True)
     assert found.tolist() == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadInput
 from stream_icd.methods.bp.modularity import estimate_n_communities
@@ -22,12 +22,14 @@ from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.streaming.detection.detect import detect, embed
+from tests.methods.bp.graphs import graph_of
 
 Floats = NDArray[np.float64]
 
 PARAMETERS = {"modularity": BpParameters(), "beliefs": BpParameters(4.0, 0.4, iterations=1)}
-WAYS = [("bp", "modularity"), ("bp", "beliefs"), ("icd", "modularity")]
-BOTH_METHODS = pytest.mark.parametrize(("method", "parameters"), WAYS)
+BOTH_METHODS = pytest.mark.parametrize(
+    ("method", "parameters"), [("bp", "modularity"), ("bp", "beliefs"), ("icd", "modularity")]
+)
 
 
 @cache
@@ -42,11 +44,7 @@ def model(parameters: str) -> Model:
 
 
 def weighted(weights: Floats) -> csr_array:
-    graph = planted()
-    half = coo_array((weights, tuple(graph.edges)), (graph.n_nodes, graph.n_nodes))
-    adjacency = (half + half.T).tocsr()
-    adjacency.sort_indices()
-    return adjacency
+    return graph_of(planted().n_nodes, planted().edges, weights)
 
 
 def drawn_weights(seed: int) -> Floats:

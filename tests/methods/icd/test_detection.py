@@ -1,4 +1,4 @@
-"""A frozen model finds the communities of a graph it has never seen."""
+"""A frozen model finds the communities of any graph, also of one made to cost much."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.clustering import cluster
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.streaming.detection.detect import detect, embed
+
+both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
+PAIR = as_adjacency((np.array([[1], [3]]), 6))
+NO_EDGE = csr_array((5, 5))
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +31,23 @@ def model(recipe: Recipe) -> Model:
     return Model(recipe)
 
 
-both_methods = pytest.mark.parametrize("method", ["bp", "icd"])
+def found(adjacency: csr_array, model: Model, k: int | None = None) -> list[int]:
+    return detect(adjacency, model, k, method="icd").communities.tolist()
 
 
 @both_methods
-def test_plain_communities_are_found(graph: LabelledGraph, model: Model, method: Method) -> None:
-    found = detect(graph.adjacency, model, 15, method=method).communities
-    assert found.dtype == np.int32
-    assert set(found.tolist()) == set(range(15))
-    assert nmi(graph.labels, found) > 0.9
+def test_plain_communities_are_found_and_what_is_given_stays(
+    graph: LabelledGraph, model: Model, method: Method
+) -> None:
+    adjacency = graph.adjacency.copy()
+    weights = {name: weight.copy() for name, weight in model.weights.items()}
+    communities = detect(graph.adjacency, model, 15, method=method).communities
+    assert communities.dtype == np.int32
+    assert set(communities.tolist()) == set(range(15))
+    assert nmi(graph.labels, communities) > 0.9
+    assert np.array_equal(adjacency.data, graph.adjacency.data)
+    assert np.array_equal(adjacency.indices, graph.adjacency.indices)
+    assert all(np.array_equal(weights[name], model.weights[name]) for name in weights)
 
 
 def test_with_the_encoder_edges_description_length_counts_small_communities(
@@ -43,18 +56,15 @@ def test_with_the_encoder_edges_description_length_counts_small_communities(
     of_edges = Model(Recipe(name="edges", encoder=EDGES))
     cliques = as_adjacency(networkx.ring_of_cliques(60, 6))
     adjacency = as_adjacency(block_array([[cliques, None], [None, csr_array((3, 3))]]))
-    by_modularity, by_bits = (
-        detect(adjacency, one, method="icd").communities for one in (model, of_edges)
-    )
-    assert by_modularity.max() + 1 < 60
-    assert by_bits.max() + 1 == 60 + 3  # each isolated node is alone
-    assert detect(csr_array((4, 4)), of_edges, method="icd").communities.tolist() == [0, 1, 2, 3]
+    assert max(found(adjacency, model)) + 1 < 60  # by modularity
+    assert max(found(adjacency, of_edges)) + 1 == 60 + 3  # each isolated node is alone
+    assert found(NO_EDGE, of_edges) == [0, 1, 2, 3, 4]
 
 
 def test_each_mode_goes_its_own_way(graph: LabelledGraph, model: Model) -> None:
     blunt = Model(model.recipe, BpParameters(resolution=0.01))
     assert detect(graph.adjacency, blunt).communities.max() == 0
-    assert detect(graph.adjacency, blunt, method="icd").communities.max() > 0
+    assert max(found(graph.adjacency, blunt)) > 0
 
 
 def test_stages_are_timed_by_the_clock_given(graph: LabelledGraph, model: Model) -> None:
@@ -66,24 +76,9 @@ def test_stages_are_timed_by_the_clock_given(graph: LabelledGraph, model: Model)
     assert bp == {"features": 0, "encode": 0, "cluster": 500}
 
 
-@both_methods
-def test_detection_does_not_change_what_it_is_given(
-    graph: LabelledGraph, model: Model, method: Method
-) -> None:
-    adjacency = graph.adjacency.copy()
-    weights = {name: weight.copy() for name, weight in model.weights.items()}
-    detect(graph.adjacency, model, 15, method=method)
-    assert np.array_equal(adjacency.data, graph.adjacency.data)
-    assert np.array_equal(adjacency.indices, graph.adjacency.indices)
-    assert all(np.array_equal(weights[name], model.weights[name]) for name in weights)
-
-
 def test_k_is_estimated_where_it_is_not_given(graph: LabelledGraph, model: Model) -> None:
-    found = detect(graph.adjacency, model, method="icd").communities
-    assert len(set(found.tolist())) == estimate_n_communities(graph.adjacency)
-
-
-def test_the_estimate_counts_plain_communities_and_isolated_nodes() -> None:
+    k = estimate_n_communities(graph.adjacency)
+    assert len(set(found(graph.adjacency, model))) == k
     cliques = [c * 8 + np.argwhere(~np.eye(8, dtype=bool)).T for c in range(6)]
     adjacency = as_adjacency((np.concatenate(cliques, axis=1), 50))  # 48 and 49 are alone
     assert estimate_n_communities(adjacency) == 8
@@ -98,17 +93,10 @@ def test_graphs_of_any_size_are_embedded_alike(model: Model) -> None:
 
 
 @both_methods
-def test_a_graph_without_edges_still_gets_an_answer(model: Model, method: Method) -> None:
-    adjacency = as_adjacency((np.empty((2, 0), dtype=np.int64), 5))
-    assert detect(adjacency, model, 2, method=method).communities.shape == (5,)
-
-
-@both_methods
-def test_more_communities_than_nodes_are_refused(
-    graph: LabelledGraph, model: Model, method: Method
-) -> None:
+def test_a_k_that_cannot_be_is_refused(graph: LabelledGraph, model: Model, method: Method) -> None:
     with pytest.raises(BadSettings, match="300"):
         detect(graph.adjacency, model, 301, method=method)
+    assert detect(NO_EDGE, model, 2, method=method).communities.shape == (5,)
 
 
 def test_an_unknown_mode_is_told_which_there_are(graph: LabelledGraph, model: Model) -> None:
@@ -124,3 +112,52 @@ def test_one_thread_and_two_give_the_same_answer(model: Model, method: Method) -
         for threads in (1, 2)
     )
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("k", "labels"),
+    [
+        (1, [0, 0, 0, 0, 0, 0]),
+        (2, [1, 0, 1, 0, 1, 1]),
+        (3, [2, 0, 2, 1, 2, 2]),
+        (4, [2, 0, 3, 1, 2, 3]),
+    ],
+)
+def test_isolated_nodes_are_one_community_of_a_k_given(
+    model: Model, k: int, labels: list[int]
+) -> None:
+    communities = np.array(found(PAIR, model, k))
+    assert nmi(np.array(labels), communities) == 1.0
+    assert set(communities) == set(range(k))
+
+
+def test_isolated_nodes_are_alone_where_k_is_unknown(model: Model) -> None:
+    assert found(PAIR, model) == [1, 0, 2, 0, 3, 4]
+    assert found(csr_array((3, 3)), model) == [0, 1, 2]
+    assert found(csr_array((3, 3)), model, 2) == [0, 1, 0]
+    with pytest.raises(BadSettings, match="1 to 3"):
+        found(csr_array((3, 3)), model, 4)
+
+
+def test_isolated_nodes_cost_no_clustering(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    clustered = []
+
+    def counted(embedding, k, **options):  # type: ignore[no-untyped-def]
+        clustered.append((len(embedding), k))
+        return cluster(embedding, k, **options)
+
+    monkeypatch.setattr("stream_icd.streaming.detection.detect.cluster", counted)
+    more = PAIR.copy()
+    more.resize((30_000, 30_000))
+    assert len(set(found(more, model))) == 29_999
+    assert clustered == [(2, 1)]
+
+
+def test_isolated_nodes_change_nothing_for_the_others(graph: LabelledGraph, model: Model) -> None:
+    more = graph.adjacency.copy()
+    more.resize((400, 400))
+    assert np.array_equal(embed(more, model)[:300], embed(graph.adjacency, model))
+    assert not embed(more, model)[300:].any()
+    with_others = found(more, model, 16)
+    assert with_others[:300] == found(graph.adjacency, model, 15)
+    assert set(with_others[300:]) == {15}

@@ -9,18 +9,18 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.edge_graph import common_neighbours, edge_graph
-from stream_icd.methods.icd.encoder.edges import (
-    ROUNDS,
-    Edges,
-    round_projection,
-)
-from stream_icd.methods.icd.features import reduced_features
-from stream_icd.methods.icd.recipe import EncoderSettings
+from stream_icd.methods.icd.encoder.contract import Weights, projection
+from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph
+from stream_icd.methods.icd.encoder.edges import ROUNDS, Edges
+from stream_icd.methods.icd.features import SparsePlusRankOne, model_features
+from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 
 HOPS, LAST_HOPS = 4, 10
 SETTINGS = EncoderSettings(kind="edges", widths=(64, 16))
+
+
+def z(adjacency: csr_array) -> SparsePlusRankOne:
+    return model_features(adjacency, Recipe(name="edges", encoder=SETTINGS))
 
 
 def random_weights(seed: int = 0) -> Weights:
@@ -34,13 +34,11 @@ def random_weights(seed: int = 0) -> Weights:
 
 
 def weighed(adjacency: csr_array, weights: Weights | None = None) -> Any:
-    features = reduced_features(adjacency, "ICD-M", 64)
-    return Edges(SETTINGS).weigh(weights or random_weights(), features, adjacency)
+    return Edges(SETTINGS).weigh(weights or random_weights(), z(adjacency), adjacency)
 
 
 def embedded(adjacency: csr_array, weights: Weights | None = None) -> np.ndarray:
-    features = reduced_features(adjacency, "ICD-M", 64)
-    return Edges(SETTINGS).embed(weights or random_weights(), features, adjacency)
+    return Edges(SETTINGS).embed(weights or random_weights(), z(adjacency), adjacency)
 
 
 def weighted_graph(graph: LabelledGraph) -> csr_array:
@@ -52,7 +50,7 @@ def weighted_graph(graph: LabelledGraph) -> csr_array:
 
 
 def dense_hops(weights: np.ndarray, features: np.ndarray, number: int) -> list[np.ndarray]:
-    hidden, hops = features @ round_projection(features.shape[1], 16, number), []
+    hidden, hops = features @ projection(features.shape[1], 16, number), []
     hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
     for _ in range(LAST_HOPS if number == ROUNDS else HOPS):
         hidden = weights * weights.sum(axis=1) ** -0.1 @ hidden
@@ -121,7 +119,7 @@ def test_it_computes_what_its_equations_say(graph: LabelledGraph, with_weights: 
     adjacency = weighted_graph(graph) if with_weights else graph.adjacency
     weights = random_weights()
     dense = adjacency.toarray()
-    features = reduced_features(adjacency, "ICD-M", 64).toarray()
+    features = z(adjacency).toarray()
     probability = dense_probabilities(dense, features, weights)
     found = weighed(adjacency, weights)
     np.testing.assert_allclose(found.adjacency.toarray(), dense * probability, atol=2e-3)
@@ -139,18 +137,13 @@ def test_before_training_no_weight_changes(graph: LabelledGraph) -> None:
     found = weighed(graph.adjacency, untrained)
     np.testing.assert_array_equal(found.adjacency.toarray(), graph.adjacency.toarray() / 2)
     assert not found.log_odds.any()
-
-
-def test_the_weighted_graph_is_symmetric_and_positive(graph: LabelledGraph) -> None:
-    found = weighed(graph.adjacency).adjacency
-    assert (found != found.T).nnz == 0
-    assert found.data.min() > 0
-    assert found.nnz == graph.adjacency.nnz
+    expected = mean_row(dense_hops(found.adjacency.toarray(), z(graph.adjacency).toarray(), ROUNDS))
+    np.testing.assert_allclose(embedded(graph.adjacency, untrained), expected, atol=1e-5)
 
 
 def test_nothing_that_is_given_changes(graph: LabelledGraph) -> None:
     weights, before = random_weights(), graph.adjacency.copy()
-    features = reduced_features(graph.adjacency, "ICD-M", 64)
+    features = z(graph.adjacency)
     kept = features.toarray()
     first = Edges(SETTINGS).embed(weights, features, graph.adjacency)
     again = Edges(SETTINGS).embed(weights, features, graph.adjacency)
@@ -180,21 +173,20 @@ def test_any_graph_has_finite_results(dense: np.ndarray) -> None:
     assert embedding.shape == (len(dense), 16)
     assert np.isfinite(embedding).all()
     assert np.isfinite(found.data).all()
-    assert found.shape == adjacency.shape
+    assert (found != found.T).nnz == 0
+    assert found.data.min(initial=1) > 0
+    assert (found.shape, found.nnz) == (adjacency.shape, adjacency.nnz)
 
 
-def test_common_neighbours_are_those_of_the_squared_matrix(graph: LabelledGraph) -> None:
+def test_edges_are_numbered_as_pairs_ascend_and_common_neighbours_are_of_the_squared_matrix(
+    graph: LabelledGraph,
+) -> None:
     adjacency = weighted_graph(graph)
-    numbered = edge_graph(adjacency)
-    found = np.empty(len(numbered.source), np.float32)
-    common_neighbours(*numbered.forward, numbered.weights, found)
-    squared = (adjacency @ adjacency).toarray()
-    np.testing.assert_allclose(found, squared[numbered.source, numbered.target], rtol=1e-5)
-
-
-def test_edges_are_numbered_as_pairs_ascend(graph: LabelledGraph) -> None:
-    adjacency = weighted_graph(graph)
-    numbered = edge_graph(adjacency)
+    numbered = EdgeGraph.of(adjacency)
     pairs = np.argwhere(np.triu(adjacency.toarray()))
     np.testing.assert_array_equal(np.stack([numbered.source, numbered.target], 1), pairs)
     np.testing.assert_array_equal(numbered.weights[numbered.number], adjacency.data)
+    found = np.empty(len(pairs), np.float32)
+    numbered.common_neighbours(numbered.weights, found)
+    squared = (adjacency @ adjacency).toarray()
+    np.testing.assert_allclose(found, squared[numbered.source, numbered.target], rtol=1e-5)

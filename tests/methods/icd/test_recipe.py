@@ -1,25 +1,36 @@
-"""A recipe is right or refused, and survives TOML."""
+"""A recipe is right or refused, survives TOML, and says where it differs from the paper."""
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import pytest
 import tomli_w
 
+from stream_icd.commands.cli.train import _Train
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.icd.encoder.registry import encoder
-from stream_icd.methods.icd.presets import PRESETS, preset
-from stream_icd.methods.icd.recipe import Recipe, recipe_from_toml, recipe_values
+from stream_icd.methods.icd.encoder.contract import encoder
+from stream_icd.methods.icd.presets import PRESETS, as_published, deviations, preset
+from stream_icd.methods.icd.recipe import Recipe
+
+
+def read_again(recipe: Recipe) -> Recipe:
+    return Recipe.from_toml(tomli_w.dumps(recipe.values()).encode())
 
 
 @pytest.mark.parametrize("variant", ["ICD-M", "ICD-C"])
 @pytest.mark.parametrize("data_set", PRESETS)
-def test_every_preset_survives_toml(data_set: str, variant: Any) -> None:
-    recipe = preset(data_set, variant)
-    assert recipe_from_toml(tomli_w.dumps(recipe_values(recipe)).encode()) == recipe
-    assert encoder(recipe.encoder).weight_shapes()
+def test_every_preset_survives_toml_and_as_published_nothing_differs(
+    data_set: str, variant: Any
+) -> None:
+    ours = preset(data_set, variant)
+    assert read_again(ours) == ours
+    assert encoder(ours.encoder).weight_shapes()
+    assert deviations(ours)
+    theirs = as_published(ours)
+    assert deviations(theirs) == {}
+    assert theirs.encoder.widths == ours.encoder.widths
+    assert (theirs.variant, theirs.losses, theirs.schedule) == (variant, ours.losses, ours.schedule)
 
 
 def test_presets_are_the_papers_table() -> None:
@@ -30,58 +41,55 @@ def test_presets_are_the_papers_table() -> None:
     assert (recipe.schedule.repeats, recipe.schedule.samples) == (2, 1000)
     assert recipe.optimiser.learning_rate == 5e-5
     assert recipe.schedule.epochs == 100
+    with pytest.raises(BadSettings, match=r"GN-0\.3"):
+        preset("GN-0.5")
 
 
-def test_a_recipe_needs_no_encoder_of_its_own() -> None:
-    recipe = Recipe(name="mine", split=(0.0, 0.8, 0.2))
-    assert tomllib.loads(tomli_w.dumps(recipe_values(recipe))) == {
-        "name": "mine",
-        "split": [0.0, 0.8, 0.2],
+def test_the_command_trains_as_published_on_demand() -> None:
+    of = {
+        flag: _Train(encoder="GN-0.3", data="gn:mixing=0.3", as_published=flag).chosen("gn")
+        for flag in (False, True)
     }
-    assert recipe_from_toml(tomli_w.dumps(recipe_values(recipe)).encode()) == recipe
+    assert (of[True].encoder.initialisation, of[True].clustering) == ("xavier", "scikit-learn")
+    assert of[True] == as_published(of[False])
+    with pytest.raises(BadSettings, match="give --encoder too"):
+        _Train(data="gn:mixing=0.3", as_published=True).chosen("gn")
+
+
+def test_a_recipe_needs_no_encoder_of_its_own_and_never_changes() -> None:
+    recipe = Recipe(name="mine", split=(0.0, 0.8, 0.2))
+    assert recipe.values() == {"name": "mine", "split": [0.0, 0.8, 0.2]}
+    assert read_again(recipe) == recipe
     assert not recipe.trains_encoder
+    with pytest.raises(Exception, match="frozen"):
+        recipe.seed = 5  # type: ignore[misc]
 
 
 def test_what_a_file_leaves_out_never_changes() -> None:
-    recipe = recipe_from_toml(b'name = "mine"')
-    assert recipe.encoder.model_dump() == {
-        "kind": "hops",
-        "widths": (4096, 512),
-        "initialisation": "hadamard",
-        "normalise_rows": True,
-        "smoothing": 0,
-        "coarsening_exponent": -0.5,
-    }
+    recipe = Recipe.from_toml(b'name = "mine"')
+    usual = {"normalise_rows": True, "smoothing": 0, "coarsening_exponent": -0.5}
+    hops = {"kind": "hops", "widths": (4096, 512), "initialisation": "hadamard"}
+    assert recipe.encoder.model_dump() == {**usual, **hops}
     assert (recipe.variant, recipe.clustering, recipe.seed) == ("ICD-M", "fast", 0)
     assert (recipe.split, recipe.every_kind, recipe.data) == ((0.8, 0.1, 0.1), False, "")
-    encoder_alone = recipe_from_toml(b'name = "mine"\nencoder.widths = [8, 4]').encoder
-    assert encoder_alone.model_dump() == {
-        "kind": "gcn",
-        "widths": (8, 4),
-        "initialisation": "orthogonal",
-        "normalise_rows": True,
-        "smoothing": 0,
-        "coarsening_exponent": -0.5,
-    }
-
-
-def test_an_unknown_preset_is_told_which_there_are() -> None:
-    with pytest.raises(BadSettings, match=r"GN-0\.3"):
-        preset("GN-0.5")
+    gcn = {"kind": "gcn", "widths": (8, 4), "initialisation": "orthogonal"}
+    encoder_alone = Recipe.from_toml(b'name = "mine"\nencoder.widths = [8, 4]').encoder
+    assert encoder_alone.model_dump() == {**usual, **gcn}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"variant": "ICD-X"}, "variant"),
+        ({"variant": "ICD-X"}, "Recipe variant: "),
         ({"name": ""}, "name"),
         ({"seed": -1}, "seed"),
         ({"unheard_of": 1}, "unheard_of"),
         ({"encoder": {"widths": (128,)}}, "widths"),
         ({"encoder": {"widths": (128, 0, 32)}}, "widths"),
         ({"encoder": {"widths": (128, 64)}}, "make both equal"),
+        ({"encoder": {"kind": "transformer"}}, "gcn"),
         ({"discriminator_widths": (32, 16)}, "must be 1"),
-        ({"losses": {"alpha": -1}}, "alpha"),
+        ({"losses": {"alpha": -1}}, "^LossSettings alpha: "),
         ({"losses": {"rows": 0}}, "rows"),
         ({"optimiser": {"kind": "sgd"}}, "kind"),
         ({"optimiser": {"learning_rate": 0}}, "learning_rate"),
@@ -96,30 +104,24 @@ def test_a_wrong_value_is_refused_by_name(
         recipe.changed(**changes)
 
 
-def test_a_recipe_never_changes(recipe: Recipe) -> None:
-    with pytest.raises(Exception, match="frozen"):
-        recipe.seed = 5  # type: ignore[misc]
+HUGE = f'name = "mine"\n%s = 0x{"f" * 5000}\nencoder.widths = [8, 4]'
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "said"),
     [
-        b"name = ",
-        b"seed = 1",
-        b"",
-        b"name = '\xff'",
-        b"a = " + 5000 * b"[",
-        b"a = " + 5000 * b"1",
+        (b"name = ", "not TOML"),
+        (b"seed = 1", "name"),
+        (b"", "name"),
+        (b"name = '\xff'", "not TOML"),
+        (b"a = " + 5000 * b"[", "not TOML"),
+        (b"a = " + 5000 * b"1", "not TOML"),
+        ((HUGE % "seed").encode(), "got a number of thousands of digits"),
+        ((HUGE % "schedule.epochs").encode(), "got a number of thousands of digits"),
+        ((HUGE % "encoder.smoothing").encode(), "got a number of thousands of digits"),
     ],
-    ids=["cut off", "too little", "empty", "no UTF-8", "deep", "a long number"],
+    ids=["cut", "too little", "empty", "no UTF-8", "deep", "long", "seed", "epochs", "smoothing"],
 )
-def test_what_is_no_recipe_is_refused(content: bytes) -> None:
-    with pytest.raises(BadSettings):
-        recipe_from_toml(content)
-
-
-@pytest.mark.parametrize("field", ["seed", "schedule.epochs", "encoder.smoothing"])
-def test_a_number_that_python_does_not_write_out_is_refused(field: str) -> None:
-    huge = f'name = "mine"\n{field} = 0x{"f" * 5000}\nencoder.widths = [8, 4]'
-    with pytest.raises(BadSettings, match=r"got a number of thousands of digits"):
-        recipe_from_toml(huge.encode())
+def test_what_is_no_recipe_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        Recipe.from_toml(content)

@@ -16,7 +16,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.node_ids import in_schema, places
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.history.replay.compare import churn
-from stream_icd.learning.retraining.windows import lesson
+from stream_icd.learning.retraining.windows import Lesson
 from stream_icd.methods.memory.encoding import (
     METADATA,
     decode_memory,
@@ -178,7 +178,7 @@ def test_labels_belong_to_the_same_nodes(kind: pa.DataType) -> None:
     snapshot = cliques(0, pa.int64(), int, HIGH - 1)
     known = np.arange(40) // 10
     labels = Labels("g", "g/0", snapshot.window, pa.array(range(40), kind), known.astype(np.int32))
-    joined = lesson(snapshot, labels).labels
+    joined = Lesson.of(snapshot, labels).labels
     assert joined is not None
     assert (joined >= 0).sum() == 40
     assert labels.nodes.type == pa.int64()

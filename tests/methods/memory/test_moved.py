@@ -9,8 +9,6 @@ from scipy.special import gammaln
 
 from stream_icd.methods.memory.changes import moved
 
-NOBODY = -1
-
 
 def planted(rng: np.random.Generator, labels: np.ndarray, inside: float, out: float) -> csr_array:
     chances = np.where(labels[:, None] == labels, inside, out)
@@ -60,7 +58,7 @@ def test_bits_are_those_of_describing_the_window_with_the_change_undone(weighted
     as_it_is = bits_of(graph, now, mixing)
     for (left, to), bits in told.items():
         undone = now.copy()
-        if left != NOBODY:
+        if left != -1:
             undone[(before == left) & (now == to)] = left
             assert bits == pytest.approx(bits_of(graph, undone, mixing) - as_it_is, abs=2e-3)
     links = {

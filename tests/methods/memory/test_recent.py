@@ -11,8 +11,9 @@ import pytest
 
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.kafka.messages.records import Processed
-from stream_icd.methods.memory.encoding import _A_GRAPH, _MOST_KEPT, RecentMemories, decode_memory
+from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import BEFORE_ALL, Memory, empty_memory, forgotten
+from stream_icd.methods.memory.recent import _A_GRAPH, _MOST_KEPT, RecentMemories
 from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -55,7 +56,9 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
 
     class Noting(RecentMemories):
         def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
-            assert same(memory, decode_memory(encoded))
+            again = decode_memory(encoded)
+            assert memory.nodes.equals(again.nodes)
+            assert bits(memory) == bits(again)
             kept.append(memory)
             super().put(graph, encoded, memory)
 
@@ -63,10 +66,6 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
         found = states(work(Noting()))  # so none is decoded
     assert found == states(work(RecentMemories(most_kept=0)))
     assert any(one.since > 1 for one in kept)
-
-
-def same(one: Memory, other: Memory) -> bool:
-    return one.nodes.equals(other.nodes) and bits(one) == bits(other)
 
 
 def bits(memory: Memory) -> bytes:
@@ -89,19 +88,16 @@ def test_the_longest_unused_are_dropped(room: float) -> None:
     assert recent.get("c", encoded[1:]) is None
 
 
-def test_graphs_of_hardly_any_nodes_are_dropped_too() -> None:
-    recent, nothing = RecentMemories(), forgotten(0)
-    for number in range(_MOST_KEPT // (_A_GRAPH + nothing.n_bytes) + 1):
-        recent.put(str(number), b"", nothing)
-    assert recent.get("0", b"") is None
-    assert recent.get("1", b"") is nothing
+TWO_IDS = pa.array(["a" * 4000, "b" * 4000])
 
 
-def test_ids_count_with_their_bytes() -> None:
-    """Each of these graphs has two nodes, and no edge."""
-    ids = pa.array(["a" * 4000, "b" * 4000])
-    recent, memory = RecentMemories(), empty_memory(BEFORE_ALL, ids, 0)
-    assert memory.n_bytes > 8000
-    for number in range(_MOST_KEPT // (8000 + _A_GRAPH) + 1):
+@pytest.mark.parametrize("memory", [forgotten(0), empty_memory(BEFORE_ALL, TWO_IDS, 0)])
+def test_graphs_without_edges_are_dropped_too_and_ids_count_with_their_bytes(
+    memory: Memory,
+) -> None:
+    recent = RecentMemories()
+    assert (memory.n_bytes > 8000) == (memory.n_nodes > 0)
+    for number in range(_MOST_KEPT // (_A_GRAPH + memory.n_bytes) + 1):
         recent.put(str(number), b"", memory)
     assert recent.get("0", b"") is None
+    assert recent.get("1", b"") is memory

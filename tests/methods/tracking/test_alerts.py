@@ -9,7 +9,7 @@ import pytest
 
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.alerts import Alerting
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.wire.alerts import Alert
 from tests.streaming.workers.tracked import unbroken, window
 
@@ -24,7 +24,7 @@ def tracked(*labels: list[int]) -> list[CommunityEvents]:
 
 
 def alerting(*rules: str, lasting: int = 0) -> Alerting:
-    return Alerting([parse_rule(rule, lambda _: WATCHED) for rule in rules], lasting, "desk")
+    return Alerting([Rule.parse(rule, lambda _: WATCHED) for rule in rules], lasting, "desk")
 
 
 def alerts(told: Alerting, windows: Sequence[CommunityEvents]) -> list[list[Alert]]:
@@ -44,11 +44,15 @@ def test_a_merger_is_told_with_what_happened() -> None:
     assert alert.rules == ("merged and size >= 20", "size > 5 and not split")
     assert alert.text == "community 1 (10 nodes) joined community 0"
     assert sorted(alert.parents) == [0, 1]
+    ((other,),) = alerts(alerting("merged or born"), tracked(APART, MERGED))[1:]
+    assert other.id == alert.id  # it names the event, whatever rule fired
 
 
 def test_the_first_window_has_no_alerts_and_births_that_a_split_causes_are_none() -> None:
     found = alerts(alerting("born or split"), tracked(MERGED, APART))
     assert [[alert.event for alert in of] for of in found] == [[], ["split"]]
+    ((merger,),) = alerts(alerting("merged"), tracked(APART, MERGED))[1:]
+    assert found[1][0].id != merger.id
 
 
 def test_strength_and_names_are_in_the_words() -> None:
@@ -98,11 +102,3 @@ def test_events_of_communities_with_a_watched_node() -> None:
     assert alerts(alerting("node = 25"), tracked(APART, APART)) == [[], []]
     assert len(alerts(alerting("node = 25 and continued"), tracked(APART, APART))[1]) == 1
     assert alerts(alerting("node = 3 and split"), tracked(APART, split)) == [[], []]
-
-
-def test_an_id_names_the_event_and_nothing_else() -> None:
-    hours = tracked(APART, MERGED)
-    (one,), (other,) = (alerts(alerting(rule), hours)[1] for rule in ("merged", "merged or born"))
-    assert one.id == other.id
-    (split,) = alerts(alerting("split"), tracked(MERGED, APART))[1]
-    assert split.id != one.id

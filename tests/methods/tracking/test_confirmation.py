@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.confirmation import still_hold
-from stream_icd.methods.tracking.followed import (
+from stream_icd.methods.tracking.confirmation import (
     STEPS,
     FollowedEvents,
     confirmed,
     followed,
-    names_in_events,
+    still_hold,
 )
 from tests.streaming.workers.tracked import unbroken, window
 from tests.testbed.windows import HOUR
@@ -34,16 +33,16 @@ def kinds(windows: Sequence[CommunityEvents], lasting: int) -> list[set[str]]:
     ]
 
 
-def test_a_merger_that_lasts_is_confirmed_and_reported_that_many_windows_later() -> None:
+def test_events_that_last_are_confirmed_that_many_windows_later_and_others_are_not() -> None:
     windows = tracked(APART, APART, TOGETHER, TOGETHER, TOGETHER)
     assert kinds(windows, 2) == [set(), set(), {"merged"}]
     assert [events.snapshot_id for events in confirmed(windows, 2)] == ["g/0", "g/1", "g/2"]
-
-
-def test_a_merger_that_is_undone_in_time_is_not_confirmed() -> None:
     windows = tracked(APART, APART, TOGETHER, APART, APART, APART)
     assert kinds(windows, 2) == [set(), set(), set(), {"split"}]
     assert kinds(windows[:4], 1) == [set(), set(), set()]
+    windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
+    assert {"split"} in kinds(windows, 1)
+    assert {"split"} not in kinds(windows, 2)
 
 
 def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
@@ -53,12 +52,6 @@ def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
         exists = event.community in later.communities
         assert still_hold([event], None, merged, later) == [exists]
     assert event.community not in gone.communities
-
-
-def test_a_split_that_is_undone_two_windows_later_lasts_for_one() -> None:
-    windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
-    assert {"split"} in kinds(windows, 1)
-    assert {"split"} not in kinds(windows, 2)
 
 
 def test_births_deaths_and_sizes_are_compared_with_later_windows() -> None:
@@ -120,6 +113,8 @@ def test_windows_that_wait_tell_how_long_their_events_have_lasted() -> None:
     assert [one.snapshot_id for one in told] == [f"g/{hour}" for hour in range(6)]
     assert lasted(told, "merged") == [(2, True)]
     assert lasted(told, "split") == [(1, False)]
+    long = list(followed(tracked(APART, *[TOGETHER] * 9), 20))  # known as of the last step
+    assert lasted(long, "merged") == [(max(step for step in STEPS if step < 9), False)]
     assert told[0].before is None
     assert [one.before.snapshot_id for one in told[1:] if one.before] == [
         f"g/{hour}" for hour in range(5)
@@ -129,13 +124,6 @@ def test_windows_that_wait_tell_how_long_their_events_have_lasted() -> None:
     assert not any(one.lasted for one in at_once)
     assert at_once[4].before is not None
     assert at_once[4].before.snapshot_id == "g/3"
-
-
-def test_what_is_known_of_an_event_is_of_the_last_step_that_was_looked_at() -> None:
-    windows = tracked(APART, *[TOGETHER] * 9)
-    assert lasted(list(followed(windows, 20)), "merged") == [
-        (max(step for step in STEPS if step < 9), False)
-    ]
 
 
 def test_late_and_corrected_windows_are_told_too() -> None:
@@ -159,4 +147,4 @@ def test_names_of_the_tracker_are_those_of_both_windows() -> None:
     before, after = tracked(APART, TOGETHER)
     (_, told) = followed([given(before, "early"), given(after, "late")], 0)
     assert told.names == {0: "late 0", 1: "early 1"}
-    assert names_in_events(before) == {}
+    assert before.names_given() == {}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import remember, track
+from stream_icd.methods.tracking.track import TrackSettings, remember, track
+from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from tests.testbed.windows import follow, window
 
@@ -27,75 +31,55 @@ def names(tracked: CommunityEvents, *nodes: int) -> list[int]:
     return tracked.communities[list(nodes)].tolist()
 
 
-THREE = groups(10, 10, 10)
+THREE, FOUR, HALVES = groups(10, 10, 10), groups(10, 10, 10, 5), groups(5, 5, 10, 10)
 FIRST = {"ids": [4, 9, 2]}
+MOVED = [0] * 2 + [1] * 18 + [0] * 10  # only 2 of the first 10 nodes stay
+OTHER = np.tile([0, 1, 2], 10).tolist()
 
-
-def test_the_first_window_takes_them_over() -> None:
-    (first,) = follow([window(0, THREE, ids=[4, 9, 2])])
-    assert summary(first) == [("born", 4), ("born", 9), ("born", 2)]
-    assert names(first, 0, 10, 20) == [4, 9, 2]
-    assert first.next_community == 10
-
-
-def test_a_community_that_the_detector_continues_lives_on_even_if_most_nodes_are_others() -> None:
-    moved = [0] * 2 + [1] * 18 + [0] * 10  # only 2 of the first 10 nodes stay
-    by_ids = follow([window(0, THREE, **FIRST), window(1, moved, ids=[4, 9])])[1]
-    assert names(by_ids, 0, 10) == [4, 9]
-    assert ("died", 4) not in summary(by_ids)
-    by_nodes = follow([window(0, THREE), window(1, moved)])[1]
-    assert names(by_nodes, 0) == [2]
-
-
-def test_a_new_community_has_the_number_that_the_detector_gave_it() -> None:
-    halves = groups(5, 5, 10, 10)
-    _, second = follow([window(0, THREE, **FIRST), window(1, halves, ids=[4, 17, 9, 2])])
-    assert summary(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
-    assert second.next_community == 18
-
-
-def test_a_window_without_ids_in_between_changes_no_name() -> None:
-    stream = [
-        window(0, THREE, **FIRST),
-        window(1, THREE),
-        window(2, THREE, ids=[4, 9, 2]),
-        window(3, THREE),
-    ]
-    for events in follow(stream):
-        assert names(events, 0, 10, 20) == [4, 9, 2]
-
-
-def test_a_detector_that_counts_from_0_again_is_matched_by_nodes() -> None:
-    before = [window(0, groups(10, 10, 10, 5), ids=[4, 9, 2, 0])]
-    after = [window(hour, groups(10, 10, 10, 5), ids=[0, 1, 2, 3]) for hour in (1, 2)]
-    for events in follow(before + after)[1:]:
-        assert {event.kind for event in events.events} == {"continued"}
-        assert names(events, 0, 10, 20, 30) == [4, 9, 2, 0]
-
-
-def test_a_stream_tracked_without_ids_keeps_its_names_when_ids_begin() -> None:
-    stream = [window(0, groups(10, 10)), window(1, groups(5, 5, 10))]
-    with_ids = [window(hour, groups(5, 5, 10), ids=[2, 0, 1]) for hour in (2, 3)]
-    for events in follow(stream + with_ids)[2:]:
-        assert {event.kind for event in events.events} == {"continued"}
-        assert names(events, 0, 5, 10) == names(follow(stream)[1], 0, 5, 10)
-
-
-def test_an_id_that_stands_for_other_nodes_is_refused_for_good() -> None:
+# The labels of each window with the ids of its detector, and the stable ids in the end.
+STREAMS = {
+    "the first window takes them over": ([(THREE, [4, 9, 2])], [4, 9, 2]),
+    "a community that the detector continues lives on even if most nodes are others": (
+        [(THREE, [4, 9, 2]), (MOVED, [4, 9])], [4, 9]),
+    "without ids, it is another one": ([(THREE, None), (MOVED, None)], [2, 1]),
+    "a new community has the number that the detector gave it": (
+        [(THREE, [4, 9, 2]), (HALVES, [4, 17, 9, 2])], [4, 17, 9, 2]),
+    "windows without ids in between change no name": (
+        [(THREE, [4, 9, 2]), (THREE, None), (THREE, [4, 9, 2]), (THREE, None)], [4, 9, 2]),
+    "a detector that counts from 0 again is matched by nodes": (
+        [(FOUR, [4, 9, 2, 0]), (FOUR, [0, 1, 2, 3]), (FOUR, [0, 1, 2, 3])], [4, 9, 2, 0]),
+    "a stream tracked without ids keeps its names when ids begin": (
+        [(groups(10, 10), None), (groups(5, 5, 10), None), *[(groups(5, 5, 10), [2, 0, 1])] * 2],
+        [0, 2, 1]),
     # Hour 1 was detected without memory: the tracker calls the new community 10, which the
     # detector gives to another one afterwards.
-    stream = [
-        window(0, groups(10, 10, 12), ids=[4, 9, 2]),
-        window(1, groups(10, 10, 6, 6)),
-        window(2, groups(5, 5, 10, 12), ids=[4, 10, 9, 2]),
-        window(3, groups(5, 5, 10, 12), ids=[4, 10, 9, 2]),
-    ]
-    _, second, third, fourth = follow(stream)
-    assert names(second, 26) == [10]
-    assert names(third, 0, 10, 20, 26) == [4, 9, 2, 2]
-    assert names(third, 5)[0] > 10
-    assert {event.kind for event in fourth.events} == {"continued"}
-    assert fourth.communities.tolist() == third.communities.tolist()
+    "an id that stands for other nodes is refused for good": (
+        [(groups(10, 10, 12), [4, 9, 2]), (groups(10, 10, 6, 6), None),
+         *[(groups(5, 5, 10, 12), [4, 10, 9, 2])] * 2], [4, 11, 9, 2]),
+    "after a complete change all have the detector's numbers": (
+        [(THREE, [4, 9, 2]), (OTHER, [10, 11, 12])], [10, 11, 12]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STREAMS)
+def test_ids_of_the_detector_are_the_stable_ones_where_they_continue_the_windows(case: str) -> None:
+    stream, expected = STREAMS[case]
+    tracked = follow(window(hour, labels, ids=ids) for hour, (labels, ids) in enumerate(stream))
+    last, labels = tracked[-1], stream[-1][0]
+    assert names(last, *map(labels.index, range(len(expected)))) == expected
+    assert last.next_community == max(events.communities.max() for events in tracked) + 1
+
+
+def test_ids_decide_what_is_born_splits_and_dies() -> None:
+    (first,) = follow([window(0, THREE, **FIRST)])
+    assert summary(first) == [("born", 4), ("born", 9), ("born", 2)]
+    _, second = follow([window(0, THREE, **FIRST), window(1, HALVES, ids=[4, 17, 9, 2])])
+    assert summary(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
+    _, second = follow([window(0, THREE, **FIRST), window(1, MOVED, ids=[4, 9])])
+    assert ("died", 4) not in summary(second)
+    _, second = follow([window(0, THREE, **FIRST), window(1, OTHER, ids=[10, 11, 12])])
+    born, died = (10, 11, 12), (2, 4, 9)
+    assert summary(second) == [*(("born", c) for c in born), *(("died", c) for c in died)]
 
 
 def test_a_community_all_of_whose_nodes_are_others_lives_on_if_the_detector_says_so() -> None:
@@ -103,14 +87,6 @@ def test_a_community_all_of_whose_nodes_are_others_lives_on_if_the_detector_says
     _, second = follow([window(0, THREE, **FIRST), window(1, THREE, nodes, ids=[4, 9, 2])])
     assert second.community_of(100) == 4
     assert summary(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
-
-
-def test_after_a_complete_change_all_are_born_with_the_detectors_numbers() -> None:
-    other = np.tile([0, 1, 2], 10)
-    _, second = follow([window(0, THREE, **FIRST), window(1, other, ids=[10, 11, 12])])
-    assert names(second, 0, 1, 2) == [10, 11, 12]
-    assert summary(second) == [("born", 10), ("born", 11), ("born", 12),
-                            ("died", 2), ("died", 4), ("died", 9)]  # fmt: skip
 
 
 def test_ids_bridge_more_missing_windows_than_matching_does() -> None:
@@ -176,3 +152,42 @@ def test_whatever_ids_come_every_community_has_one_name_and_the_wire_holds_it(wi
         assert encode_events(again) == message
         assert again.communities.tolist() == tracked.communities.tolist()
         recent = remember(recent, again)
+
+
+def found(hour: int, ids: list[int], moved: dict[tuple[int, int], float]) -> Communities:
+    """A window of a detector that tells the bits of the nodes that moved."""
+    stable, labels = np.unique(ids, return_inverse=True)
+    pairs = np.array(list(moved), np.int64).reshape(-1, 2)
+    told = window(hour, labels, ids=stable)
+    return replace(told, moved=pairs, moved_bits=np.array(list(moved.values())))
+
+
+def bits(*windows: Communities) -> dict[tuple[str, int], float | None]:
+    """Those of the events of the last window."""
+    return {(event.kind, event.community): event.bits for event in follow(windows)[-1].events}
+
+
+BEFORE = found(0, [0] * 10 + [1] * 8 + [2] * 12, {})
+
+
+def test_a_merger_has_the_bits_of_what_went_in_and_a_split_of_what_came_out() -> None:
+    after = found(1, [0] * 18 + [2] * 6 + [3] * 6, {(1, 0): 21.5, (2, 3): 7.25, (-1, 3): 9.0})
+    happened = bits(BEFORE, after)
+    assert (happened["merged", 0], happened["split", 2], happened["born", 3]) == (21.5, 7.25, 7.25)
+    without_parents = found(1, [0] * 10 + [1] * 8 + [2] * 12 + [3] * 5, {(-1, 3): 4.0})
+    assert bits(BEFORE, without_parents)["born", 3] == 4.0
+    untold = found(1, [0] * 18 + [2] * 12, {})
+    assert bits(BEFORE, untold)["merged", 0] is None
+    assert bits(BEFORE, replace(untold, moved=None, moved_bits=None))["merged", 0] is None
+
+
+def test_bits_come_through_the_messages() -> None:
+    after = found(1, [0] * 18 + [2] * 12, {(1, 0): 21.5})
+    message = encode_communities(after)
+    read = decode_communities(message.key, message.value, message.headers)
+    assert read.moved is not None
+    assert read.moved_bits is not None
+    assert (read.moved.tolist(), read.moved_bits.tolist()) == ([[1, 0]], [21.5])
+    tracked = track(remember((), track((), BEFORE)), read)
+    sent = encode_events(tracked)
+    assert decode_events(sent.key, sent.value, sent.headers).events == tracked.events

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from stream_icd.core.events import CommunityEvent
 from stream_icd.methods.tracking.sentences import certainty, sentence, without_consequences
+from stream_icd.methods.tracking.sentences import told as at
 
 NAMES = {3: "DE, GB, IT · 3", 17: "GB · 17"}
 SPLIT = CommunityEvent("split", 3, 0, 28, 34, children=(3, 17), bits=16.4)
@@ -55,3 +56,10 @@ def test_a_split_and_the_birth_that_it_causes_are_one_event() -> None:
     assert without_consequences([SPLIT, BIRTH, OTHER]) == [SPLIT, OTHER]
     merged = CommunityEvent("merged", 17, 0, 9, 0, parents=(1, 2))
     assert without_consequences([BIRTH, merged]) == [merged]
+
+
+def test_windows_of_seconds_are_told_apart() -> None:
+    day, parts = datetime(2020, 1, 1, tzinfo=UTC), ({"hours": 1}, {"seconds": 30}, {"seconds": 0.5})
+    times = [at(day + timedelta(**part)) for part in parts]
+    assert times == ["2020-01-01 01:00", "2020-01-01 00:00:30", "2020-01-01 00:00:00.500000"]
+    assert at(day) == "2020-01-01"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking.settings import TrackSettings
+from stream_icd.methods.tracking import track
+from stream_icd.methods.tracking.track import TrackSettings
 from tests.testbed.windows import follow, window
 
 
@@ -21,12 +25,6 @@ def events_of(tracked: CommunityEvents) -> list[tuple[object, ...]]:
     return [
         (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
     ]  # fmt: skip
-
-
-def test_in_the_first_window_everybody_is_born() -> None:
-    (first,) = follow([window(0, groups(5, 5))])
-    assert events_of(first) == [("born", 0), ("born", 1)]
-    assert first.communities.tolist() == groups(5, 5)
 
 
 CASES = {
@@ -55,6 +53,9 @@ CASES = {
          ("continued", 1), ("split", 0, (2, 3, 4, 5))]),
     "merged from so many that it is none of them": (
         groups(5, 5, 5, 5), groups(20), [("born", 4, (0, 1, 2, 3)), ("merged", 4, (0, 1, 2, 3))]),
+    "merged and split at once": (  # 0 takes in all of 1, and loses 8 of its own 30 as a new one
+        groups(30, 5), [0] * 22 + [2] * 8 + [0] * 5,
+        [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]),
     "scattered is died": (
         groups(10, 10, 10, 3), [*groups(10, 10, 10), 0, 1, 2],
         [("grown", 0), ("grown", 1), ("grown", 2), ("died", 3)]),
@@ -67,15 +68,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_events(case: str) -> None:
     before, after, expected = CASES[case]
-    _, second = follow([window(0, before), window(1, after)])
+    first, second = follow([window(0, before), window(1, after)])
+    assert events_of(first) == [("born", community) for community in range(max(before) + 1)]
+    assert first.communities.tolist() == before
     assert events_of(second) == expected
-
-
-def test_a_merger_and_a_split_of_the_same_community_are_both_told() -> None:
-    # 0 takes in all of 1, and loses 8 of its own 30 as a new one.
-    after = [0] * 22 + [2] * 8 + [0] * 5
-    _, second = follow([window(0, groups(30, 5)), window(1, after)])
-    assert events_of(second) == [("merged", 0, (0, 1)), ("split", 0, (0, 2)), ("born", 2, (0,))]
 
 
 def test_with_part_1_only_who_is_alike_merges_and_splits() -> None:
@@ -130,11 +126,7 @@ def test_a_community_that_comes_back_has_its_id_back() -> None:
     assert events_of(last) == [("split", 0, (0, 1)), ("returned", 1, (0,))]
     back = last.events[1]
     assert (back.away, back.size_before, back.overlap) == (2, 8, 1.0)
-
-
-def test_a_community_that_was_away_has_returned_and_is_not_born() -> None:
-    both, one = window(0, groups(10, 8)), window(1, groups(10))
-    *_, last = follow([both, one, window(2, groups(10, 8)), window(3, groups(10, 8))][:3])
+    *_, last = follow([window(0, apart), window(1, groups(10)), window(2, apart)])
     assert events_of(last) == [("continued", 0), ("returned", 1)]
     assert (last.events[1].size_before, last.events[1].away) == (8, 1)
 
@@ -154,15 +146,13 @@ def test_what_is_away_for_too_long_is_forgotten() -> None:
     assert last.events[1].community == 2, "an id is never given a second time"
 
 
-def test_missing_windows_are_bridged_and_counted() -> None:
-    _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))])
+def test_missing_windows_are_bridged_and_counted_unless_they_are_too_many() -> None:
+    hours = [window(0, groups(5, 5)), window(4, groups(5, 5))]
+    second = follow(hours)[1]
     assert second.missed == 3
     assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert [event.away for event in second.events] == [3, 3]
-
-
-def test_after_too_many_missing_windows_everybody_has_died() -> None:
-    _, second = follow([window(0, groups(5, 5)), window(4, groups(5, 5))], TrackSettings(absence=2))
+    second = follow(hours, TrackSettings(absence=2))[1]
     assert events_of(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
 
 
@@ -204,3 +194,80 @@ def test_the_community_of_a_node() -> None:
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadSettings, match=f"{next(iter(wrong))}="):
         TrackSettings(**wrong)  # type: ignore[arg-type]
+
+
+APART = [0] * 30 + [1] * 20 + [2] * 30
+"""Three communities."""
+
+
+def moved(labels: list[int], *nodes: int, into: int) -> list[int]:
+    return [into if node in nodes else one for node, one in enumerate(labels)]
+
+
+SOME, MORE = (moved(APART, *range(30, end), into=0) for end in (38, 43))  # 8 and 13 of 20
+MOST, TOGETHER = (moved(APART, *range(30, end), into=0) for end in (46, 50))
+FOUNDERS = [*range(6), *range(30, 36), *range(50, 56)]  # of 0, 1 and 2
+LOST = moved(APART, *FOUNDERS, into=0)
+MERGED, RETURNED = ("merged", 0, (0, 1)), ("returned", 1, (0,))
+
+SLOW = {
+    "a merger is reported when more than half are in, and what is left ends without a word": (
+        (APART, SOME, MORE, TOGETHER), [[], [MERGED], []]),
+    "a merger is no split although a few stay behind, who may go elsewhere": (
+        (APART, MOST, MOST, moved(MOST, *range(46, 50), into=2)), [[MERGED], [], []]),
+    "one that comes out again may merge again": (
+        (APART, TOGETHER, APART, TOGETHER), [[MERGED], [("split", 0, (0, 1)), RETURNED], [MERGED]]),
+    "one whose nodes met in another lately is born, and no split": (
+        (APART, APART, LOST, moved(LOST, *FOUNDERS, into=3)), [[], [], [("born", 3)]]),
+    "a split of two that merged before is a split": (
+        (APART, APART, TOGETHER, moved(TOGETHER, *range(12), *range(30, 42), into=3)),
+        [[], [MERGED], [("born", 3, (0,)), ("split", 0, (0, 3))]]),
+}  # fmt: skip
+
+
+def hours(*labels: list[int], settings: TrackSettings | None = None) -> list[CommunityEvents]:
+    """What is reported of windows in which a detector's ids are the labels."""
+    found = [
+        window(hour, np.unique(one, return_inverse=True)[1], ids=np.unique(one))
+        for hour, one in enumerate(labels)
+    ]
+    return follow(found, settings)
+
+
+def happened(tracked: CommunityEvents) -> list[tuple[object, ...]]:
+    steady = {"continued", "grown", "shrunk"}
+    return [event for event in events_of(tracked) if event[0] not in steady]
+
+
+@pytest.mark.parametrize("case", SLOW)
+def test_changes_of_several_windows_are_reported_as_what_they_are_and_once(case: str) -> None:
+    labels, expected = SLOW[case]
+    assert [happened(events) for events in hours(*labels)[1:]] == expected
+
+
+def test_with_an_absence_of_0_or_without_ids_only_the_last_window_counts() -> None:
+    labels = (APART, SOME, MORE)
+    assert happened(hours(*labels, settings=TrackSettings(absence=0))[-1]) == []
+    assert happened(follow(map(window, range(3), labels))[-1]) == []
+
+
+def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    k, counts, plain = 200, Counter[str](), track._merged_lately
+
+    class Community(int):
+        """A stable id that counts how often it is looked up in a set or a mapping."""
+
+        def __hash__(self) -> int:
+            counts["look-ups"] += 1
+            return hash(int(self))
+
+    def counted(recent: Sequence[CommunityEvents]) -> dict[int, int]:
+        return {Community(old): Community(new) for old, new in plain(recent).items()}
+
+    apart = [community for community in range(k) for _ in range(10)]
+    most = [label + (at % 10 < 6) for at, label in enumerate(apart)]  # of each are in the next one
+    parted = moved(most, *[at for at, label in enumerate(most) if label == k - 1][:5], into=k + 1)
+    assert [event[0] for event in happened(hours(apart, most, most)[-1])] == ["merged"] * (k - 1)
+    monkeypatch.setattr(track, "_merged_lately", counted)
+    hours(apart, most, most, parted)
+    assert counts["look-ups"] < 100 * k

@@ -40,7 +40,6 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.limits import Limits
-from stream_icd.wire.states import state_key
 from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing
@@ -94,7 +93,7 @@ def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: by
 
 def test_a_dead_letter_of_memory_is_chosen_by_its_graph_and_not_sent_again() -> None:
     """The memory topic is compacted: what is sent last is all that is left of a graph."""
-    letter = letter_of(Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), b"old"))
+    letter = letter_of(Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', b"old"))
     box, part = DeadLetterBox([letter], {}), TopicRange(letter.topic)
     assert DeadLetterChoice(part, graph="as733").of(box) == [letter]
     with pytest.raises(BadSettings, match="it holds those of as733; did you mean as733"):

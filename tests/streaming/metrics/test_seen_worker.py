@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
@@ -67,7 +67,7 @@ def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
         (port,) = ports(log)
         yield Worker(log, port)
     finally:
-        stop_child(process, 20)
+        stop_children([process], 20)
 
 
 def ports(log: Path) -> list[int]:

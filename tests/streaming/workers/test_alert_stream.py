@@ -23,7 +23,7 @@ from stream_icd.kafka.topics import ALERTS, EVENTS, create_topics, positions
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.alerts import Alerting
-from stream_icd.methods.tracking.rules import parse_rule
+from stream_icd.methods.tracking.rules import Rule
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.workers import deliver
@@ -48,7 +48,7 @@ def bench(memory: Broker, topic_name: str) -> Bench:
 
 def alerting(*rules: str, lasting: int = 0, group: str = "desk") -> Alerting:
     read = lambda _: frozenset(("7",))  # noqa: E731
-    return Alerting([parse_rule(rule, read) for rule in rules or RULES], lasting, group)
+    return Alerting([Rule.parse(rule, read) for rule in rules or RULES], lasting, group)
 
 
 def worker(bench: Bench, told: Alerting, **options: object) -> Runner:

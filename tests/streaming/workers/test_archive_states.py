@@ -23,7 +23,6 @@ from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.states import state_key
 from tests.streaming.workers.remembered import records
 from tests.testbed.drifting import remembering_model, stream
 
@@ -45,7 +44,7 @@ def archived(store: Store, value: bytes | None) -> Outcome:
 
 
 def test_an_archive_of_one_graph_keeps_its_states(disk: Store) -> None:
-    with_key = [state_key("detectors", "other"), state_key("detectors", "g"), b"no key"]
+    with_key = [b'["detectors", "other"]', b'["detectors", "g"]', b"no key"]
     one = state()
     sent = [
         Record(MEMORY, 0, at, 1000, key, one.value, one.headers) for at, key in enumerate(with_key)

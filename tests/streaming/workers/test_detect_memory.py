@@ -46,7 +46,7 @@ from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_i
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.states import MemoryState, encode_state, state_key
+from stream_icd.wire.states import MemoryState, encode_state
 from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import START, outgoing, remembering_model, stream
@@ -55,7 +55,7 @@ from tests.testbed.starting import kill_and_restart
 from tests.testbed.streams import as_claim, beside, held, publish
 
 MODEL = remembering_model()
-KEY = state_key("detect", "g")
+KEY = b'["detect", "g"]'
 DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
 
@@ -497,7 +497,9 @@ def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
     found: list[Communities] = []
 
     def states_of_graph() -> list[Record]:
-        return [one for one in held(broker, MEMORY) if one.key == state_key(graph, graph)]
+        return [
+            one for one in held(broker, MEMORY) if one.key == json.dumps([graph, graph]).encode()
+        ]
 
     def ended() -> None:
         found.extend(results)

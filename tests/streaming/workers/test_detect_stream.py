@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from stream_icd.core.child_process import stop_child
+from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import TooManyDeadLetters
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
@@ -177,7 +177,7 @@ def test_two_detectors_of_a_graph_each_find_all_of_it_in_their_default_groups(
             results = subscribe(graph, limit=size, **where)
             assert [one.snapshot_id for one in results] == [f"{graph}/{i}" for i in range(size)]
     finally:
-        statuses = [stop_child(detector, 30) for detector in detectors]
+        statuses = stop_children(detectors, 30)
     assert statuses == [0, 0]
     for graph in sizes:
         assert f'"group": "stream-icd-detect-{graph}"' in (tmp_path / graph).read_text()

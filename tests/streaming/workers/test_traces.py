@@ -35,7 +35,6 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories, MemoryTopic
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.track import Tracker
-from stream_icd.wire.states import state_key
 from tests.fixtures.stream import cliques
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model
@@ -66,7 +65,7 @@ def spans(provider: TracerProvider, monkeypatch: pytest.MonkeyPatch) -> InMemory
 
 def test_the_graph_of_a_memory_is_its_name(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     archiver = Archiver(Archive(open_store(str(tmp_path))), "memory")
-    record = Record(MEMORY, 0, 7, 0, state_key("stream-icd-detect", "as733"), None)
+    record = Record(MEMORY, 0, 7, 0, b'["stream-icd-detect", "as733"]', None)
     list(Runner(archiver, tracing=Tracing()).handle([record]))
     (span,) = named(spans, f"archive {MEMORY}")
     assert said(span, "stream_icd.graph") == "as733"

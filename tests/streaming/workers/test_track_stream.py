@@ -33,9 +33,8 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.packed import pack, unpacked_bytes
-from stream_icd.methods.tracking.settings import TrackSettings
-from stream_icd.methods.tracking.track import track
+from stream_icd.methods.tracking.packed import PackedWindow
+from stream_icd.methods.tracking.track import TrackSettings, track
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers import events_topic
 from stream_icd.streaming.subscribers.events_topic import Forgotten
@@ -455,15 +454,15 @@ def long_ids(graph: str, hour: int, size: int = 4000, count: int = 1000) -> Comm
 
 def test_a_packed_window_takes_few_bytes_and_is_the_same() -> None:
     tracked = track((), long_ids("g", 0))
-    packed = pack(tracked)
+    packed = PackedWindow.of(tracked)
     assert same([packed.whole()], [tracked])
-    assert packed.n_bytes < unpacked_bytes(tracked) / 100
-    assert unpacked_bytes(tracked) > tracked.nodes.nbytes > 4_000_000
+    assert packed.n_bytes < tracked.n_bytes / 100
+    assert tracked.n_bytes > tracked.nodes.nbytes > 4_000_000
     assert packed.identity() == tracked.identity()
 
 
 def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
-    windows = [pack(track((), one)) for one in stream("g", 1)]
+    windows = [PackedWindow.of(track((), one)) for one in stream("g", 1)]
     size = windows[0].n_bytes
     recent = RecentWindows(most_bytes=2 * size)
     for graph in ("a", "b", "a", "c"):
@@ -473,7 +472,7 @@ def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
     recent.put("d", tuple(3 * windows))  # alone it is too much, and kept nevertheless
     assert (recent.let_go, recent.n_bytes) == ({"a", "b", "c"}, 3 * size)
 
-    many = [pack(track((), long_ids("g", 0))) for _ in range(3)]
+    many = [PackedWindow.of(track((), long_ids("g", 0))) for _ in range(3)]
     unpacked = Unpacked(most_bytes=10_000_000)
     assert unpacked.all(many[:1])[0] is unpacked.all(many[:1])[0]
     assert len(unpacked.all(many)) == 3

@@ -17,8 +17,8 @@ from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import Identity, SeenWindow, Series, SeriesName
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.tracking.packed import packed, partition
-from stream_icd.methods.tracking.partition import Partition, by_first_node, shared_nodes
+from stream_icd.methods.tracking.packed import packed
+from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.announcements import Announcement
 
 _ReadEvents = Callable[[], CommunityEvents | None]
@@ -170,9 +170,12 @@ class AllSeries:
             nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
             size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
             self._truth.put(name, nodes_and_labels, size)
-            known = by_first_node(truth.nodes, truth.labels)
+            known = Partition.by_first_node(truth.nodes, truth.labels)
             return [
-                News(series.name, series.agree(place, agreement(partition(window.members), known)))
+                News(
+                    series.name,
+                    series.agree(place, agreement(Partition.unpacked(window.members), known)),
+                )
                 for series in self.index.of_graph(truth.graph)
                 for place, window in enumerate(series.windows)
                 if window.result.snapshot_id == truth.snapshot_id
@@ -277,7 +280,10 @@ class AllSeries:
         truth = self._truth.get((communities.graph, communities.snapshot_id))
         if truth is None:
             return None
-        return agreement(by_first_node(communities.nodes, communities.labels), partition(truth))
+        return agreement(
+            Partition.by_first_node(communities.nodes, communities.labels),
+            Partition.unpacked(truth),
+        )
 
     def _keep_within_budget(self) -> None:
         while len(self._arrived) > 1 and (
@@ -360,5 +366,5 @@ class _SeriesIndex:
 
 def agreement(ours: Partition, theirs: Partition) -> float | None:
     """Return the NMI of two partitions on their common nodes; None if they have none."""
-    rows, columns = shared_nodes(theirs, ours)
+    rows, columns = theirs.shared_nodes(ours)
     return nmi(theirs.labels[rows], ours.labels[columns]) if len(rows) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,16 +17,8 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
 from stream_icd.methods.names.names import Naming, WindowNames
-from stream_icd.methods.tracking.confirmation import still_hold
-from stream_icd.methods.tracking.followed import STEPS, noted
-from stream_icd.methods.tracking.packed import (
-    NO_NODES,
-    PackedWindow,
-    event_of_row,
-    pack,
-    unpacked,
-    unpacked_events,
-)
+from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
+from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
 Identity = tuple[str, str, str, str]
@@ -90,15 +80,11 @@ class SeenWindow:
 
     @property
     def events(self) -> tuple[CommunityEvent, ...]:
-        return unpacked_events(self.packed.happened)
+        return self.packed.events()
 
     def held_events(self, kinds: Collection[str]) -> Iterator[tuple[CommunityEvent, int]]:
-        """Return events of these kinds, and for how many later windows each has held; see `held`.
-
-        Only these are made of their fields: most others say that a community continues.
-        """
-        rows = zip(json.loads(zlib.decompress(self.packed.happened)), self.held, strict=True)
-        return ((event_of_row(row), held) for row, held in rows if row[0] in kinds)
+        """Yield events of these kinds, and for how many later windows each held; see `held`."""
+        return ((event, self.held[at]) for at, event in self.packed.numbered_events(kinds))
 
     @property
     def bytes_held(self) -> int:
@@ -286,13 +272,13 @@ def _seen_window(
     naming: Naming | None,
     nmi: float | None,
 ) -> SeenWindow:
-    nodes, communities = tracked.nodes, tracked.communities
+    nodes, communities, packed = tracked.nodes, tracked.communities, PackedWindow.of(tracked)
     ids, sizes = np.unique(communities, return_counts=True)
     return SeenWindow(
         number=number,
         result=replace(
             result,
-            nodes=NO_NODES,
+            nodes=packed.about.nodes,
             labels=_NO_LABELS,
             community_ids=None,
             replaced=None,
@@ -303,7 +289,7 @@ def _seen_window(
             second_probabilities=None,
             levels=None,
         ),
-        packed=pack(tracked),
+        packed=packed,
         ids=ids,
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),

@@ -16,7 +16,6 @@ from scipy.sparse import coo_array, csr_array
 from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.interfaces.view.data.series import SeenWindow
-from stream_icd.methods.tracking.confirmation import ids_in
 
 _MOST_LINKS = 1500
 _MOST_NODES, _MOST_EDGES, _MOST_PLACES = 5000, 25_000, 10_000
@@ -138,7 +137,7 @@ def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> _Po
 
 def _ids_of_nodes(window: SeenWindow, snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the stable id of each node of the snapshot; -1 for nodes without a community."""
-    return ids_in(window.tracked(events=False), snapshot.nodes)
+    return window.tracked(events=False).communities_of(snapshot.nodes)
 
 
 def _links(window: SeenWindow, snapshot: Snapshot) -> csr_array:

@@ -11,8 +11,7 @@ import numpy as np
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
-from stream_icd.methods.tracking.packed import partition
-from stream_icd.methods.tracking.partition import match, overlaps, shared_nodes
+from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
@@ -94,12 +93,12 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
-    ours, theirs = partition(a.members), partition(b.members)
-    between = overlaps(ours, theirs)
-    partner = match(between, _LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
+    ours, theirs = Partition.unpacked(a.members), Partition.unpacked(b.members)
+    between = ours.overlaps(theirs)
+    partner = between.matched(_LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
     order = np.lexsort((between.new, between.old, -between.shared, matched))
-    rows, columns = shared_nodes(ours, theirs)
+    rows, columns = ours.shared_nodes(theirs)
     apart = partner[theirs.labels[columns]] != ours.labels[rows]
     chosen = rows[apart][:_MOST_APART], columns[apart][:_MOST_APART]
     names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
@@ -124,4 +123,4 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
 @for_pairs
 def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
-    return agreement(partition(a.members), partition(b.members))
+    return agreement(Partition.unpacked(a.members), Partition.unpacked(b.members))

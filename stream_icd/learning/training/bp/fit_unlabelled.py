@@ -1,4 +1,4 @@
-"""Learn bp's parameters from graphs with unknown communities.
+"""Learn bp's parameters without labels: from single graphs, or from consecutive windows of one.
 
 *Hidden edges* (`quality.partition`) detect small communities too, but are noisy on a small
 graph. *Description length* (`quality.partition`) has little noise, but joins very small
@@ -6,13 +6,20 @@ communities. So of the choices that predict hidden edges as well as the best one
 standard error of the difference, the one with the least description length is selected. It is
 compared in the same way with the search of each graph for its own resolution, which needs no
 learning.
+
+On consecutive windows, a window's communities are judged by the bits that they save on the edges of
+the *next window* that are new. No edge has to be hidden, and with memory, later windows show what a
+single one does not. Of the choices that save as many bits as the best one, again the one with the
+least description length, of the last window, is selected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, compress, groupby, islice
+from math import log
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,18 +31,21 @@ from stream_icd.learning.training.bp.fitted import (
     SIZE_SPREADS,
     Fit,
     FitOptions,
-    Steps,
     Tried,
     as_good,
     candidate,
 )
+from stream_icd.learning.training.yardstick import PreparedWindow
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.find import found_exactly
 from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.likelihood import bounded_mixing, mixing_of
 from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
+from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.partition import HiddenEdges, description_length, hide_edges
 
 RESOLUTIONS = tuple(2.0 ** (half_octave / 2) for half_octave in range(-2, 21))
@@ -51,6 +61,21 @@ further round. On small graphs, where the criterion is noisy, no choice is dropp
 
 _SEARCHING = BpParameters(search=True)
 """Each graph searches for its own resolution, as with the model `default`."""
+
+
+FEWEST = 3
+"""Minimum number of windows to learn from."""
+
+_N_HALVINGS = 2
+"""After each of the first windows with a forecast, this many times, the worse half is dropped."""
+
+_UNRELATED, _MOST_STAY = 0.1, 0.98
+"""A stay probability below the first counts as 0: such windows are no use to each other. The second
+is the upper limit of a learned one."""
+
+_LEAST_SAVED = 10.0
+"""Nats that communities must save on the edges of all next windows; where windows are unrelated,
+the best choice saves 0 to 2 by chance."""
 
 
 class _Result(NamedTuple):
@@ -98,12 +123,12 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
     kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
     n_kept = [max(len(choices) >> number, 4) for number in range(len(rounds))]
     n_steps = sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True))
-    steps = work.steps("learn from hidden edges", n_steps)
+    done = work.steps("learn from hidden edges", n_steps)
     for number, of_round in enumerate(rounds):
         if number:
             best_first = sorted(kept, key=lambda one: one.mean("hidden_edges"), reverse=True)
             kept = [one for one in kept if one in best_first[: n_kept[number]]]
-        _try(kept, of_round, work, steps)
+        _try(kept, of_round, work, done)
     learned = _best(kept)
     searching = _Choice(results=work.each(lambda one: _searched(one, work.seed), splits))
     chosen = _best([searching, learned])
@@ -129,13 +154,16 @@ def _rounds(splits: list[HiddenEdges]) -> list[list[HiddenEdges]]:
 
 
 def _try(
-    choices: Sequence[_Choice], splits: Sequence[HiddenEdges], work: FitOptions, steps: Steps
+    choices: Sequence[_Choice],
+    splits: Sequence[HiddenEdges],
+    work: FitOptions,
+    done: Callable[[int], None],
 ) -> None:
     """Add the result on each split to each choice; those of a resolution share local moves."""
     of_resolutions = [list(some) for _, some in groupby(choices, attrgetter("resolution"))]
     runs = [(split, some) for split in splits for some in of_resolutions]
     found = work.each(
-        lambda run: list(_results_of(*run, work.seed)), runs, lambda run: steps.done(len(run[1]))
+        lambda run: list(_results_of(*run, work.seed)), runs, lambda run: done(len(run[1]))
     )
     for (_, some), results in zip(runs, found, strict=True):
         for choice, result in zip(some, results, strict=True):
@@ -178,3 +206,96 @@ def _best(choices: Sequence[_Choice]) -> _Choice:
     best = int(np.argmax(np.round(scores.mean(axis=1), 9)))  # (choices, splits) -> (choices,)
     good = compress(choices, as_good(scores, best))
     return min(good, key=lambda choice: round(choice.mean("description_length"), 4))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A choice of the parameters after some windows."""
+
+    parameters: BpParameters
+    memory: Memory | None = None
+    bits: tuple[float, ...] = ()  # per edge of each window but the first, by communities before it
+    nats: float = 0.0  # saved on all these edges together
+    stays: tuple[float, ...] = ()  # η of each window but the first; 0: unrelated to the past
+    length: float = 0.0  # description length of the last window, bits per edge
+
+    @property
+    def kind(self) -> tuple[bool, float]:
+        """What trials that differ only in resolution have in common."""
+        return self.parameters.mixing is None, self.parameters.size_spread
+
+    @property
+    def score(self) -> float:
+        """Mean bits saved; rounded, so that equal scores stay equal."""
+        return round(float(np.mean(self.bits)), 9) if self.bits else 0.0
+
+    @property
+    def stay(self) -> float:
+        """The median over the windows, limited; 0 for unrelated windows."""
+        return bounded_stay(float(np.median(self.stays)))
+
+    def learned(self) -> BpParameters:
+        """The parameters with the mixing and the stay probability of the windows."""
+        assert self.memory is not None
+        if self.parameters.mixing is None:  # each graph finds its horizon itself
+            return self.parameters
+        mixing = bounded_mixing(self.memory.known.mixing)
+        return replace(self.parameters, mixing=mixing, stay=self.stay)
+
+
+def fit_stream(windows: Sequence[LabelledGraph], work: FitOptions = FitOptions()) -> Fit | None:
+    """The parameters whose communities, with memory, save most bits on each next window's edges.
+
+    None if the windows are unrelated. They are at least `FEWEST` consecutive ones of one graph,
+    with their moments; labels are not used.
+    """
+    prepared = list[PreparedWindow]()
+    for window in windows:
+        prepared.append(PreparedWindow.of(window, prepared[-1] if prepared else None))
+    trials = [_Trial(choice) for choice in _choices(prepared[0], work.seed)]
+    halvings = [min(max(at - 1, 0), _N_HALVINGS) for at in range(len(windows))]
+    n_trials = [-(-len(trials) // 2**halving) for halving in halvings]
+    done = work.steps("learn from next windows", sum(n_trials))
+    for following, n_kept in zip(prepared, n_trials, strict=True):
+        trials = sorted(trials, key=lambda trial: -trial.score)[:n_kept]
+        judge = partial(_after, following, work.seed)
+        trials = work.each(judge, trials, lambda _: done())
+    at = max(range(len(trials)), key=lambda at: trials[at].score)
+    if not trials[at].stay or trials[at].nats < _LEAST_SAVED:
+        return None
+    good = as_good(np.array([trial.bits for trial in trials]), at)
+    best = min(compress(trials, good), key=lambda trial: trial.length)
+    curve = sorted(
+        (trial for trial in trials if trial.kind == best.kind),
+        key=lambda trial: trial.parameters.resolution,
+    )
+    tried = tuple(Tried(trial.learned(), next_window=trial.score) for trial in curve)
+    return Fit(best.learned(), "the next window", len(windows), tried, len(windows))
+
+
+def bounded_stay(stay: float) -> float:
+    """A learned stay probability within its limits; 0 for unrelated windows."""
+    return min(stay, _MOST_STAY) if stay >= _UNRELATED else 0.0
+
+
+def _choices(first: PreparedWindow, seed: int) -> Iterator[BpParameters]:
+    """All choices; the mixing of each is that of the communities that local moves start with."""
+    for resolution in RESOLUTIONS:
+        start = maximise_modularity(first.graph, resolution, np.random.default_rng(seed))
+        mixing = bounded_mixing(mixing_of(first.comparable, start))
+        for size_spread in SIZE_SPREADS:
+            yield candidate(resolution, size_spread, mixing)
+
+
+def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
+    """The trial after one more window."""
+    moment, memory, parameters = window.moment, trial.memory, trial.parameters
+    bits, nats, stays = trial.bits, trial.nats, trial.stays
+    nodes, at = moment.nodes, moment.window
+    found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
+    if memory is not None:
+        saved, weight = window.nats_saved_by(memory.nodes, memory.known.likeliest)
+        bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
+        stays = (*stays, found.memory.known.stay if found.n_continued else 0.0)
+    length = round(description_length(window.comparable, found.communities), 4)
+    return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)

@@ -76,23 +76,6 @@ OnStep = Callable[[str, int, int], None]
 """Called with a task, its completed steps, and its total, which never changes."""
 
 
-def unseen(_task: str, _done: int, _total: int) -> None:
-    """Show no progress."""
-
-
-class Steps:
-    """Counts completed steps of a task whose total is known in advance, and reports them."""
-
-    def __init__(self, task: str, total: int, on_step: OnStep) -> None:
-        self._task, self._total, self._on_step = task, total, on_step
-        self._done = 0
-
-    def done(self, n_steps: int = 1) -> None:
-        """Add completed steps."""
-        self._done += n_steps
-        self._on_step(self._task, self._done, self._total)
-
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -103,10 +86,18 @@ class FitOptions:
 
     seed: int = 0
     threads: int = 2
-    on_step: OnStep = unseen
+    on_step: OnStep = lambda *_: None
 
-    def steps(self, task: str, total: int) -> Steps:
-        return Steps(task, total, self.on_step)
+    def steps(self, task: str, total: int) -> Callable[..., None]:
+        """Return what adds completed steps of a task, and tells them; its total never changes."""
+        completed = 0
+
+        def done(n_steps: int = 1) -> None:
+            nonlocal completed
+            completed += n_steps
+            self.on_step(task, completed, total)
+
+        return done
 
     def each(
         self,

@@ -1,12 +1,12 @@
-"""The history of a training run, by epoch, and its plot."""
+"""What a training by the paper's losses gives: a model, and its history by epoch."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import BinaryIO
 
-from stream_icd.core.imports import needs_extra
+from stream_icd.methods.icd.encoder.contract import Weights
+from stream_icd.methods.icd.recipe import Recipe
+from stream_icd.methods.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Epoch:
 
     number: int
     validation: float  # mean score on the validation graphs after the epoch, 0 to 1
-    losses: dict[str, float]  # mean of each loss over the steps, before weighting (`_TITLES`)
+    losses: dict[str, float]  # mean of each loss over the steps, before weighting (`train_encoder`)
     seconds: float  # with the validation
 
 
@@ -27,37 +27,19 @@ def best_epoch(history: History) -> Epoch:
     return max(history, key=lambda epoch: (epoch.validation, -epoch.number))
 
 
-_TITLES = {
-    "discriminator": "loss of D",
-    "adversarial": "AL: adversarial",
-    "reconstruction": "FR: reconstruction",
-    "regularisation": "CR: regularisation",
-}
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """A finished training: the model after the best epoch, and after the last one, for reports."""
 
+    model: Model
+    last: Model
+    history: History
 
-def draw_training(
-    history: History, file: str | os.PathLike[str] | BinaryIO, title: str = ""
-) -> None:
-    """Draw loss and validation curves to a file, as PNG unless its name says another format.
+    @property
+    def improved(self) -> Weights | None:
+        """The weights of the best epoch; None if it is epoch 0, the untrained encoder."""
+        return self.model.trained if best_epoch(self.history).number else None
 
-    The dotted line is the untrained model, the first epoch: below it, training has not helped.
-    """
-    with needs_extra("plot", "matplotlib"):
-        from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    figure.suptitle(title)
-    grid = figure.add_gridspec(2, 4)
-    axes, best = figure.add_subplot(grid[0, :]), best_epoch(history)
-    scores = [epoch.validation for epoch in history]
-    axes.plot([epoch.number for epoch in history], scores, marker=".", label="validation")
-    axes.axhline(scores[0], linestyle=":", color="grey", label=f"untrained: {scores[0]:.4f}")
-    axes.plot(best.number, best.validation, "o", label=f"kept: {best.validation:.4f}")
-    axes.set(xlabel="epoch", ylabel="mean validation score")
-    axes.legend()
-    for column, name in enumerate(_TITLES):
-        axes, trained = figure.add_subplot(grid[1, column]), history[1:]
-        losses = [epoch.losses[name] for epoch in trained]
-        axes.plot([epoch.number for epoch in trained], losses, marker=".")
-        axes.set(xlabel="epoch", title=_TITLES[name])
-    figure.savefig(file, dpi=120)
+    def is_whole(self, recipe: Recipe) -> bool:
+        """Whether all epochs of the recipe were done."""
+        return self.history[-1].number >= recipe.schedule.epochs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, cos, inf, pi, prod
 
@@ -22,20 +22,12 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import as_weighted
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, edge_graph
-from stream_icd.methods.icd.encoder.edges import (
-    ROUNDS,
-    corrected,
-    edge_columns,
-    weighted,
-    workspace,
-)
-from stream_icd.methods.icd.encoder.registry import initial_weights
-from stream_icd.methods.icd.features import model_features
+from stream_icd.methods.icd.encoder.contract import Weights, initial_weights
+from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph
+from stream_icd.methods.icd.encoder.edges import ROUNDS, corrected, edge_columns, weighted
+from stream_icd.methods.icd.features import SparsePlusRankOne, model_features
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
-from stream_icd.methods.icd.structure import SparsePlusRankOne
 from stream_icd.methods.quality.agreement import ami, of_known
 
 _BATCH, _RATE = 2048, 0.01
@@ -72,10 +64,17 @@ _TURNS = 4
 LabelledAdjacency = tuple[csr_array, Labels]
 """A graph, `(n, n)`, canonical, and the labels of its nodes, `(n,)`, negative where unknown."""
 
-_OnStep = Callable[[int, int], None]
-"""Is told how many steps are done, of how many."""
-
 _LAYERS = ("first", "first_bias", "second", "second_bias", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What learning may take, and whom it tells of its steps."""
+
+    seconds: float = inf  # by the clock; if they are up, the best weights so far are kept
+    threads: int = 1
+    on_step: Callable[[int, int], None] = lambda _done, _total: None  # steps, and their total
+    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,7 @@ def learn_edges(
     *,
     validation: Sequence[LabelledAdjacency] = (),
     start: Weights | None = None,
-    seconds: float = inf,
-    threads: int = 1,
-    on_step: _OnStep = lambda _done, _total: None,
-    clock: Callable[[], float] = time.perf_counter,
+    effort: Effort = Effort(),
     for_bp: bool = True,
 ) -> LearnedEdges:
     """Learn the weights of the recipe's encoder, which is of kind `edges`.
@@ -141,15 +137,13 @@ def learn_edges(
         validation: graphs of the same form, such as the newest windows. Empty: the last step of
             each round is kept.
         start: weights to start from, such as the champion's; None: those of the recipe's seed.
-        seconds: time limit. Each round gets an equal part of what is left; if it is up, the best
-            weights so far are kept.
-        on_step: called with the number of steps done and their total.
+        effort: each round gets an equal part of the time that is left.
         for_bp: also choose the power and the resolution.
 
-    Raises:
-        BadSettings: no edge of the graphs has two labelled ends.
+    Raises `BadSettings` if no edge of the graphs has two labelled ends.
     """
-    begun, width = clock(), recipe.encoder.widths[-1]
+    clock, threads, width = effort.clock, effort.threads, recipe.encoder.widths[-1]
+    begun, seconds = clock(), effort.seconds
     weights = {name: w.copy() for name, w in (start or initial_weights(recipe)).items()}
     taught, tests = ([_prepared(*graph, recipe) for graph in part] for part in (graphs, validation))
     n_examples = sum(len(one.examples) for one in taught)
@@ -172,7 +166,7 @@ def learn_edges(
                 number,
                 np.random.default_rng([recipe.seed, number]),
                 _share_used(clock, left / (ROUNDS - number)),
-                on_step,
+                effort.on_step,
             )
         )
         for one, its_columns in zip(taught + tests, columns + test_columns, strict=True):
@@ -188,10 +182,7 @@ def learn_by_turns(
     recipe: Recipe,
     *,
     start: Weights | None = None,
-    seconds: float = inf,
-    threads: int = 1,
-    on_step: _OnStep = lambda _done, _total: None,
-    clock: Callable[[], float] = time.perf_counter,
+    effort: Effort = Effort(),
 ) -> tuple[LearnedEdges, list[Weights]]:
     """Learn from all graphs; and for each graph, weights from others, which it can prove.
 
@@ -201,26 +192,24 @@ def learn_by_turns(
 
     graphs: at least two.
     """
-    begun, n_turns = clock(), min(len(graphs), _TURNS)
+    clock, seconds, n_turns = effort.clock, effort.seconds, min(len(graphs), _TURNS)
+    begun = clock()
 
     def learned(turn: int) -> LearnedEdges:
-        return learn_edges(
-            [graph for at, graph in enumerate(graphs) if at % n_turns != turn],
-            recipe,
-            start=start,
+        others = [graph for at, graph in enumerate(graphs) if at % n_turns != turn]
+        part = replace(
+            effort,
             seconds=(begun + seconds - clock()) / (n_turns + 1 - turn),
-            threads=threads,
-            on_step=lambda done, total: on_step(turn * total + done, (n_turns + 1) * total),
-            clock=clock,
-            for_bp=False,
+            on_step=lambda done, total: effort.on_step(turn * total + done, (n_turns + 1) * total),
         )
+        return learn_edges(others, recipe, start=start, effort=part, for_bp=False)
 
     of_turns = [learned(turn).weights for turn in range(n_turns)]
     turns = [of_turns[at % n_turns] for at in range(len(graphs))]
     whole = learned(n_turns)
     if clock() - begun < seconds:
         judges = [
-            _judge(graph, weights, recipe, threads)
+            _judge(graph, weights, recipe, effort.threads)
             for graph, weights in zip(graphs, turns, strict=True)
         ]
         how = _best_for_bp(judges, recipe.seed)
@@ -285,15 +274,14 @@ class _Prepared:
     log_odds: Floats32  # (E,)
 
     def columns(self, number: int, width: int, threads: int) -> Floats32:
-        work = workspace(self.graph, width)
-        return edge_columns(self.graph, self.features, self.log_odds, number, work, threads)
+        return edge_columns(self.graph, self.features, self.log_odds, number, width, threads)
 
 
 def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:
     """Describe the nodes with edges as a detector does."""
     linked = linked_nodes(adjacency)
     linked_only, labels = among(comparable(adjacency), linked), labels[linked]
-    graph = edge_graph(linked_only)
+    graph = EdgeGraph.of(linked_only)
     one, other = labels[graph.source], labels[graph.target]
     examples = np.flatnonzero((one >= 0) & (other >= 0)).astype(np.int32)
     same = (one == other)[examples].astype(np.float32)

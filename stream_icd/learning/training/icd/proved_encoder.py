@@ -7,21 +7,32 @@ not, and a detector that leaves the method to the model detects as was best.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import Labels
-from stream_icd.learning.training.icd.learn_edges import is_sure_gain, learn_by_turns, learn_edges
-from stream_icd.learning.training.icd.taught import Taught, summed
+from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.node_ids import common_type
+from stream_icd.learning.training.icd.learn_edges import (
+    Effort,
+    LabelledAdjacency,
+    is_sure_gain,
+    learn_by_turns,
+    learn_edges,
+)
+from stream_icd.learning.training.icd.taught import Taught
 from stream_icd.learning.training.yardstick import WARM_UP, judge
+from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.encoder.contract import Weights
 from stream_icd.methods.icd.recipe import UNTRAINED
+from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
+from stream_icd.methods.memory.sums import grown
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import ami, of_known
 from stream_icd.streaming.detection.detect import detect
@@ -29,7 +40,7 @@ from stream_icd.streaming.detection.detect import detect
 _FEWEST_NEWEST, _MOST_NEWEST, _MOST_ENTRIES = 10, 40, 400_000
 """Graphs that the encoder learns from, the newest. More large ones add little
 (docs/measured/retraining.md); small ones teach together what one large one does, up to so many
-entries."""
+entries. As many have the sums of small windows together."""
 
 _FEWEST_TO_LEAD = 5
 """Validation graphs that it takes to let the encoder lead on a stream: from ten windows of votes,
@@ -86,10 +97,7 @@ def with_edges(
     taught: Sequence[Taught],
     *,
     parent: Model | None = None,
-    seconds: float = inf,
-    threads: int = 1,
-    on_step: Callable[[int, int], None] = lambda _done, _total: None,
-    clock: Callable[[], float] = time.perf_counter,
+    effort: Effort = Effort(),
 ) -> tuple[Model, EncoderProof]:
     """Learn the encoder for a model with bp's numbers, whose recipe names `edges`.
 
@@ -100,7 +108,7 @@ def with_edges(
         taught: windows in time order; the `newest` are used.
         parent: the model before this one. If it has trained weights of the same encoder, learning
             starts from these.
-        seconds: time limit of the learning; the best weights until then are tried.
+        effort: of the learning; the best weights until its time is up are tried.
     """
     n_newest = len(newest([one.graph for one in taught]))
     taught = taught[len(taught) - n_newest :]
@@ -113,49 +121,33 @@ def with_edges(
         kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
         return kept, EncoderProof("its parent's", 0)
     if len(taught) > 1 and any(one.graph.moment is None for one in taught):
-        return _by_turns(model, taught, before, seconds, threads, on_step, clock)
+        return _by_turns(model, taught, before, effort)
     n_tests = quarter(len(taught))
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     learned, stopped = None, False
     if len(taught) > n_tests:
         result = learn_edges(
-            [*pairs[:-n_tests], *summed(taught[:-n_tests])],
+            [*pairs[:-n_tests], *_summed(taught[:-n_tests])],
             model.recipe,
             validation=pairs[-n_tests:],
             start=before,
-            seconds=seconds,
-            threads=threads,
-            on_step=on_step,
-            clock=clock,
+            effort=effort,
         )
         learned, stopped = result.weights if result.is_better else None, result.stopped
     leads = n_tests >= _FEWEST_TO_LEAD
     ways = {_BP: model}
     for name, weights in ((_PARENTS, before), (_LEARNED, learned)):
         ways |= _ways(name, model, weights, leads=leads)
-    chosen, proof = _best_of(ways, taught, n_tests, threads)
+    chosen, proof = _best_of(ways, taught, n_tests, effort.threads)
     return chosen, replace(proof, stopped=stopped)
 
 
 def _by_turns(
-    model: Model,
-    taught: Sequence[Taught],
-    before: Weights | None,
-    seconds: float,
-    threads: int,
-    on_step: Callable[[int, int], None],
-    clock: Callable[[], float],
+    model: Model, taught: Sequence[Taught], before: Weights | None, effort: Effort
 ) -> tuple[Model, EncoderProof]:
     """`with_edges` for graphs of no stream: the best of the ways that are a sure gain on them."""
-    result, turns = learn_by_turns(
-        [(one.graph.adjacency, one.labels) for one in taught],
-        model.recipe,
-        start=before,
-        seconds=seconds,
-        threads=threads,
-        on_step=on_step,
-        clock=clock,
-    )
+    graphs, threads = [(one.graph.adjacency, one.labels) for one in taught], effort.threads
+    result, turns = learn_by_turns(graphs, model.recipe, start=before, effort=effort)
     learned = result.weights if result.is_better else None
     whole, *each = (
         {_BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
@@ -276,3 +268,51 @@ def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[lis
 
 def _agreement(one: Taught, found: Labels) -> float:
     return ami(*of_known(one.labels, found))
+
+
+def _summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """Return sums of the windows so far of each graph, `(n, n)`, with the newest known labels.
+
+    On a stream, the encoder is to weight such a sum, as memory keeps it. Weights learned from
+    single windows throw evidence away that a sum has.
+
+    taught: in time order. Graphs of no stream have no sums, and the first window's sum is itself.
+    The newest sums come first, while all together have at most as many entries as the windows, or
+    `_MOST_ENTRIES`: more would take more time to learn from than the windows.
+    """
+    by_graph = defaultdict[str, list[Taught]](list)
+    for one in taught:
+        if one.graph.moment is not None:
+            by_graph[one.graph.moment.graph].append(one)
+    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
+    found = list[LabelledAdjacency]()
+    for windows in by_graph.values():
+        for adjacency, labels in reversed(_sums(windows)[1:]):
+            room -= adjacency.nnz
+            if room < 0:
+                return found
+            found.append((adjacency, labels))
+    return found
+
+
+def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
+    """The sum after each window of a graph."""
+    of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
+    kind, first = SIDE_BY_SIDE[0], of_windows[0]
+    if any(common_type(first, nodes) is None for nodes in of_windows):
+        return []
+    ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
+    names = np.unique(np.concatenate(ids))
+    shape = len(names), len(names)
+    total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
+    for one, nodes in zip(windows, ids, strict=True):
+        at = np.searchsorted(names, nodes)
+        entries = one.graph.adjacency.tocoo()
+        weights = comparable_weights(entries.data, kind.within)
+        window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
+        window.sort_indices()
+        total = grown(total, kind.decay, rows_of(window))
+        labels = labels.copy()
+        labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
+        found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
+    return found

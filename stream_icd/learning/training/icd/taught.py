@@ -1,40 +1,25 @@
-"""What the encoder `edges` learns from: past graphs, by their labels or in hindsight, and sums."""
+"""What the encoder `edges` learns from: past graphs, by their labels or in hindsight."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-import numpy as np
 import structlog
-from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Labels
+from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.node_ids import common_type
-from stream_icd.learning.training.icd.learn_edges import (
-    LabelledAdjacency,
-    LearnedEdges,
-    learn_edges,
-)
+from stream_icd.learning.training.icd.learn_edges import Effort, LearnedEdges, learn_edges
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.graphs.weights import comparable_weights
 from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.memory.horizon import SIDE_BY_SIDE
 from stream_icd.methods.memory.smoothing import detect_smoothed
-from stream_icd.methods.memory.sums import grown
 from stream_icd.registry.find import open_model
-
-_MOST_ENTRIES = 400_000
-"""Of the sums of small windows together; of larger ones, as many as the windows have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +40,8 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
     """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
 
     The last tenth of the graphs validates. A single graph is learned from without validation.
-    For graphs without edges or labels, see `taught_by`.
-
-    Raises:
-        BadSettings: no graph has edges, or none has labels or communities with strong evidence.
+    For graphs without edges or labels, see `taught_by`. Raises `BadSettings` if no graph has edges,
+    or none has labels or communities with strong evidence.
     """
     if not any(graph.adjacency.nnz for graph in graphs):
         raise BadSettings(f"none of the {len(graphs)} graphs has edges: give one that has")
@@ -70,7 +53,7 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
         )
     pairs = [(one.graph.adjacency, one.labels) for one in taught]
     at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
-    return learn_edges(pairs[:at], recipe, validation=pairs[at:], threads=threads)
+    return learn_edges(pairs[:at], recipe, validation=pairs[at:], effort=Effort(threads=threads))
 
 
 def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) -> list[Taught]:
@@ -145,51 +128,3 @@ def _runs(windows: Sequence[LabelledGraph]) -> Iterator[list[int]]:
 def _end(window: LabelledGraph) -> datetime:
     assert window.moment is not None
     return window.moment.window.end
-
-
-def summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
-    """Return sums of the windows so far of each graph, `(n, n)`, with the newest known labels.
-
-    On a stream, the encoder is to weight such a sum, as memory keeps it. Weights learned from
-    single windows throw evidence away that a sum has.
-
-    taught: in time order. Graphs of no stream have no sums, and the first window's sum is itself.
-    The newest sums come first, while all together have at most as many entries as the windows, or
-    `_MOST_ENTRIES`: more would take more time to learn from than the windows.
-    """
-    by_graph = defaultdict[str, list[Taught]](list)
-    for one in taught:
-        if one.graph.moment is not None:
-            by_graph[one.graph.moment.graph].append(one)
-    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
-    found = list[LabelledAdjacency]()
-    for windows in by_graph.values():
-        for adjacency, labels in reversed(_sums(windows)[1:]):
-            room -= adjacency.nnz
-            if room < 0:
-                return found
-            found.append((adjacency, labels))
-    return found
-
-
-def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
-    """The sum after each window of a graph."""
-    of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
-    kind, first = SIDE_BY_SIDE[0], of_windows[0]
-    if any(common_type(first, nodes) is None for nodes in of_windows):
-        return []
-    ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
-    names = np.unique(np.concatenate(ids))
-    shape = len(names), len(names)
-    total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
-    for one, nodes in zip(windows, ids, strict=True):
-        at = np.searchsorted(names, nodes)
-        entries = one.graph.adjacency.tocoo()
-        weights = comparable_weights(entries.data, kind.within)
-        window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
-        window.sort_indices()
-        total = grown(total, kind.decay, rows_of(window))
-        labels = labels.copy()
-        labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
-        found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
-    return found

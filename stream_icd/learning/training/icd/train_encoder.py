@@ -1,54 +1,51 @@
-"""Train the paper's encoder on labelled graphs (paper, algorithm 2)."""
+"""Train the paper's encoder on labelled graphs: encoder G against discriminator D (algorithm 2)."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from math import inf
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import Tensor
 
 from stream_icd.core.errors import BadSettings, ModelDamaged
 from stream_icd.core.store.store import Store
-from stream_icd.learning.training.icd.adversaries import Adversaries, Parameters
-from stream_icd.learning.training.icd.epochs import Epoch, History, best_epoch
-from stream_icd.learning.training.icd.training_graph import TrainingGraph, prepare
+from stream_icd.learning.training.icd.epochs import Epoch, History, Training, best_epoch
+from stream_icd.learning.training.icd.training_graph import TrainingGraph
 from stream_icd.learning.training.yardstick import nmi_or_modularity
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
-from stream_icd.methods.icd.encoder.contract import Weights
-from stream_icd.methods.icd.recipe import Recipe, recipe_digest
+from stream_icd.methods.icd.encoder.contract import (
+    Differentiable,
+    Weights,
+    encoder,
+    initial_weight,
+    initial_weights,
+)
+from stream_icd.methods.icd.presets import PRESETS
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.streaming.detection.detect import detect
 
-CHECKPOINT_FILE = "checkpoint.safetensors"
+_CHECKPOINT_FILE = "checkpoint.safetensors"
+
+_Parameters = dict[str, Tensor]
+
+_EPSILON = 1e-15
+"""Added to each probability before the logarithm, as in the authors' scripts."""
 
 _PREPARED = 64
 """How many graphs are kept as tensors; each takes about 100 bytes per edge."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Training:
-    """A finished training: the model after the best epoch, and after the last one, for reports."""
-
-    model: Model
-    last: Model
-    history: History
-
-    @property
-    def improved(self) -> Weights | None:
-        """The weights of the best epoch; None if it is epoch 0, the untrained encoder."""
-        return self.model.trained if best_epoch(self.history).number else None
-
-    def is_whole(self, recipe: Recipe) -> bool:
-        """Whether all epochs of the recipe were done."""
-        return self.history[-1].number >= recipe.schedule.epochs
 
 
 def train(
@@ -69,9 +66,9 @@ def train(
     The same recipe and graphs give the same model on a CPU, unless the time is up.
 
     Args:
-        graphs: to learn from; each step draws one, with replacement. See `prepare`. Those without
-            edges are left out.
-        validation: for the score after each epoch; see `validate`.
+        graphs: to learn from (`TrainingGraph.of`); each step draws one, with replacement. Those
+            without edges are left out.
+        validation: for the score after each epoch; see `_validate`.
         checkpoints: folder for a checkpoint after each epoch. If it holds one of this recipe, the
             run continues from there.
         progress: called after each epoch, also after epoch 0, the untrained model.
@@ -94,11 +91,15 @@ def train(
     if device != "cpu" and not torch.cuda.is_available():
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
-    kept = None if checkpoints is None else load_checkpoint(recipe, checkpoints)
+    kept = None if checkpoints is None else _load_checkpoint(recipe, checkpoints)
     if kept is not None:
         players.restore(kept.state)
     run = kept or _Checkpoint((), players.generator_weights(), players.state())
-    prepared_graph = lru_cache(_PREPARED)(lambda index: prepare(graphs[index], recipe, device))
+
+    @lru_cache(_PREPARED)
+    def prepared_graph(index: int) -> TrainingGraph:
+        return TrainingGraph.of(graphs[index], recipe, device)
+
     end = clock() + seconds
 
     def is_late() -> bool:
@@ -109,7 +110,7 @@ def train(
             break
         started = clock()
         losses = _run_epoch(number, players, recipe, len(graphs), prepared_graph, on_step, is_late)
-        score = validate(Model(recipe, trained=players.generator_weights()), validation, threads)
+        score = _validate(Model(recipe, trained=players.generator_weights()), validation, threads)
         epoch = Epoch(number, score, losses, clock() - started)
         history = (*run.history, epoch)
         better = best_epoch(history) is epoch
@@ -154,7 +155,7 @@ def _run_epoch(
     return {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
 
 
-def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
+def _validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -> float:
     """The mean score of a model: NMI with the known communities, else modularity (section 5.1).
 
     K is that of the labels; without labels, it is estimated.
@@ -166,41 +167,191 @@ def validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) ->
     return float(np.mean(list(map(nmi_or_modularity, graphs, found))))
 
 
+class Adversaries:
+    """The encoder G and the discriminator D, which are trained against each other.
+
+    Raises `BadSettings` if the recipe has no discriminator, or an encoder for labels only.
+    """
+
+    def __init__(self, recipe: Recipe, device: str = "cpu") -> None:
+        if recipe.discriminator_widths is None:
+            raise BadSettings(
+                f"the recipe {recipe.name!r} trains no encoder, since it has no "
+                f"discriminator_widths: take one of the paper's, {', '.join(PRESETS)}"
+            )
+        trained = encoder(recipe.encoder)
+        if not isinstance(trained, Differentiable):
+            raise BadSettings(
+                f"the recipe {recipe.name!r} has the encoder {recipe.encoder.kind}, which learns "
+                "from labels and needs no discriminator: leave out discriminator_widths, or take "
+                "another encoder"
+            )
+        rng = np.random.default_rng([recipe.seed, 1])
+        self._recipe, self._encoder = recipe, trained
+        self.generator = _parameters(initial_weights(recipe), device)
+        self.discriminator = _parameters(
+            _initial_discriminator(recipe.discriminator_widths, rng), device
+        )
+        self._players = {"G": self.generator, "D": self.discriminator}
+        self._optimisers = {
+            player: _optimiser(parameters, recipe) for player, parameters in self._players.items()
+        }
+
+    def step(
+        self, graph: TrainingGraph, rows: NDArray[np.int64] | None, update: bool = True
+    ) -> dict[str, float]:
+        """Update D, then G, on one graph; return each loss by name, as it was before the update.
+
+        FR and CR are computed from these rows of X; None: all. Without `update`, nothing changes.
+        """
+        encode = partial(self._encoder.forward, self.generator, graph.features)
+        embedded = encode(graph.neighbourhood)  # D's update does not change it
+        with torch.no_grad():  # no gradients for G: this step updates D only
+            induced = encode(graph.label_induced)
+        losses = {"discriminator": self._step_discriminator(induced, embedded.detach(), update)}
+        return losses | self._step_generator(graph, embedded, rows, update)
+
+    def generator_weights(self) -> Weights:
+        """The parameters of G, in the form of `Model.weights`."""
+        return {
+            name: weight.detach().cpu().numpy().copy() for name, weight in self.generator.items()
+        }
+
+    def state(self) -> _Parameters:
+        """_Parameters and optimiser states by name: all that is needed to resume."""
+        flat: _Parameters = {}
+        for player, parameters in self._players.items():
+            flat |= {f"{player}.{name}": weight.detach() for name, weight in parameters.items()}
+        for player, optimiser in self._optimisers.items():
+            for index, moments in optimiser.state_dict()["state"].items():
+                flat |= {f"{player}.moment.{index}.{key}": m for key, m in moments.items()}
+        return flat
+
+    def restore(self, flat: _Parameters) -> None:
+        """Resume from what `state` returned."""
+        with torch.no_grad():
+            for player, parameters in self._players.items():
+                for name, weight in parameters.items():
+                    weight.copy_(flat[f"{player}.{name}"])
+        for player, optimiser in self._optimisers.items():
+            state: dict[int, _Parameters] = {}
+            for name, moment in flat.items():
+                if name.startswith(f"{player}.moment."):
+                    index, key = name.split(".")[2:]
+                    state.setdefault(int(index), {})[key] = moment
+            groups = optimiser.state_dict()["param_groups"]
+            optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+    def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
+        loss = discriminator_loss(
+            _discriminate(self.discriminator, induced),
+            _discriminate(self.discriminator, embedded),
+            self._recipe.losses.discriminator,
+        )
+        if update:
+            _descend(self._optimisers["D"], loss)
+        return loss.item()
+
+    def _step_generator(
+        self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
+    ) -> dict[str, float]:
+        settings = self._recipe.losses
+        adversarial = adversarial_loss(_discriminate(self.discriminator, embedded))
+        reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
+        loss = settings.alpha * reconstruction + settings.beta * regularisation
+        if settings.adversarial:
+            loss = loss + adversarial
+        if update:
+            _descend(self._optimisers["G"], loss)
+        return {
+            "adversarial": adversarial.item(),
+            "reconstruction": reconstruction.item(),
+            "regularisation": regularisation.item(),
+        }
+
+
+def _parameters(weights: Weights, device: str) -> _Parameters:
+    return {
+        name: torch.as_tensor(weight.copy(), device=device).requires_grad_()
+        for name, weight in weights.items()
+    }
+
+
+def _optimiser(parameters: _Parameters, recipe: Recipe) -> torch.optim.Optimizer:
+    settings = recipe.optimiser
+    kind = torch.optim.Adam if settings.kind == "adam" else torch.optim.RMSprop
+    return kind(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+
+
+def discriminator_loss(
+    label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
+) -> Tensor:
+    """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `Recipe.losses`."""
+    truth = (label_induced + _EPSILON).log().mean()
+    if form == "paper":
+        return -truth - (1 - embedded + _EPSILON).log().mean()
+    return (embedded + _EPSILON).log().mean() - truth
+
+
+def adversarial_loss(embedded: Tensor) -> Tensor:
+    """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
+    return -(embedded + _EPSILON).log().mean()
+
+
+def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
+    """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
+    weights: Weights = {}
+    for k, step in enumerate(pairwise(widths)):
+        weights[f"layer.{k}"] = initial_weight(rng, step, "xavier")
+        weights[f"bias.{k}"] = np.zeros(step[1], np.float32)
+    return weights
+
+
+def _discriminate(weights: Mapping[str, Tensor], embedding: Tensor) -> Tensor:
+    """D(U), `(n,)`: the probability that each row of U, `(n, d)`, is label-induced (eq. 7)."""
+    hidden = embedding
+    n_layers = len(weights) // 2
+    for k in range(n_layers):
+        hidden = hidden @ weights[f"layer.{k}"] + weights[f"bias.{k}"]
+        hidden = hidden.relu() if k < n_layers - 1 else hidden.sigmoid()
+    return hidden[:, 0]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Checkpoint:
     """A training run after an epoch: the best weights so far, and `Adversaries.state`."""
 
     history: History
     best: Weights
-    state: Parameters
+    state: _Parameters
 
 
 def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
-    """Replace the folder's checkpoint atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
-    head = {"recipe": recipe_digest(recipe), "history": history}
-    folder.put(CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
+    head = {"recipe": recipe.digest(), "history": history}
+    folder.put(_CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
-def load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
-    """The folder's checkpoint; None if there is none.
-
-    Raises:
-        BadSettings: it belongs to another recipe, or to a longer training.
-        ModelDamaged: it cannot be read.
-    """
-    if not folder.exists(CHECKPOINT_FILE):
+def _load_checkpoint(recipe: Recipe, folder: Store) -> _Checkpoint | None:
+    """The folder's checkpoint; None if there is none. Raises as `train`."""
+    if not folder.exists(_CHECKPOINT_FILE):
         return None
-    path = f"{folder.place}/{CHECKPOINT_FILE}"
-    with folder.open(CHECKPOINT_FILE) as file:
+    path = f"{folder.place}/{_CHECKPOINT_FILE}"
+    with folder.open(_CHECKPOINT_FILE) as file:
         content: bytes = file.read()
     try:
         tensors = load(content)
         length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
         head = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-        if head.get("recipe") != recipe_digest(recipe):
+        if head.get("recipe") != recipe.digest():
             raise BadSettings(f"{path} belongs to another recipe: give this run its own folder")
         history = tuple(Epoch(**epoch) for epoch in json.loads(head["history"]))
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:

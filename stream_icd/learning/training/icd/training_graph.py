@@ -19,14 +19,13 @@ from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, GraphNeighbourhood
-from stream_icd.methods.icd.features import model_features
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.icd.structure import (
+from stream_icd.methods.icd.features import (
     SparsePlusRankOne,
-    Variant,
+    model_features,
     structure_matrix,
     weighted_degrees,
 )
+from stream_icd.methods.icd.recipe import Recipe, Variant
 
 _BLOCK_ROWS, _GPU_BLOCK_ROWS = 1024, 8192
 """Rows of X̃ = tanh(U Uᵀ) in memory at a time, so that at most 1024 × n numbers are. A GPU gets more
@@ -43,32 +42,34 @@ class TrainingGraph:
     label_induced: LabelInducedNeighbourhood
     reconstruction: Reconstruction
 
+    @classmethod
+    def of(cls, graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> TrainingGraph:
+        """The tensors of a graph, without isolated nodes, as in detection.
 
-def prepare(graph: LabelledGraph, recipe: Recipe, device: str = "cpu") -> TrainingGraph:
-    """The tensors of a graph, without isolated nodes, as in detection.
+        A graph without labels gets pseudo-labels: the communities that maximise modularity.
 
-    A graph without labels gets pseudo-labels: the communities that maximise modularity.
-
-    Raises `BadInput` if some nodes have labels and others have none: A⁽ᵍ⁾ needs all.
-    """
-    labels = graph.labels
-    if labels is not None and (missing := np.count_nonzero(labels < 0)):
-        raise BadInput(
-            f"{missing} of {len(labels)} nodes have no label; the paper's losses need all: give "
-            "them, or no labels, or learn the encoder edges, which takes some"
+        Raises `BadInput` if some nodes have labels and others have none: A⁽ᵍ⁾ needs all.
+        """
+        labels = graph.labels
+        if labels is not None and (missing := np.count_nonzero(labels < 0)):
+            raise BadInput(
+                f"{missing} of {len(labels)} nodes have no label; the paper's losses need all: "
+                "give them, or no labels, or learn the encoder edges, which takes some"
+            )
+        if labels is None:
+            labels = find_communities(graph.adjacency, BpParameters(), seed=recipe.seed)
+        linked = linked_nodes(graph.adjacency)
+        adjacency = among(comparable(graph.adjacency), linked)
+        labels = np.unique(labels[linked], return_inverse=True)[1].astype(np.int32, copy=False)
+        return cls(
+            adjacency.shape[0],
+            FeatureTensors(model_features(adjacency, recipe), device),
+            GraphNeighbourhood(adjacency, device),
+            LabelInducedNeighbourhood(labels, device),
+            Reconstruction(
+                adjacency, labels, recipe.variant, recipe.losses.scaled_structure, device
+            ),
         )
-    if labels is None:
-        labels = find_communities(graph.adjacency, BpParameters(), seed=recipe.seed)
-    linked = linked_nodes(graph.adjacency)
-    adjacency = among(comparable(graph.adjacency), linked)
-    labels = np.unique(labels[linked], return_inverse=True)[1].astype(np.int32, copy=False)
-    return TrainingGraph(
-        adjacency.shape[0],
-        FeatureTensors(model_features(adjacency, recipe), device),
-        GraphNeighbourhood(adjacency, device),
-        LabelInducedNeighbourhood(labels, device),
-        Reconstruction(adjacency, labels, recipe.variant, recipe.losses.scaled_structure, device),
-    )
 
 
 class LabelInducedNeighbourhood:

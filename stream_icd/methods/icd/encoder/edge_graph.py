@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled
-from stream_icd.methods.icd.row_blocks import Floats32
+from stream_icd.methods.icd.features import SparsePlusRankOne
+from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 
 _ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """Liberties of the compiler in sums of products: it may use vector instructions."""
-
 
 _SMALLEST = np.float32(1e-30)
 """A smaller square of a row's length counts as this."""
@@ -38,9 +39,21 @@ class EdgeGraph(NamedTuple):
     weights: Floats32  # (E,), positive
     forward: _Forward
 
+    @classmethod
+    def of(cls, adjacency: csr_array) -> EdgeGraph:
+        """Number the edges of an adjacency: `(n, n)` symmetric, zero diagonal, rows ascending."""
+        indptr, indices = (np.asarray(x, np.int32) for x in (adjacency.indptr, adjacency.indices))
+        n_edges = len(indices) // 2
+        number, source, target = (np.empty(n, np.int32) for n in (2 * n_edges, n_edges, n_edges))
+        _number_edges(indptr, indices, number, source, target)
+        weights = np.empty(n_edges, np.float32)
+        weights[number] = adjacency.data
+        forward = _Forward(*(np.empty(n, np.int32) for n in (len(indptr), n_edges, n_edges)))
+        _turn_forward(indptr, indices, number, *forward)
+        return cls(indptr, indices, number, source, target, weights, forward)
+
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.indptr) - 1
 
     def strengths(self, values: Floats32) -> Floats32:
@@ -49,23 +62,47 @@ class EdgeGraph(NamedTuple):
         _add_to_ends(self.source, self.target, values, total)
         return total.astype(np.float32)
 
+    def matrix(self, values: NDArray[np.floating]) -> csr_array:
+        """The matrix `(n, n)` of values `(2E,)` in the places of the adjacency's entries."""
+        return csr_array((values, self.indices, self.indptr), shape=(self.n_nodes, self.n_nodes))
 
-def edge_graph(adjacency: csr_array) -> EdgeGraph:
-    """Number the edges of an adjacency: `(n, n)` symmetric, zero diagonal, rows ascending."""
-    indptr, indices = (np.asarray(one, np.int32) for one in (adjacency.indptr, adjacency.indices))
-    n_edges = len(indices) // 2
-    number, source, target = (np.empty(size, np.int32) for size in (2 * n_edges, n_edges, n_edges))
-    _number_edges(indptr, indices, number, source, target)
-    weights = np.empty(n_edges, np.float32)
-    weights[number] = adjacency.data
-    forward = _Forward(*(np.empty(size, np.int32) for size in (len(indptr), n_edges, n_edges)))
-    _turn_forward(indptr, indices, number, *forward)
-    return EdgeGraph(indptr, indices, number, source, target, weights, forward)
+    def cosines(self, hidden: Floats32, cosines: Floats32) -> None:
+        """Fill `cosines`, `(E,)`: of both ends' rows of `hidden`, `(n, width)`, of length 1."""
+        _scalar_products(self.source, self.target, hidden, cosines)
+
+    def common_neighbours(self, weights: Floats32, total: Floats32) -> None:
+        """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; `weights`: of the edges, `(E,)`."""
+        _common_neighbours(*self.forward, weights, total)
+
+    def smaller_and_larger(self, of_nodes: Floats32, columns: Floats32) -> None:
+        """Fill two rows of `columns`, `(2k, E)`, with a row of `of_nodes`, `(k, n)`, each."""
+        _smaller_and_larger(self.source, self.target, of_nodes, columns)
+
+
+def unit_product(
+    matrix: SparsePlusRankOne, hidden: Floats32, following: Floats32, threads: int
+) -> None:
+    """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
+    sparse, n_nodes = matrix.sparse, matrix.shape[0]
+    left, constant = np.zeros(n_nodes, np.float32), np.zeros(hidden.shape[1], np.float32)
+    if matrix.outer is not None:
+        left, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
+        with single_threaded_blas():
+            constant = right @ hidden
+    indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
+
+    def fill(rows: slice) -> None:
+        end = min(rows.stop, n_nodes)  # compiled loops do not check it
+        _hop(indptr, indices, sparse.data, hidden, left, constant, rows.start, end, following)
+
+    if threads == 1:
+        fill(slice(0, n_nodes))
+    else:
+        for_blocks(fill, n_nodes, threads)
 
 
 @compiled()
 def _add_to_ends(source: Labels, target: Labels, values: Floats32, total: Floats) -> None:
-    """Add the value of each edge to both ends."""
     for edge in range(len(source)):
         total[source[edge]] += values[edge]
         total[target[edge]] += values[edge]
@@ -111,7 +148,7 @@ def _turn_forward(
 
 
 @compiled(fastmath=_ANY_ORDER)
-def hop(
+def _hop(
     indptr: Labels,
     indices: Labels,
     weights: Floats32,
@@ -160,8 +197,7 @@ def hop(
 
 
 @compiled(fastmath=_ANY_ORDER)
-def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: Floats32) -> None:
-    """Fill `products`, `(E,)`: of the rows of both ends of each edge."""
+def _scalar_products(source: Labels, target: Labels, hidden: Floats32, products: Floats32) -> None:
     width = hidden.shape[1]
     for edge in range(len(source)):
         i, j = np.uint32(source[edge]), np.uint32(target[edge])
@@ -172,10 +208,10 @@ def scalar_products(source: Labels, target: Labels, hidden: Floats32, products: 
 
 
 @compiled()
-def common_neighbours(
+def _common_neighbours(
     forward: Labels, others: Labels, numbers: Labels, weights: Floats32, total: Floats32
 ) -> None:
-    """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; `_Forward` in parts, weights `(E,)`.
+    """As the method; `_Forward` in parts.
 
     Each triangle is found once, at its end that comes first in all three edges. The time grows with
     E^1.5 at most (Latapy, TCS 2008, algorithm forward); a star's with E.
@@ -201,10 +237,9 @@ def common_neighbours(
 
 
 @compiled(fastmath=_ANY_ORDER)
-def smaller_and_larger(
+def _smaller_and_larger(
     source: Labels, target: Labels, of_nodes: Floats32, columns: Floats32
 ) -> None:
-    """Fill two rows of `columns`, `(2k, E)`, with a row of `of_nodes`, `(k, n)`, at both ends."""
     for edge in range(len(source)):
         i, j = np.uint32(source[edge]), np.uint32(target[edge])
         for kind in range(len(of_nodes)):

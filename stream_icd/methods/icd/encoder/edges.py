@@ -8,25 +8,15 @@ The next round's graph is weighted by that. docs/measured/encoder.md says what e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_icd.methods.icd.encoder.contract import Encoder, Weights
-from stream_icd.methods.icd.encoder.edge_graph import (
-    EdgeGraph,
-    common_neighbours,
-    edge_graph,
-    hop,
-    scalar_products,
-    smaller_and_larger,
-)
-from stream_icd.methods.icd.encoder.gcn import averaged, scaled_rows
-from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
-from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
-from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
+from stream_icd.methods.icd.encoder.contract import Encoder, Weights, projection
+from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, unit_product
+from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix
+from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
 
 ROUNDS, _HOPS, _LAST_HOPS = 5, 4, 10
 """Rounds of corrections, and hops of the filter in each and after the last one, chosen on
@@ -68,8 +58,6 @@ concentration is the mean probability of its edges, each weighted by itself."""
 
 
 class _Weighed(NamedTuple):
-    """What the encoder finds in the edges of a graph."""
-
     graph: EdgeGraph
     log_odds: Floats32  # (E,): that both ends of an edge i < j share a community, edges ascending
     adjacency: csr_array  # (n, n): see `weighted`
@@ -121,7 +109,6 @@ class Edges(Encoder):
     def embed(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
-        """U, `(n, d)` float32; see `Encoder`."""
         weighed = self.weigh(weights, features, adjacency, threads)
         return self.embed_weighed(weighed, features, adjacency, threads)
 
@@ -133,11 +120,11 @@ class Edges(Encoder):
         adjacency: canonical, with comparable weights (`graphs.weights.comparable`).
         features: Z, `(n, L)`.
         """
-        graph, width = edge_graph(adjacency), self.settings.widths[-1]
-        log_odds, work = np.zeros(len(graph.source), np.float32), workspace(graph, width)
+        graph, width = EdgeGraph.of(adjacency), self.settings.widths[-1]
+        log_odds, work = np.zeros(len(graph.source), np.float32), _Workspace.of(graph, width)
         for number in range(ROUNDS):
             if weights["last"][number].any():  # else nothing changes
-                columns = edge_columns(graph, features, log_odds, number, work, threads)
+                columns = edge_columns(graph, features, log_odds, number, width, threads, work)
                 log_odds = corrected(log_odds, columns, weights, number)
         return _Weighed(graph, log_odds, weighted(graph, log_odds, weights["power"][0]))
 
@@ -156,11 +143,11 @@ class Edges(Encoder):
             if 2 * number >= _LAST_HOPS:
                 total += hidden
         total /= _LAST_HOPS - _LAST_HOPS // 2
-        mean = scaled_rows(total, self.settings)
+        mean = self._scaled_rows(total)
         if not self.settings.smoothing:
             return mean
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        return averaged(propagation, mean, self.settings, threads)
+        return self._averaged(propagation, mean, threads)
 
 
 def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
@@ -169,8 +156,7 @@ def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
     Its weights are comparable already: bp takes them with `weight_exponent` 1 (`as_weighted`).
     """
     weights = graph.weights * _probabilities(log_odds) ** np.float64(power)
-    shape = (graph.n_nodes, graph.n_nodes)
-    return csr_array((weights[graph.number], graph.indices, graph.indptr), shape=shape)
+    return graph.matrix(weights[graph.number])
 
 
 class _Workspace(NamedTuple):
@@ -179,10 +165,9 @@ class _Workspace(NamedTuple):
     two: Floats32  # (2, n, width): a hop and the one before
     columns: Floats32  # (n_columns, E)
 
-
-def workspace(graph: EdgeGraph, width: int) -> _Workspace:
-    """Room for the rounds on a graph."""
-    return _Workspace(_two(graph, width), np.empty((len(_COLUMNS), len(graph.source)), np.float32))
+    @classmethod
+    def of(cls, graph: EdgeGraph, width: int) -> _Workspace:
+        return cls(_two(graph, width), np.empty((len(_COLUMNS), len(graph.source)), np.float32))
 
 
 def _two(graph: EdgeGraph, width: int) -> Floats32:
@@ -194,13 +179,15 @@ def edge_columns(
     features: SparsePlusRankOne,
     log_odds: Floats32,
     number: int,
-    work: _Workspace,
+    width: int,
     threads: int = 1,
+    work: _Workspace | None = None,
 ) -> Floats32:
     """`_COLUMNS` of each edge in a round, `(n_columns, E)`, from the log-odds before it, `(E,)`.
 
-    They are those of the workspace.
+    They are those of the workspace, if there is one.
     """
+    work = work or _Workspace.of(graph, width)
     source, target, weights, columns = graph.source, graph.target, graph.weights, work.columns
     rows = iter(columns)
     probability = _probabilities(log_odds)
@@ -209,7 +196,7 @@ def edge_columns(
     degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
 
     for hidden in _filtered(graph, features, log_odds, number, work.two, threads):
-        scalar_products(source, target, hidden, cosine := next(rows))
+        graph.cosines(hidden, cosine := next(rows))
     typical = graph.strengths(cosine) / degrees
     one, other = typical[source], typical[target]
     excess, difference = next(rows), next(rows)
@@ -217,7 +204,7 @@ def edge_columns(
     np.abs(one - other, out=difference)
 
     common, share = next(rows), next(rows)
-    common_neighbours(*graph.forward, kept, common)
+    graph.common_neighbours(kept, common)
     root = 1 / np.sqrt(strengths)
     np.multiply(common, root[source] * root[target], out=share)
     np.log1p(common, out=common)
@@ -227,7 +214,7 @@ def edge_columns(
     of_nodes = np.stack(
         [strengths / before, certain / np.maximum(probable, _LEAST), np.log(degrees)]
     )
-    smaller_and_larger(source, target, of_nodes, columns[-2 - 2 * len(of_nodes) : -2])
+    graph.smaller_and_larger(of_nodes, columns[-2 - 2 * len(of_nodes) : -2])
     log_before = np.log(before) / 2
     np.log(weights, out=columns[-2])
     np.subtract(columns[-2], log_before[source] + log_before[target], out=columns[-1])
@@ -274,48 +261,18 @@ def _filtered(
     two: room for them, `(2, n, width)`; each is overwritten by the one after the next.
     """
     hidden, spare = two
-    projection = round_projection(features.shape[1], hidden.shape[1], number)
-    _unit_product(features, projection, hidden, threads)
+    onto = projection(features.shape[1], hidden.shape[1], number)
+    unit_product(features, onto, hidden, threads)
     kept = graph.weights * _probabilities(log_odds)
     strengths = np.maximum(graph.strengths(kept), _LEAST)
     step = kept[graph.number] * (strengths ** np.float32(-_DEGREE_EXPONENT))[graph.indices]
-    neighbours = csr_array((step, graph.indices, graph.indptr), (graph.n_nodes, graph.n_nodes))
-    matrix = SparsePlusRankOne(neighbours)
+    matrix = SparsePlusRankOne(graph.matrix(step))
     for _ in range(_LAST_HOPS if number == ROUNDS else _HOPS):
-        _unit_product(matrix, hidden, spare, threads)
+        unit_product(matrix, hidden, spare, threads)
         hidden, spare = spare, hidden
         yield hidden
 
 
 def _probabilities(log_odds: Floats32) -> Floats32:
-    """1 / (1 + exp(−log-odds)), `(E,)`."""
     odds = np.exp(-log_odds)
     return np.reciprocal(odds + np.float32(1), out=odds)
-
-
-def _unit_product(
-    matrix: SparsePlusRankOne, hidden: Floats32, following: Floats32, threads: int
-) -> None:
-    """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
-    sparse, n_nodes = matrix.sparse, matrix.shape[0]
-    left, constant = np.zeros(n_nodes, np.float32), np.zeros(hidden.shape[1], np.float32)
-    if matrix.outer is not None:
-        left, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
-        with single_threaded_blas():
-            constant = right @ hidden
-    indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
-
-    def fill(rows: slice) -> None:
-        end = min(rows.stop, n_nodes)  # compiled loops do not check it
-        hop(indptr, indices, sparse.data, hidden, left, constant, rows.start, end, following)
-
-    if threads == 1:
-        fill(slice(0, n_nodes))
-    else:
-        for_blocks(fill, n_nodes, threads)
-
-
-@lru_cache(maxsize=2 * (ROUNDS + 1))
-def round_projection(n_features: int, width: int, number: int) -> Floats32:
-    """R of a round, `(n_features, width)`: the same in every model and on every machine."""
-    return hadamard_matrix(np.random.PCG64(number), (n_features, width))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.methods.icd.encoder.contract import Differentiable, Weights
-from stream_icd.methods.icd.encoder.gcn import averaged, propagated, scaled_rows
-from stream_icd.methods.icd.encoder.initialisation import hadamard_matrix
+from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, projection
+from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix, weighted_degrees
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
-from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix, weighted_degrees
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +39,6 @@ class Hops(Differentiable):
     """
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The weight of each hop, and the exponents of the degrees."""
         return {name: (len(numbers),) for name, numbers in START.items()}
 
     def initial_weights(self, rng: np.random.Generator) -> Weights:
@@ -55,25 +51,23 @@ class Hops(Differentiable):
     def embed(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
-        """U, `(n, d)` float32; see `Encoder`."""
-        settings, (a, b, c) = self.settings, weights["exponents"]
+        a, b, c = weights["exponents"]
         degrees = np.maximum(weighted_degrees(adjacency), _LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():
-            first = features.times_dense(projection(features.shape[1], settings.widths[-1]))
+            first = features.times_dense(projection(features.shape[1], self.settings.widths[-1]))
         first *= degrees[:, None] ** -c
-        hidden = scaled_rows(first, settings)
+        hidden = self._scaled_rows(first)
         mixed = weights["hops"][0] * hidden
         step = _scaled_both_sides(degrees**-a, adjacency, degrees**-b)
         for weight in weights["hops"][1:]:
-            hidden = propagated(step, hidden, settings, threads, squash=False)
+            hidden = self._propagated(step, hidden, threads)
             _add(mixed, weight, hidden, threads)
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        return averaged(propagation, scaled_rows(mixed, settings), settings, threads)
+        return self._averaged(propagation, self._scaled_rows(mixed), threads)
 
     def forward(
         self, weights: Mapping[str, Tensor], features: FeatureTensors, neighbourhood: Neighbourhood
     ) -> Tensor:
-        """U, `(n, d)`, differentiable; see `Differentiable`."""
         hops, (a, b, c) = weights["hops"], weights["exponents"]
         onto = hops.new_tensor(projection(features.shape[1], self.settings.widths[-1]))
         first = features.times(onto)
@@ -84,12 +78,6 @@ class Hops(Differentiable):
             hidden = self.scaled(degrees**-a * neighbourhood.total(degrees**-b * hidden))
             mixed = mixed + weight * hidden
         return self.smoothed(self.scaled(mixed), neighbourhood)
-
-
-@lru_cache(maxsize=4)
-def projection(n_features: int, width: int) -> Floats32:
-    """R, `(n_features, width)`: the same random projection in every model and on every machine."""
-    return hadamard_matrix(np.random.PCG64(0), (n_features, width))
 
 
 def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
@@ -108,7 +96,6 @@ def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) ->
 
 
 def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:
-    """The adjacency with row i times `left[i]` and column j times `right[j]`, float32."""
     scaled = adjacency.astype(np.float32)
     row = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
     scaled.data *= left[row] * right[scaled.indices]

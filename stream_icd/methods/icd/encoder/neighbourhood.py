@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from stream_icd.methods.icd.structure import SparsePlusRankOne, propagation_matrix
+from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix
 
 
 class Neighbourhood(Protocol):
@@ -103,7 +103,6 @@ def _times(matrix: Tensor, transposed: Tensor, hidden: Tensor) -> Tensor:
 
 
 def _sparse_tensor(matrix: csr_array, device: str) -> Tensor:
-    """A scipy matrix as a float32 CSR tensor."""
     with warnings.catch_warnings():  # torch warns that CSR tensors are in beta
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
         return torch.sparse_csr_tensor(

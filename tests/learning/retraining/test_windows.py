@@ -1,17 +1,21 @@
-"""Which windows teach and which prove."""
+"""Which windows teach and which prove, and what is known of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 
-import pytest
+import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_icd.core.errors import BadSettings
+from stream_icd.core.arrays import NOBODY
 from stream_icd.core.snapshot import Window
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
-from stream_icd.learning.retraining.windows import ChosenWindows, Sizes, choose_windows
+from stream_icd.learning.retraining.settings import Sizes
+from stream_icd.learning.retraining.windows import Accumulated, ChosenWindows, Lesson
+from tests.testbed.lessons import small_windows
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = timedelta(minutes=10)
@@ -32,6 +36,17 @@ def _windows(
         )
         for number, graph in zip(range(count), cycle(graphs), strict=False)
     ]
+
+
+def choose_windows(
+    windows: Sequence[ArchivedWindow],
+    sizes: Sizes,
+    seed: int,
+    *,
+    unseen: Sequence[ArchivedWindow],
+    since: Sequence[ArchivedWindow] | None = None,
+) -> ChosenWindows | str:
+    return Accumulated(tuple(windows), {}, 0).choose(sizes, seed, unseen=unseen, since=since)
 
 
 def _places(chosen: Sequence[ArchivedWindow], windows: list[ArchivedWindow]) -> list[int]:
@@ -127,6 +142,43 @@ def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
     assert few == "1 of 3 windows that end before those that prove"
 
 
-def test_impossible_sizes_are_refused() -> None:
-    with pytest.raises(BadSettings, match="least <= newest"):
-        Sizes(newest=2, least=3)
+SNAPSHOT, LABELS = small_windows(1)[0]
+
+
+def changed(**changes: object) -> Lesson:
+    return Lesson.of(SNAPSHOT, replace(LABELS, **changes))  # type: ignore[arg-type]
+
+
+def test_labels_are_joined_with_the_nodes_they_name() -> None:
+    order = np.random.default_rng(0).permutation(len(LABELS.nodes))
+    known = changed(nodes=LABELS.nodes.take(order), labels=LABELS.labels[order])
+    assert known.known == "all nodes"
+    assert known.labels is not None
+    assert len(np.unique(np.stack([known.labels, LABELS.labels]), axis=1).T) == 8
+
+
+def test_some_labels_are_kept_apart_from_all() -> None:
+    some = changed(nodes=LABELS.nodes[:100], labels=LABELS.labels[:100])
+    assert some.known == "some nodes"
+    assert some.labels is not None
+    assert (some.labels == NOBODY).sum() == SNAPSHOT.n_nodes - 100
+    assert some.graph(by_labels=True).labels is None  # too few to teach
+
+
+def test_labels_of_unknown_nodes_are_not_used() -> None:
+    ghosts = pa.array(range(10_000, 10_003), SNAPSHOT.nodes.type)
+    labels = np.append(LABELS.labels, [0, 1, 2]).astype(np.int32)
+    more = changed(nodes=pa.concat_arrays([LABELS.nodes, ghosts]), labels=labels)
+    assert more.known == "all nodes"
+    assert more.labels is not None
+    assert len(more.labels) == SNAPSHOT.n_nodes
+    assert changed(nodes=LABELS.nodes.cast(pa.string())).known == "none"
+
+
+def test_labels_that_contradict_the_edges_teach_nothing_and_some_wrong_ones_do() -> None:
+    rng, labels = np.random.default_rng(1), LABELS.labels
+    for wrong in (np.zeros_like(labels), rng.permutation(labels)):
+        poisoned = changed(labels=wrong)
+        assert (poisoned.known, poisoned.labels) == ("contradicted", None)
+    flipped = rng.random(len(labels)) < 0.1
+    assert changed(labels=np.where(flipped, (labels + 1) % 8, labels)).known == "all nodes"

@@ -1,0 +1,248 @@
+"""What teaches the encoder, also in hindsight; a model gets one only if that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, diags_array
+
+from stream_icd.learning.training.card import encoder_section
+from stream_icd.learning.training.icd import proved_encoder
+from stream_icd.learning.training.icd.learn_edges import Effort, LabelledAdjacency, LearnedEdges
+from stream_icd.learning.training.icd.proved_encoder import (
+    EncoderProof,
+    newest,
+    with_edges,
+    with_weights,
+)
+from stream_icd.learning.training.icd.taught import Taught, in_hindsight, taught_by
+from stream_icd.methods.bp.parameters import BpParameters
+from stream_icd.methods.graphs.labelled_graph import LabelledGraph
+from stream_icd.methods.icd.encoder.contract import digest
+from stream_icd.methods.icd.recipe import EDGES, Recipe
+from stream_icd.methods.memory.detect import detect_window
+from stream_icd.methods.model import Model
+from stream_icd.methods.quality.agreement import ami
+from stream_icd.methods.synthetic.gn import generate_gn
+from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
+from stream_icd.registry.find import open_model
+from stream_icd.streaming.detection.detect import detect
+from tests.testbed.lessons import drifting_windows, moment
+
+BP = "bp, no encoder"
+BP_NUMBERS = open_model("lfr").model.bp
+MODEL = Model(Recipe(name="mixed", encoder=EDGES), BP_NUMBERS)
+
+
+def mixed(seed: int, *, wrong: bool = False) -> Taught:
+    """500 nodes, more than half of whose edges leave their community."""
+    settings = LfrSettings(500, max_degree=50, max_community=60, mixing=0.55)
+    made = generate_lfr(np.random.default_rng(seed), settings)
+    labels = made.communities
+    if wrong:
+        labels = np.random.default_rng(0).permutation(labels)
+    return Taught(LabelledGraph(made.adjacency()), labels, "labels")
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Model, EncoderProof]:
+    return with_edges(MODEL, [mixed(seed) for seed in range(1, 5)])
+
+
+def test_weights_that_help_are_kept_with_the_better_method(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    model, proof = learned
+    assert proof.state == "learned"
+    assert (proof.n_taught, proof.n_validation, proof.by_turns) == (4, 4, True)
+    of = {one.name: one.mean for one in proof.scores}
+    first, *_, last = of
+    assert (first, last) == (BP, "icd, untrained encoder")
+    assert of[proof.chosen] == max(of.values())
+    assert "on 4 graphs, each after learning from others" in encoder_section(proof)
+    assert of[proof.chosen] > of[BP] + 0.02
+    assert proof.chosen.startswith(model.method)
+    other = mixed(8)
+    ours, plain = (
+        ami(other.labels, detect(other.graph.adjacency, one).communities) for one in (model, MODEL)
+    )
+    assert ours > plain
+
+
+def test_labels_that_mean_nothing_leave_the_encoder_untrained() -> None:
+    wrong = [mixed(seed, wrong=True) for seed in range(1, 4)]
+    model, proof = with_edges(MODEL, [*wrong, mixed(4)])
+    assert (proof.state, proof.chosen) == ("not trained", BP)
+    assert model.trained is None  # so its seed's weights are not called learned
+    assert model.method == "bp"
+    said = "It is **not trained**. Nothing that 4 graphs taught was a sure gain on them."
+    assert said in encoder_section(proof)
+
+
+def test_the_parents_weights_stay_if_the_time_is_up(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    parent = replace(learned[0], bp=open_model("gn").model.bp)
+    graphs = [mixed(seed) for seed in range(1, 5)]
+    late, proof = with_edges(MODEL, graphs, parent=parent, effort=Effort(0))
+    assert (proof.state, proof.stopped) == ("its parent's", True)
+    assert digest(late.weights) == digest(parent.weights)
+    assert late.bp == BP_NUMBERS
+    assert "The time was up before learning ended." in encoder_section(proof)
+    late, proof = with_edges(MODEL, graphs, effort=Effort(0))
+    assert (proof.state, proof.stopped, late.trained) == ("not trained", True, None)
+
+
+def test_without_anything_to_learn_from_the_encoder_is_the_parents(
+    learned: tuple[Model, EncoderProof],
+) -> None:
+    parent = replace(learned[0], method="icd")
+    model, proof = with_edges(MODEL, [], parent=parent)
+    assert (proof.state, model.trained, model.method) == ("its parent's", parent.trained, "icd")
+    model, proof = with_edges(MODEL, [])
+    assert (proof.state, model.trained, model.method) == ("not trained", None, "bp")
+    other = replace(parent, recipe=Recipe(name="hops"), trained=None)
+    assert with_edges(MODEL, [], parent=other)[1].state == "not trained"
+
+
+def test_weights_of_the_papers_losses_are_kept_also_if_bp_is_better() -> None:
+    small = Recipe(name="a", encoder={"widths": (32, 8)}, discriminator_widths=(8, 1))
+    plain, weights = Model(small, BP_NUMBERS), Model(small.changed(seed=1)).weights
+    model, proof = with_weights(plain, weights, [mixed(1)])
+    assert (proof.state, proof.chosen, model.method) == ("learned", BP, "bp")
+    assert model.trained is weights
+    model, proof = with_weights(plain, None, [mixed(1)])
+    assert (proof.state, model.trained) == ("not trained", None)
+
+
+def test_more_small_graphs_than_large_ones_teach() -> None:
+    def graphs(n_nodes: int, n_graphs: int) -> list[LabelledGraph]:
+        path = np.ones(n_nodes - 1)
+        adjacency = csr_array(diags_array([path, path], offsets=[-1, 1]))
+        return [LabelledGraph(adjacency)] * n_graphs
+
+    assert [len(newest(graphs(100, n))) for n in (0, 3, 60)] == [0, 3, 40]
+    assert len(newest(graphs(100_000, 60))) == 10
+    assert len(newest(graphs(10_001, 60))) == 20
+
+
+@pytest.fixture(scope="module")
+def windows() -> list[LabelledGraph]:
+    """Four windows of 600 nodes, half of whose edges leave their community."""
+    return drifting_windows(1, 4, LfrSettings(600, max_degree=40, max_community=60, mixing=0.5))
+
+
+def bare(windows: list[LabelledGraph]) -> list[LabelledGraph]:
+    return [replace(window, labels=None) for window in windows]
+
+
+def test_later_windows_show_the_communities_of_the_first(windows: list[LabelledGraph]) -> None:
+    first = windows[0]
+    found, *_ = in_hindsight(windows)
+    when_it_came = detect(first.adjacency, open_model("default").model).communities
+    assert found is not None
+    assert first.labels is not None
+    assert ami(first.labels, found) > ami(first.labels, when_it_came) + 0.02
+
+
+def test_a_graph_without_communities_has_no_labels(windows: list[LabelledGraph]) -> None:
+    made = generate_gn(np.random.default_rng(0), 250, 1, 0.04)
+    random = LabelledGraph(made.adjacency(), None, moment(0, range(250), "random"))
+    assert in_hindsight([random]) == [None]
+    taught = taught_by([random, *bare(windows)])
+    assert [one.graph.moment for one in taught] == [one.moment for one in windows]
+    assert {one.by for one in taught} == {"hindsight"}
+
+
+def test_known_labels_are_not_replaced(windows: list[LabelledGraph]) -> None:
+    taught = taught_by([*bare(windows[:3]), windows[3]])
+    assert [one.by for one in taught] == ["hindsight"] * 3 + ["labels"]
+    assert taught[-1].labels is windows[3].labels
+
+
+def test_each_graph_has_a_memory_of_its_own(windows: list[LabelledGraph]) -> None:
+    others = [replace(one, moment=moment(at, range(600), "h")) for at, one in enumerate(windows)]
+    mixed = [one for both in zip(windows, others, strict=True) for one in both]
+    alone = in_hindsight(windows)
+    for place, labels in enumerate(in_hindsight(mixed)):
+        np.testing.assert_array_equal(labels, alone[place // 2])
+
+
+def test_windows_of_the_same_time_are_not_of_one_stream(windows: list[LabelledGraph]) -> None:
+    same = [replace(window, moment=moment(0, range(600))) for window in windows[:2]]
+    for labels, window in zip(in_hindsight(same), same, strict=True):
+        np.testing.assert_array_equal(labels, in_hindsight([window])[0])
+
+
+def test_the_number_of_communities_that_a_window_states_is_used(
+    windows: list[LabelledGraph],
+) -> None:
+    given = [
+        replace(one, moment=replace(one.moment, n_communities=9)) for one in windows if one.moment
+    ]
+    for labels in in_hindsight(given):
+        assert labels is not None
+        assert len(np.unique(labels)) == 9
+
+
+def path(number: int, nodes: Sequence[int | str], labels: list[int]) -> Taught:
+    """A window of a path through these nodes."""
+    adjacency = csr_array(np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
+    graph = LabelledGraph(adjacency, None, moment(number, nodes))
+    return Taught(graph, np.array(labels, np.int32), "labels")
+
+
+@pytest.fixture
+def sums(monkeypatch: pytest.MonkeyPatch) -> list[LabelledAdjacency]:
+    """What the encoder learns from besides the windows, each time `with_edges` is called."""
+    found = list[LabelledAdjacency]()
+
+    def noted(graphs: list[LabelledAdjacency], *_: object, **__: object) -> LearnedEdges:
+        found[:] = [(graph, labels) for graph, labels in graphs if not np.isin(graph.data, 1).all()]
+        return LearnedEdges({}, (), 0)
+
+    monkeypatch.setattr(proved_encoder, "learn_edges", noted)
+    return found
+
+
+NO_TEST = path(9, [1, 2], [0, 0])
+"""The newest window validates, and is in no sum."""
+
+
+def test_a_sum_of_windows_has_the_weights_that_memory_has(sums: list[LabelledAdjacency]) -> None:
+    windows = [path(0, [1, 2, 3], [0, 0, 1]), path(1, [2, 3, 5], [0, 1, -1])]
+    memory = None
+    for one in windows:
+        graph = one.graph
+        assert graph.moment is not None
+        given = graph.adjacency, graph.moment.nodes, graph.moment.window, BpParameters(search=True)
+        memory = detect_window(*given, memory).memory
+    assert memory is not None
+    expected = memory.hypotheses[0].evidence
+    with_edges(MODEL, [*windows, NO_TEST])
+    ((adjacency, labels),) = sums
+    assert adjacency.data.tolist() == expected.weights.tolist()
+    assert adjacency.indices.tolist() == expected.indices.tolist()
+    assert labels.tolist() == [0, 0, 1, -1]  # of 1, 2, 3, 5
+
+
+def test_the_newest_sums_come_first_within_the_limit(
+    sums: list[LabelledAdjacency], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = [*(path(at, [10 * at, 10 * at + 1], [0, 0]) for at in range(4))]
+    with_edges(MODEL, [*windows, NO_TEST])
+    assert [one.nnz for one, _ in sums] == [8, 6, 4]
+    monkeypatch.setattr(proved_encoder, "_MOST_ENTRIES", 0)
+    with_edges(MODEL, [*windows, NO_TEST])
+    assert [one.nnz for one, _ in sums] == [8]  # the windows have 8 together
+
+
+def test_a_single_window_and_ids_of_another_kind_have_no_sums(
+    sums: list[LabelledAdjacency],
+) -> None:
+    for windows in ([path(0, [1, 2], [0, 0])], [path(0, [1, 2], [0, 0]), path(1, "ab", [0, 0])]):
+        with_edges(MODEL, [*windows, NO_TEST])
+        assert sums == []
