@@ -42,7 +42,7 @@ from tests.testbed.planted_events import score_late
 
 POSTERIOR, FOLLOW = "stream_icd.methods.bp.posterior", "stream_icd.methods.memory.follow"
 BELIEFS, HORIZON = "stream_icd.methods.bp.belief_propagation", "stream_icd.methods.memory.horizon"
-JUDGE = "stream_icd.methods.memory.judge"
+JUDGE, SUMS = "stream_icd.methods.memory.judge", "stream_icd.methods.memory.sums"
 
 
 def _merged_by_description(graph: LevelGraph, labels: Labels, n: int, *_: Any) -> Labels:
@@ -78,6 +78,7 @@ RULES: dict[str, dict[str, Any]] = {
     "the filter in the second window": {f"{FOLLOW}._taken_over": lambda *_: None},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},
+    "the best of both after a search": {f"{SUMS}._common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},
 }

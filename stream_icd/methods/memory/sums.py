@@ -94,24 +94,34 @@ def searched(
 ) -> tuple[Labels, bool]:
     """Return the communities of a graph, (n,), and whether a search has corrected the last ones.
 
-    Of the last ones, and those of a search or of beliefs that start from the last ones, the least
-    description decides. A single community counts if a search finds no other.
+    These are the last ones, or those of a search or of beliefs that start from the last ones, or
+    the best of both: pieces that are together in both, united while that shortens the description.
+    A single community counts if a search finds no other.
 
     graph: all of its nodes have edges.
     before: (n,) the last communities, `NOBODY` for new nodes.
     anew: whether to search the graph as if nothing was known of it.
     """
-    start = agglomerate(graph, _with_singles(before))
+    last = _with_singles(before)
+    start = agglomerate(graph, last)
     anew = anew or not start.any()
     rng = np.random.default_rng(seed)
     if anew:
         found = found_exactly(graph, parameters, None, rng).labels
     else:
         found = _gone_on(graph, start, parameters, rng)
-    tried = [one for one in (found, start) if one.any() or not found.any()]
+    tried = [found, agglomerate(graph, _common_pieces(last, found)), start]
+    tried = [one for one in tried if one.any() or not found.any()]
     best = min(tried, key=lambda one: measured(graph, one).bits)
     labels = compact(connected(graph, best, may_be_alone=not parameters.search))[0]
     return labels, anew and not np.array_equal(labels, compact(start)[0])
+
+
+def _common_pieces(one: Labels, other: Labels) -> Labels:
+    """Return pieces of nodes that are together in both partitions, (n,)."""
+    pairs = one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other
+    pieces: Labels = np.unique(pairs, return_inverse=True)[1].astype(np.int32)
+    return pieces
 
 
 def _with_singles(before: Labels) -> Labels:

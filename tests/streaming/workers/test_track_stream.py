@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from stream_icd.methods.tracking.settings import TrackSettings
 from structlog.testing import capture_logs
 
 from stream_icd.core import snapshot
@@ -35,7 +34,7 @@ from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import PackedWindow
-from stream_icd.methods.tracking.track import track
+from stream_icd.methods.tracking.track import TrackSettings, track
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers import events_topic
 from stream_icd.streaming.subscribers.events_topic import Forgotten
