@@ -77,6 +77,7 @@ RULES: dict[str, dict[str, Any]] = {
     "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
     "the filter in the second window": {f"{FOLLOW}._taken_over": lambda *_: None},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
+    "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},
     "the best of both after a search": {f"{SUMS}._common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},

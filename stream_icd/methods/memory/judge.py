@@ -26,6 +26,9 @@ MARGIN = 100.0
 _FADES = 0.7
 """By which the lead of the filter fades a window."""
 
+SHAKEN = 0.5
+"""The others are followed at once if the leader saves less than this share of what is usual."""
+
 LONGEST_PAUSE = 64
 """Windows that a hypothesis waits at most until it is followed again."""
 
@@ -45,6 +48,8 @@ def judged(
     gains = [nats_of(one.labels, window) for one in hypotheses]
     found = []
     best = best_sum(hypotheses)
+    usual = (1 - _FORGETS) * hypotheses[leader].saved
+    shaken = hypotheses[leader].kind.by != "filter" and gains[leader] < SHAKEN * usual
     for one, gain in zip(hypotheses, gains, strict=True):
         saved = _FORGETS * one.saved + gain
         if one.kind.by == "filter":
@@ -54,7 +59,7 @@ def judged(
         ahead = saved > 0 if one.kind.by == "filter" else gain > gains[leader] > 0
         rises = one is not hypotheses[leader] and ahead
         n_vain = 0 if rises else one.n_vain
-        found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises else wait))
+        found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises or shaken else wait))
     return tuple(found)
 
 
