@@ -46,6 +46,7 @@ from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_i
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities
+from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, encode_state
 from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
 from tests.testbed.brokers import Broker, wait_until
@@ -209,6 +210,14 @@ def test_late_windows_and_repetitions_change_no_memory(topic: Topic) -> None:
     # A repetition has the identity of the first result, so readers drop it. A correction has not.
     assert results[4].identity() == results[1].identity()
     assert results[6].identity() != results[2].identity()
+
+
+def test_a_graph_that_is_spread_over_partitions_is_detected_without_memory(topic: Topic) -> None:
+    message = encode_snapshot(stream("g", 1)[0], unordered=True)
+    record = Record("snapshots", 1, 0, 0, message.key, message.value, message.headers)
+    (result,) = topic.worker().work([record])
+    assert (result.memory, result.community_ids) == (None, None)
+    assert states(topic.broker, topic.name) == {}
 
 
 def test_a_refused_snapshot_does_not_change_the_memory(topic: Topic) -> None:
