@@ -15,6 +15,7 @@ from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph, Moment
+from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
@@ -27,6 +28,14 @@ from stream_icd.wire.snapshots import encode_snapshot
 
 GRAPH = "small"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SMALL_ENCODER = Recipe(
+    name="small",
+    encoder={"widths": (64, 32, 16)},
+    discriminator_widths=(16, 1),
+    schedule={"epochs": 2, "samples": 2},
+    losses={"rows": 50},
+)
+"""It is trained by the paper's losses, in seconds."""
 
 
 def small_windows(

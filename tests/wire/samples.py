@@ -15,6 +15,7 @@ from stream_icd.core.errors import BadCommunities, BadEvents, BadInput, BadSnaps
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.wire.alerts import Alert
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -101,6 +102,24 @@ MESSAGES: dict[str, tuple[Message, Callable[..., Any], type[BadInput]]] = {
     "events": (EVENTS, decode_events, BadEvents),
 }
 """A message of each kind about a window, its decoder and the error if it breaks the contract."""
+
+ALERT = Alert(
+    group="stream-icd-alert",
+    graph="as733",
+    snapshot_id="as733/1999-04-02",
+    window_start=DAY.start,
+    window_end=DAY.end,
+    model="as@1",
+    event="merged",
+    community=12,
+    size=60,
+    size_before=40,
+    confirmed=3,
+    rules=("merged and bits >= 20",),
+    text="community 3 (20 nodes) joined community 12 (31 bits)",
+    bits=31.4,
+    parents=(12, 3),
+)
 
 
 def with_header(headers: Headers, name: str, value: str | bytes | None) -> Headers:

@@ -30,7 +30,7 @@ from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
-from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
+from stream_icd.wire.alerts import decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import MEMBERSHIP
@@ -43,7 +43,7 @@ from stream_icd.wire.nodes import (
     encode_member,
 )
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import DAY, EVENTS, MESSAGES
+from tests.wire.samples import ALERT, DAY, EVENTS, MESSAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROSE = (DOCS / "wire.md").read_text(encoding="utf-8")
@@ -69,23 +69,6 @@ TOLD = Announcement(
     GATE.challenger,
     3,
     GATE,
-)
-ALERT = Alert(
-    group="stream-icd-alert",
-    graph="as733",
-    snapshot_id="as733/1999-04-02",
-    window_start=DAY.start,
-    window_end=DAY.end,
-    model="as@1",
-    event="merged",
-    community=12,
-    size=60,
-    size_before=40,
-    confirmed=3,
-    rules=("merged and bits >= 20",),
-    text="community 3 (20 nodes) joined community 12 (31 bits)",
-    bits=31.4,
-    parents=(12, 3),
 )
 KNOWN = KnownNode("a/b", "7018", "east")
 ROW = MemberRow("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")

@@ -44,7 +44,13 @@ from stream_icd.streaming.detection.record import Detection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
-from tests.testbed.lessons import NOW, add_to_archive, make_champion, small_windows
+from tests.testbed.lessons import (
+    NOW,
+    SMALL_ENCODER,
+    add_to_archive,
+    make_champion,
+    small_windows,
+)
 
 BUDGET = Retraining("archive").budget
 RECIPE = Recipe(name="retrained", encoder=EDGES)
@@ -279,16 +285,8 @@ def test_the_time_of_learning_is_a_share_of_the_budget(windows: Windows, tmp_pat
     assert "model.safetensors" not in made.model.files
 
 
-PAPERS = Recipe(
-    name="papers",
-    encoder={"widths": (64, 32, 16)},
-    discriminator_widths=(16, 1),
-    schedule={"epochs": 1000, "samples": 1000},
-    losses={"rows": 50},
-)
+PAPERS = SMALL_ENCODER.changed(schedule={"epochs": 1000, "samples": 1000})
 """Takes hours: it fits into no budget of a test."""
-
-SHORT = PAPERS.changed(schedule={"epochs": 2, "samples": 2})
 
 
 @pytest.fixture
@@ -310,14 +308,14 @@ def test_a_training_by_the_papers_losses_that_was_interrupted_has_the_same_resul
 ) -> None:
     lessons = [SMALL[0], *map(Lesson, (one.snapshot for one in SMALL[1:3]))]
     whole, parts = open_store(str(tmp_path / "whole")), open_store(str(tmp_path / "parts"))
-    at_once, *_ = learn(lessons, SHORT, checkpoints=whole)
-    assert at_once.recipe == SHORT
+    at_once, *_ = learn(lessons, SMALL_ENCODER, checkpoints=whole)
+    assert at_once.recipe == SMALL_ENCODER
     assert len(whole.files()) == 1
-    learn(lessons, SHORT.changed(schedule={"epochs": 1}), checkpoints=parts)
-    resumed, *_ = learn(lessons, SHORT, checkpoints=parts)
+    learn(lessons, SMALL_ENCODER.changed(schedule={"epochs": 1}), checkpoints=parts)
+    resumed, *_ = learn(lessons, SMALL_ENCODER, checkpoints=parts)
     assert digest(resumed.weights) == digest(at_once.weights)
     with pytest.raises(NoGoodRows, match="at least 2 windows with edges, not 1"):
-        learn(lessons[:1], SHORT, checkpoints=whole)
+        learn(lessons[:1], SMALL_ENCODER, checkpoints=whole)
 
 
 def test_a_schedule_longer_than_the_budget_goes_on_with_the_next_trigger(
@@ -376,7 +374,9 @@ def test_the_checkpoint_survives_a_job_that_is_ended_at_its_budget(
 
 @pytest.mark.usefixtures("settings")
 def test_weights_that_no_epoch_improved_are_not_called_learned(windows: Windows) -> None:
-    ruinous = SHORT.changed(optimiser={"learning_rate": 1e9}, schedule={"epochs": 1, "samples": 3})
+    ruinous = SMALL_ENCODER.changed(
+        optimiser={"learning_rate": 1e9}, schedule={"epochs": 1, "samples": 3}
+    )
     learned: Any = learn(labelled(windows[:3]), ruinous)
     assert (learned.encoder.state, learned.model.trained) == ("not trained", None)
     assert learned.model.method == "bp"

@@ -47,7 +47,13 @@ from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, read_lineage, version_folder, versions
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.wire.communities import encode_labels
-from tests.testbed.lessons import NOW, add_to_archive, make_champion, small_windows
+from tests.testbed.lessons import (
+    NOW,
+    SMALL_ENCODER,
+    add_to_archive,
+    make_champion,
+    small_windows,
+)
 
 RECIPE = Recipe(name="made-up")
 GOOD = Model(RECIPE, BpParameters(mixing=0.5))
@@ -687,15 +693,6 @@ def test_learning_over_its_budget_is_ended_and_the_champion_stays(retrainer: Ret
 def test_a_learning_process_that_is_killed_is_an_error_of_ours() -> None:
     with pytest.raises(Overloaded, match="the learning process ended \\(exit status 9\\)"):
         run_job(partial(os._exit, 9), BUDGET)  # type: ignore[arg-type]
-
-
-SMALL_ENCODER = Recipe(
-    name="small",
-    encoder={"widths": (64, 32, 16)},
-    discriminator_widths=(16, 1),
-    schedule={"epochs": 2, "samples": 2},
-    losses={"rows": 50},
-)
 
 
 def test_a_training_of_the_encoder_that_was_interrupted_goes_on_with_the_same_windows(

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from tests.testbed.brokers import Broker, free_ports, wait_until
 from tests.testbed.starting import kill_and_restart
 from tests.testbed.streams import beside, held
 from tests.testbed.webhook import webhook
+from tests.wire.samples import ALERT
 
 RULES = ("merged or split", "born and size > 2", "node = 7 and moved")
 
@@ -260,31 +261,17 @@ def test_a_worker_that_stops_gives_back_the_alert_that_waits(
     assert positions(bench.broker.settings(), bench.target, "group") == {}
 
 
-DAY = datetime(1999, 4, 2, tzinfo=UTC)
-ALERT = Alert(
-    group="stream-icd-alert",
-    graph="as733",
-    snapshot_id="as733/1999-04-02",
-    window_start=DAY,
-    window_end=DAY.replace(day=3),
-    model="as@1",
-    event="merged",
-    community=12,
-    size=60,
-    size_before=40,
-    confirmed=3,
-    rules=("merged and bits >= 20",),
+MARKED_UP = replace(
+    ALERT,
     text="community 3 (20 nodes) joined community 12 <mostly RU & UA> (31 bits)",
-    bits=31.4,
     name="<mostly RU & UA>",
-    parents=(12, 3),
 )
 
 
 def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> None:
     with webhook() as at:
-        Receiver(at.url, key=b"key", clock=lambda: 1_700_000_000.7).send(ALERT)
-        Receiver(at.url).send(ALERT)
+        Receiver(at.url, key=b"key", clock=lambda: 1_700_000_000.7).send(MARKED_UP)
+        Receiver(at.url).send(MARKED_UP)
     (headers, body), (unsigned, _) = at.requests
     assert "webhook-signature" not in unsigned
     assert headers["content-type"] == "application/cloudevents+json; charset=utf-8"
@@ -294,23 +281,23 @@ def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> No
         "specversion": "1.0",
         "type": "stream_icd.alert.v1",
         "source": "stream_icd/alert/stream-icd-alert",
-        "id": ALERT.id,
+        "id": MARKED_UP.id,
         "time": "1999-04-03T00:00:00Z",
         "subject": "as733",
         "datacontenttype": "application/json",
     }
     assert (data["event"], data["community"], data["bits"]) == ("merged", 12, 31.4)
-    assert data["text"] == ALERT.text
-    signed = f"{ALERT.id}.1700000000.".encode() + body
+    assert data["text"] == MARKED_UP.text
+    signed = f"{MARKED_UP.id}.1700000000.".encode() + body
     signature = base64.b64encode(hmac.new(b"key", signed, "sha256").digest()).decode()
-    assert headers["webhook-id"] == ALERT.id
+    assert headers["webhook-id"] == MARKED_UP.id
     assert headers["webhook-timestamp"] == "1700000000"
     assert headers["webhook-signature"] == f"v1,{signature}"
 
 
 def test_slack_gets_a_line_without_markup_of_others() -> None:
     with webhook(lambda _: 200) as at:
-        Receiver.at(f"slack:{at.url}", b"key").send(ALERT)
+        Receiver.at(f"slack:{at.url}", b"key").send(MARKED_UP)
     ((headers, body),) = at.requests
     assert "webhook-signature" not in headers
     said = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
@@ -331,7 +318,7 @@ def test_after_some_statuses_it_is_tried_again_and_others_are_final(
     for status in statuses:
         with webhook(lambda _, status=status: status) as at:
             with pytest.raises(error, match=f"answered {status}.*so!"):
-                Receiver(at.url).send(ALERT)
+                Receiver(at.url).send(MARKED_UP)
             assert len(at.requests) == 1
 
 
@@ -339,11 +326,11 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
     receiver = Receiver(f"http://127.0.0.1:{port}/secret-path")
     with pytest.raises(ReceiverUnavailable, match="127.0.0.1 does not answer") as error:
-        receiver.send(ALERT)
+        receiver.send(MARKED_UP)
     assert "secret-path" not in f"{error.value} {receiver.name}"
     monkeypatch.setattr(deliver, "_ANSWER_TIMEOUT_S", 0.2)
     with webhook() as at, at.came, pytest.raises(ReceiverUnavailable, match="timed out"):
-        Receiver(at.url).send(replace(ALERT, text="waits for the lock"))
+        Receiver(at.url).send(replace(MARKED_UP, text="waits for the lock"))
 
 
 def test_an_address_in_a_file(tmp_path: Path) -> None:
