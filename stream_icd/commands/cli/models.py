@@ -167,7 +167,8 @@ class _Diff(_OfRegistry):
         from stream_icd.registry.find import find_model
         from stream_icd.registry.model import differences
 
-        before, after = (find_model(name, self.opened()) for name in (self.before, self.after))
+        versions = self.opened()
+        before, after = (find_model(name, versions) for name in (self.before, self.after))
         for name, *values in differences(before, after):
             was, now = ("-" if value is None else value for value in values)
             say(f"{name}: {was} -> {now}")

@@ -135,6 +135,8 @@ class _Subscribe(BrokerOptions):
 
     def check(self) -> None:
         """Check that the options fit together; raise `BadSettings` if they do not."""
+        from stream_icd.commands.cli.subscribe_formats import is_one_file
+
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
@@ -142,11 +144,7 @@ class _Subscribe(BrokerOptions):
             )
         if (self.format == "parquet") != (self.out is not None):
             raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
-        if (
-            self.group is not None
-            and self.out is not None
-            and (self.out.suffix == ".parquet" and not self.out.is_dir())
-        ):
+        if self.group is not None and self.out is not None and is_one_file(self.out):
             raise BadSettings(
                 "a group continues after a restart, and the new file would replace the results "
                 "before: give --out a folder, or leave out --group"
@@ -299,13 +297,13 @@ def refuse_nothing(
         return
     with open_reader(settings, topic, until="end") as records:
         held = {
-            (record.key, dict(record.headers).get("icd_model", b""))
+            (record.key_text, dict(record.headers).get("icd_model", b""))
             for record in records
             if record.value is not None  # which starts a graph anew, even one that is not there
         }
     if not held and topic == _EVENTS:
         raise BadSettings(_NO_TRACKER)
-    graphs = {(key or b"").decode(errors="replace") for key, _ in held}
+    graphs = {name for name, _ in held}
     if graph is not None and graph not in graphs:
         raise _other("graph", graph, topic, graphs)
     versions = {version.decode(errors="replace") for _, version in held if version}

@@ -78,6 +78,11 @@ def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
         writer.close()
 
 
+def is_one_file(out: Path) -> bool:
+    """Return whether all results go to one Parquet file; else the place is a folder."""
+    return out.suffix == ".parquet" and not out.is_dir()
+
+
 def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
     """Parquet: one file, whole when the stream ends; or, in a folder, a file a result.
 
@@ -85,7 +90,7 @@ def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> No
     FILE.incomplete.parquet.
     """
     with writing(out):
-        if out.suffix == ".parquet" and not out.is_dir():
+        if is_one_file(out):
             _write_one_file(_tables(results, shape), out)
         else:
             _write_a_file_each(map(shape.table, results), out)

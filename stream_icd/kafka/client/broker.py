@@ -20,7 +20,6 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
-    NotAllowed,
 )
 from stream_icd.kafka.client.connections import (
     NULL,
@@ -32,7 +31,13 @@ from stream_icd.kafka.client.connections import (
     their_offsets,
 )
 from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, ClientReader
-from stream_icd.kafka.client.translate import GROUP_MOVED_ON, TOO_LARGE, translate, translated
+from stream_icd.kafka.client.translate import (
+    GROUP_MOVED_ON,
+    TOO_LARGE,
+    lacks_right,
+    translate,
+    translated,
+)
 from stream_icd.kafka.client.workarounds import close_producer, encodable
 from stream_icd.kafka.port import (
     KAFKA,
@@ -231,9 +236,8 @@ class _ClientTransactionalProducer(_ClientProducer):
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
-            meant = translate(error, f"publish in a transaction as {self._name}")
-            if isinstance(meant, NotAllowed):
-                raise meant from error
+            if lacks_right(error):
+                raise translate(error, f"publish in a transaction as {self._name}") from error
             kind = Fenced if _is_fenced(error) else DeliveryFailed
             raise kind(f"the transaction did not succeed: {error}") from error
 
@@ -248,7 +252,7 @@ def _refusal(error: Exception, topic: str) -> Exception:
     """The error that says why the broker refused a record."""
     if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
-    elif isinstance(translate(error, "publish"), NotAllowed):
+    elif lacks_right(error):
         # All records of a transaction get it; it names the topics that were refused.
         named = error.args[0] if error.args else None
         topics = ", ".join(sorted(named)) if isinstance(named, set) else topic

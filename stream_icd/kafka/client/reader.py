@@ -63,7 +63,6 @@ class ClientReader:
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer, self._parts = consumer, ConsumerParts(consumer)
         self._settings, self._stop = settings, stop
-        self._answer_s = settings.connect_timeout_s
         self._worker = Worker("poll")
         self._is_stuck = self._is_closed = False
         self._topic_ids: dict[str, int] = {}
@@ -106,7 +105,9 @@ class ClientReader:
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         times = dict.fromkeys(all_theirs(partitions), timestamp_ms)
         with translated("read"):
-            firsts = self._consumer.offsets_for_times(times, milliseconds(self._answer_s))
+            firsts = self._consumer.offsets_for_times(
+                times, milliseconds(self._settings.connect_timeout_s)
+            )
         return {p: int(firsts[p].offset) for p in partitions if firsts.get(p)}
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ _TIMEOUTS = {
 
 def translate(error: Exception, doing: str) -> Exception:
     """Our error that says what `error` means for the caller of `doing`."""
-    if _lacks_right(error):
+    if lacks_right(error):
         return NotAllowed(
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
             "what each program needs"
@@ -92,7 +92,7 @@ def translate(error: Exception, doing: str) -> Exception:
     return error
 
 
-def _lacks_right(error: Exception) -> bool:
+def lacks_right(error: Exception) -> bool:
     """Whether the broker refused because we lack a permission; if a producer may write to no topic
     at all, the client (3.0.12) says so only in its message."""
     in_words = client.ClusterAuthorizationFailedError.__name__

@@ -127,15 +127,11 @@ class EventsTopic:
                 n_bytes += _size(changed) - _size(latest.pop(record.key, ()))
                 latest[record.key] = changed  # the latest are the last
                 if record.value is None or len(changed) == changed.maxlen:
-                    self.left_out.discard(_graph(record.key))
+                    self.left_out.discard(record.key_text)
                 while n_bytes > self.most_bytes and len(latest) > 1:
-                    oldest = next(iter(latest))
-                    n_bytes -= _size(latest.pop(oldest))
-                    self.left_out.add(_graph(oldest))
-
-
-def _graph(key: bytes | None) -> str:
-    return (key or b"").decode(errors="replace")
+                    oldest = latest.pop(next(iter(latest)))
+                    n_bytes -= _size(oldest)
+                    self.left_out.add(oldest[0].key_text)
 
 
 def _size(records: Iterable[Record]) -> int:

@@ -28,7 +28,7 @@ from stream_icd.streaming.subscribers.subscription import log_bad
 from stream_icd.streaming.workers.recent_windows import RecentWindows
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import result_id
 from stream_icd.wire.nodes import decode_member, encode_member, graph_in_key, node_key
 
@@ -184,9 +184,9 @@ def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[Outg
 def _read_members(
     settings: KafkaSettings,
     topic: str,
-    graphs: Collection[str] | None = None,
-    most_bytes: float = np.inf,
-    limits: Limits = DEFAULT_LIMITS,
+    graphs: Collection[str] | None,
+    most_bytes: float,
+    limits: Limits,
 ) -> tuple[dict[str, Members], set[str]]:
     """Return the members of each graph by the rows that a topic holds now.
 

@@ -15,7 +15,7 @@ from stream_icd.methods.tracking.explain import Explanation, explain, window_wei
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
 from stream_icd.methods.tracking.packed import unpacked
 
-_MOST_COLOURS = 9
+MOST_COLOURS = 9
 """Values with a colour of their own."""
 _MOST_GRAPHS = 12
 """Graphs of the newest windows that are read for one explanation."""
@@ -76,21 +76,12 @@ def composition(window: SeenWindow, community: int, naming: Naming | None) -> di
 
 
 def legend(
-    window: SeenWindow,
-    attribute: str,
-    naming: Naming | None,
-    chosen: Sequence[str],
-    newest: Sequence[SeenWindow],
+    window: SeenWindow, attribute: str, naming: Naming | None, chosen: Sequence[str]
 ) -> dict[str, Any]:
-    """Return how many nodes of a window have each of the values of an attribute with a colour.
+    """Return how many nodes of a window have each of the chosen values of an attribute.
 
-    These are the chosen ones and, while there are fewer than `_MOST_COLOURS`, the most frequent
-    ones of the newest windows, the last window first. `others`: nodes with another value;
-    `unknown`: with none.
+    `others`: nodes with another value; `unknown`: with none.
     """
-    for one in reversed(newest):
-        if len(chosen) < _MOST_COLOURS:
-            chosen = _coloured(one, attribute, naming, chosen)
     counted = _counted(window, attribute, naming)
     unknown = counted.pop(None, 0)
     shown = [{"value": value, "nodes": counted.pop(value, 0)} for value in chosen]
@@ -103,14 +94,14 @@ def legend(
     }
 
 
-def _coloured(
+def coloured(
     window: SeenWindow, attribute: str, naming: Naming | None, before: Sequence[str]
 ) -> list[str]:
     """Return the values that have a colour: those before, and the most frequent of a window."""
     counted = _counted(window, attribute, naming)
     known = [value for value in counted if value is not None]
     by_nodes = sorted(known, key=lambda value: (-counted[value], value))
-    return list(dict.fromkeys([*before, *by_nodes]))[:_MOST_COLOURS]
+    return list(dict.fromkeys([*before, *by_nodes]))[:MOST_COLOURS]
 
 
 def _counted(window: SeenWindow, attribute: str, naming: Naming | None) -> Counter[str | None]:

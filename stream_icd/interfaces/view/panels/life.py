@@ -22,12 +22,12 @@ _LEAST_ALIKE = 0.1
 
 def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
     """Return the rows of all windows by column, and the names of the stages in `ms`."""
-    rows = [_life_row(window) for window in windows]
+    rows = [life_row(window) for window in windows]
     names = rows[0] if rows else {}
     return {"stages": STAGES, "columns": {name: [row[name] for row in rows] for name in names}}
 
 
-def _life_row(window: SeenWindow) -> dict[str, Any]:
+def life_row(window: SeenWindow) -> dict[str, Any]:
     """Return the numbers of a window; None where a number is not known.
 
     `delay_s` is the time from the end of the window to the result; for windows of the past, it

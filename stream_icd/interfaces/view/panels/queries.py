@@ -23,7 +23,9 @@ from stream_icd.interfaces.view.feeds.sources import Sources
 from stream_icd.interfaces.view.panels.community_map import opened, places, quotient
 from stream_icd.interfaces.view.panels.details import (
     LOOKED_BACK,
+    MOST_COLOURS,
     Past,
+    coloured,
     composition,
     explained,
     explained_community,
@@ -209,10 +211,12 @@ class Queries:
         name, window = self._window(asked)
         attribute, naming = _text(asked, "by"), self.seen.naming
         key = name, attribute, self.sources.caught_up()
-        newest = self.seen.windows(name, _COLOURED_WINDOWS) or [window]
-        shown = legend(window, attribute, naming, self._coloured.get(key) or [], newest)
-        self._coloured.put(key, [entry["value"] for entry in shown["values"]])
-        return shown
+        chosen = self._coloured.get(key) or []
+        if len(chosen) < MOST_COLOURS:
+            for one in reversed(self.seen.windows(name, _COLOURED_WINDOWS) or [window]):
+                chosen = coloured(one, attribute, naming, chosen)
+            self._coloured.put(key, chosen)
+        return legend(window, attribute, naming, chosen)
 
     def members(self, asked: Parameters) -> _Answer:
         """Members and edges of some communities, or of all with `community=all`."""

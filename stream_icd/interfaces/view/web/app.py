@@ -29,7 +29,7 @@ from stream_icd.core.printable import printable, shortened
 from stream_icd.interfaces.view.data.all_series import News
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeriesName
-from stream_icd.interfaces.view.panels.life import life
+from stream_icd.interfaces.view.panels.life import life_row
 from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, Parameters, Queries
 from stream_icd.interfaces.view.web.page_files import page_files
 
@@ -96,9 +96,7 @@ class View:
 
     def publish(self, news: News) -> None:
         """Notify the tabs that show this series of a new or changed window; from any thread."""
-        columns = life([news.window])["columns"]
-        row = {name: value for name, (value,) in columns.items()}
-        self.fan_out.publish(news.name, _event("window", row))
+        self.fan_out.publish(news.name, _event("window", life_row(news.window)))
 
     def app(self) -> ASGIApp:
         """Return the ASGI application."""
