@@ -32,7 +32,7 @@ class Replay(PastOptions, TempoOptions, Producer):
 
     def open(self, run: "programs.ProducerRun") -> "programs.Source":  # noqa: ARG002
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.replay.replay import archived_source
+        from stream_icd.history.replay.archived_source import archived_source
 
         return archived_source(open_store(self.path), self.selection(), self.as_graph)
 

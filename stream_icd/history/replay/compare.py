@@ -16,7 +16,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.node_ids import places
 from stream_icd.methods.quality.agreement import accuracy, nmi
 
-_Name = tuple[str, str]
+SnapshotName = tuple[str, str]
 """Graph and snapshot id."""
 
 _Version = tuple[str, str, str]
@@ -73,14 +73,14 @@ def compare(before: Iterable[Communities], replayed: Iterable[Communities]) -> R
 
 def _by_version(
     results: Iterable[Communities], when: str
-) -> dict[_Version, dict[_Name, Communities]]:
-    versions: dict[_Version, dict[_Name, Communities]] = defaultdict(dict)
+) -> dict[_Version, dict[SnapshotName, Communities]]:
+    versions: dict[_Version, dict[SnapshotName, Communities]] = defaultdict(dict)
     for result in results:
         versions[result.graph, result.model, when][result.graph, result.snapshot_id] = result
     return versions
 
 
-def _quality(version: _Version, results: dict[_Name, Communities]) -> _VersionQuality:
+def _quality(version: _Version, results: dict[SnapshotName, Communities]) -> _VersionQuality:
     in_order = sorted(results.values(), key=lambda result: result.window.end)
     return _VersionQuality(
         version=version,
@@ -100,7 +100,10 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _agreement(
-    a: _Version, b: _Version, old: dict[_Name, Communities], new: dict[_Name, Communities]
+    a: _Version,
+    b: _Version,
+    old: dict[SnapshotName, Communities],
+    new: dict[SnapshotName, Communities],
 ) -> _Agreement:
     common = sorted(old.keys() & new.keys())
     values = {name: _nmi(old[name], new[name]) for name in common}

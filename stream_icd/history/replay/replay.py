@@ -1,32 +1,27 @@
-"""Replays the past: detects snapshots again, stores the results, resumes after an interruption.
-
-Or gives the archived snapshots to a producer, which sends them again.
-"""
+"""Replays the past: detects snapshots again, stores the results, resumes after an interruption."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event
 from typing import NamedTuple
 
 import structlog
 
-from stream_icd.core.communities import Communities, Labels
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
-from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
 from stream_icd.history.archive import (
     Archive,
     Selection,
-    nothing_selected,
     read_message,
-    read_snapshot,
     windows,
 )
+from stream_icd.history.replay.compare import SnapshotName
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
@@ -35,16 +30,12 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
-from stream_icd.sources.source import Source
 from stream_icd.streaming.execution.work import Engine, First
 from stream_icd.streaming.subscribers.seen_results import result_of
 from stream_icd.streaming.subscribers.subscribe import subscribe
-from stream_icd.wire.communities import decode_communities, decode_labels
+from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
-
-_SnapshotName = tuple[str, str]
-"""Graph and snapshot id."""
 
 _Kept = tuple[str, str, str]
 """Graph, snapshot id and revision of a result."""
@@ -67,7 +58,7 @@ class HistoryResults:
         chosen = Selection("communities", model=version, revisions="all")
         return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
 
-    def read(self, of: Container[_SnapshotName]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
         limits = Limits()
         for noted in windows(self.store, Selection("communities", revisions="all")):
@@ -123,7 +114,7 @@ class TopicResults:
             return set()
         return kept
 
-    def read(self, of: Container[_SnapshotName]) -> Iterator[Communities]:
+    def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
         found = subscribe(
             start="beginning",
@@ -161,8 +152,8 @@ class ReplayPlan:
     kept: set[_Kept]  # the results that already exist
     redetection: Redetection
     # The revision of each snapshot's result, and of those that are detected for their memory.
-    newest: dict[_SnapshotName, str] = field(default_factory=dict)
-    earlier: dict[_SnapshotName, str] = field(default_factory=dict)
+    newest: dict[SnapshotName, str] = field(default_factory=dict)
+    earlier: dict[SnapshotName, str] = field(default_factory=dict)
     graphs: Counter[str] = field(default_factory=Counter)  # number of snapshots to detect
     already: int = 0  # how many results already exist, and are skipped
     first: datetime | None = None  # earliest window end of the snapshots to detect
@@ -197,7 +188,7 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[_SnapshotName](), self.graphs.copy()
+        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
@@ -271,47 +262,3 @@ def replay(
                 n_snapshots += 1
             on_outcome(job)
     return _Replayed(n_snapshots, n_refused)
-
-
-def archived_source(store: Store, selection: Selection, as_graph: str | None = None) -> Source:
-    """Return archived snapshots in the order of their windows, with their archived labels.
-
-    `as_graph` renames the graph, also in snapshot ids that begin with its name.
-
-    Raises:
-        SourceNotFound, BadSettings: there are no snapshots, or several graphs to rename.
-        HistoryDamaged: a file cannot be read.
-    """
-    chosen = list(windows(store, selection))
-    if not chosen:
-        raise nothing_selected(store, selection)
-    graphs = sorted({noted.partition.graph for noted in chosen})
-    if as_graph is not None and len(graphs) > 1:
-        raise BadSettings(
-            f"--as-graph {as_graph}: these are snapshots of {len(graphs)} graphs, "
-            f"{', '.join(graphs[:10])}; choose one with --graph"
-        )
-    limits = Limits()
-    of_labels = windows(store, replace(selection, kind="labels"))
-    labels = {noted.name: noted for noted in of_labels}
-
-    def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
-        for noted in chosen:
-            snapshot, known = read_snapshot(store, noted, limits), None
-            labelled = labels.get((snapshot.graph, snapshot.id))
-            if as_graph is not None:
-                snapshot = _renamed(snapshot, as_graph)
-            if labelled is not None:
-                message = read_message(store, labelled)
-                known = decode_labels(message.key, message.value, message.headers, limits)
-                known = replace(known, graph=snapshot.graph, snapshot_id=snapshot.id)
-            yield snapshot, known
-
-    return Source(len(chosen), snapshots())
-
-
-def _renamed(snapshot: Snapshot, graph: str) -> Snapshot:
-    prefix, new_id = f"{snapshot.graph}/", snapshot.id
-    if new_id.startswith(prefix):
-        new_id = f"{graph}/{new_id.removeprefix(prefix)}"
-    return replace(snapshot, graph=graph, id=new_id)

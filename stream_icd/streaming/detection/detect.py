@@ -118,7 +118,7 @@ def finding(
     spent: dict[str, float] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Find | None:
-    """Return how a method finds communities on a stream (`by_method.Find`).
+    """Return how a method finds communities on a stream (`follow.Find`).
 
     None: by bp, with which memory works unless it is told otherwise. Method "icd" also starts
     K-means from what was found before, and takes what fits the embedding better. The milliseconds

@@ -180,6 +180,12 @@ class RecordDetection(Detection):
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
 
+def check_k(communities: Communities, warned: set[str]) -> None:
+    """Warn, as `warn_of_k`, if more communities were requested than the graph has nodes."""
+    if communities.k_given is not None and communities.k_given > communities.n_nodes:
+        warn_of_k(communities.graph, communities.k_given, warned)
+
+
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
     """Log once for each graph that it has fewer nodes than the requested communities."""
     if graph not in warned and len(warned) < _MOST_WARNINGS:
