@@ -91,7 +91,7 @@ def _levels_above(graph: LevelGraph, labels: Labels) -> tuple[Labels, ...]:
     return tuple(above)
 
 
-def _levels_below(graph: LevelGraph, labels: Labels, seed: int = 0) -> tuple[Labels, ...]:
+def _levels_below(graph: LevelGraph, labels: Labels, seed: int) -> tuple[Labels, ...]:
     below: list[Labels] = []
     undivided = np.zeros(len(labels), np.bool_)
     while True:

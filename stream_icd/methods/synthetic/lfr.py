@@ -206,7 +206,7 @@ def _assign_communities(
     """Assign a community to each node, uniform over all ways with internal degree < its size.
 
     internal_degrees (n,); sizes (K,) of the communities; places (K,) still free in each, n in all.
-    _Degrees are assigned from the largest down: every place open to a degree is open to all smaller
+    Degrees are assigned from the largest down: every place open to a degree is open to all smaller
     ones, so each step is a plain draw without replacement.
     """
     communities = np.empty(len(internal_degrees), dtype=np.int32)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, projection
-from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix, weighted_degrees
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+    from stream_icd.methods.icd.features import SparsePlusRankOne
 
 START = {"hops": (0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25), "exponents": (0.9, 0.1, 0)}
 """The numbers before training, chosen on validation graphs (docs/measured/encoder.md): the mean of
@@ -51,6 +51,9 @@ class Hops(Differentiable):
     def embed(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
+        # Loads numba, which who only reads a model does not need.
+        from stream_icd.methods.icd.features import propagation_matrix, weighted_degrees
+
         a, b, c = weights["exponents"]
         degrees = np.maximum(weighted_degrees(adjacency), _LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.methods.icd.encoder.contract import Differentiable, Weights, initial_weight
-from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix
 from stream_icd.methods.icd.recipe import EncoderSettings
 from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, product, single_threaded_blas
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from stream_icd.methods.icd.encoder.neighbourhood import FeatureTensors, Neighbourhood
+    from stream_icd.methods.icd.features import SparsePlusRankOne
 
 _COLUMNS = 128
 """Columns of the widest layer to compute at a time; memory then scales with the other layers."""
@@ -58,6 +58,9 @@ class Gcn(_Layers):
     def embed(
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
+        # Loads numba, which who only reads a model does not need.
+        from stream_icd.methods.icd.features import propagation_matrix
+
         propagation = propagation_matrix(adjacency).astype(np.float32)
         first, *others = (weights[f"layer.{k}"] for k in range(len(weights)))
         mixed = _first_layer(propagation, features, first, others, self.settings, threads)
