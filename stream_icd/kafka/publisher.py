@@ -198,8 +198,9 @@ class Publisher(_Flushed):
             in_time = bool(self._changed.wait_for(condition, timeout_s))
             refusals = list(self._refusals)
         oversized = [refusal for refusal in refusals if isinstance(refusal, RecordTooLarge)]
-        if oversized:  # in a transaction, the other records fail with it
-            raise max(oversized, key=lambda refusal: refusal.size)
+        if oversized:  # in a transaction, records of other topics fail after it and like it
+            of_topic = (one for one in oversized if one.topic == oversized[0].topic)
+            raise max(of_topic, key=lambda refusal: refusal.size)
         if len(refusals) > 1 and isinstance(refusals[0], DeliveryFailed):
             more = f"{refusals[0]} (and {len(refusals) - 1} more records)"
             raise type(refusals[0])(more) from refusals[0].__cause__
