@@ -60,3 +60,15 @@ def follow(
         tracked.append(track(recent, one, settings))
         recent = remember(recent, tracked[-1], settings)
     return tracked
+
+
+def groups(*sizes: int) -> list[int]:
+    """Labels of nodes 0, 1, 2, …: the first `sizes[0]` in community 0, and so on."""
+    return np.repeat(np.arange(len(sizes)), sizes).tolist()
+
+
+def events_of(tracked: CommunityEvents) -> list[tuple[object, ...]]:
+    """The events, without sizes: kind, community, and whoever else took part."""
+    return [
+        (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
+    ]  # fmt: skip

@@ -30,7 +30,6 @@ from stream_icd.kafka.messages.pacing import Tempo
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.streaming.dead_letters.box import (
@@ -42,7 +41,7 @@ from stream_icd.streaming.dead_letters.box import (
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.states import encode_state
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.streams import as_claim
+from tests.testbed.streams import as_claim, held
 from tests.wire.test_states_wire import state
 
 Dlq = Callable[..., Result]
@@ -89,11 +88,6 @@ def test_a_compacted_topic_of_dead_letters_is_warned_of(
     warned = f"warning: {topic_name}.dlq is compacted"
     assert warned in dlq("list", topic_name).stderr
     assert warned in dlq("retry", "--topic", topic_name, "--all", "--dry-run").stderr
-
-
-def everything(broker: Broker, topic: str) -> list[Record]:
-    with open_reader(broker.settings(), topic, until="settled") as records:
-        return list(records)
 
 
 def listed(dlq: Dlq, *arguments: str) -> list[dict[str, Any]]:
@@ -214,7 +208,7 @@ def test_they_are_sent_again_as_they_came_and_once(
     ]
     dead_lettered(broker, [*numbered(topic_name, 9), *odd])
     assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
-    sent = everything(broker, topic_name)
+    sent = held(broker, topic_name)
     assert sorted((r.key or b"-", r.value or b"-", r.headers) for r in sent) == sorted(
         (
             r.key or b"-",
@@ -227,15 +221,15 @@ def test_they_are_sent_again_as_they_came_and_once(
     with Publisher(broker.settings()) as publisher:  # the key chooses the partition, as ever
         for record in numbered(topic_name, 3):
             publisher.send(OutgoingRecord(topic_name, b"new", record.key))
-    places = {(r.key, r.partition) for r in everything(broker, topic_name) if r.key}
+    places = {(r.key, r.partition) for r in held(broker, topic_name) if r.key}
     assert len(places) == len({key for key, _ in places}) == 4
 
     assert all(one["retried"][0]["to"] == topic_name for one in listed(dlq, topic_name))
     assert "13 records dead-lettered, 13 of them sent again" in dlq("list", topic_name).stdout
     dlq("retry", "--topic", topic_name, "--all")
-    assert len(everything(broker, topic_name)) == 13 + 3
+    assert len(held(broker, topic_name)) == 13 + 3
     dlq("retry", "0:4", "--topic", topic_name, "--again")
-    assert len(everything(broker, topic_name)) == 13 + 4
+    assert len(held(broker, topic_name)) == 13 + 4
     (one,) = [one for one in listed(dlq, topic_name) if one["offset"] == 4]
     assert len(one["retried"]) == 2
 
@@ -254,13 +248,13 @@ def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
         dlq("retry", "0:1", "--topic", topic_name, "--all")
     with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@77"):
         dlq("retry", "0:1", "0:77", "--topic", topic_name)
-    assert everything(broker, topic_name) == []
-    assert len(everything(broker, f"{topic_name}.dlq")) == 6
+    assert held(broker, topic_name) == []
+    assert len(held(broker, f"{topic_name}.dlq")) == 6
 
     dlq("retry", "--topic", topic_name, "--graph", "g0")
     dlq("retry", f"{topic_name}[0]@1", "0:2", "--rate", "100")
     dlq("retry", "--topic", topic_name, "--from", "5", "--to", "9")
-    assert [r.value for r in everything(broker, topic_name)] == [b"0", b"3", b"1", b"2", b"5"]
+    assert [r.value for r in held(broker, topic_name)] == [b"0", b"3", b"1", b"2", b"5"]
     dry = dlq("retry", "--topic", topic_name, "--all", "--dry-run").stderr
     assert f"1 records to {topic_name}" in dry
     assert "5 were sent again before and are passed over" in dry
@@ -278,10 +272,10 @@ def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_s
     assert result.exit_code == 1
     assert f"{topic_name}.dlq[0]@1" in result.stderr
     assert "limit of 10000 bytes" in result.stderr
-    assert [r.value for r in everything(broker, topic_name)] == [b"0", b"1"]
+    assert [r.value for r in held(broker, topic_name)] == [b"0", b"1"]
     assert [bool(one["retried"]) for one in listed(dlq, topic_name)] == [True, False, True]
     assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
-    assert everything(broker, topic_name)[2].value == large.value
+    assert held(broker, topic_name)[2].value == large.value
 
 
 @pytest.mark.brokers("embedded")
@@ -296,7 +290,7 @@ def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
     with pytest.raises(TopicMissing, match=rf"2 records .* {topic_name}.*--to-topic"):
         dlq("retry", "--topic", topic_name, "--all")
     dlq("retry", "--topic", topic_name, "--all", "--to-topic", f"{topic_name}-new")
-    assert [r.value for r in everything(broker, f"{topic_name}-new")] == [b"0", b"1"]
+    assert [r.value for r in held(broker, f"{topic_name}-new")] == [b"0", b"1"]
     assert {one["retried"][0]["to"] for one in listed(dlq, topic_name)} == {f"{topic_name}-new"}
 
 
@@ -314,7 +308,7 @@ def test_a_dead_letter_that_does_not_say_where_it_came_from_needs_to_be_told(
         with pytest.raises(BadSettings, match=f"--to-topic '{wrong}': give a topic that workers"):
             dlq("retry", "--topic", topic_name, "--all", "--to-topic", wrong)
     dlq("retry", "--topic", topic_name, "--all", "--to-topic", topic_name)
-    assert [r.value for r in everything(broker, topic_name)] == [b"stray"]
+    assert [r.value for r in held(broker, topic_name)] == [b"stray"]
 
 
 # As `stream-icd dlq retry`, but it kills itself (kill -9) when it calls this for the n-th time.
@@ -360,7 +354,7 @@ def test_kill_9_of_a_retry_is_not_seen(
     command = [*CLI, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert [int(r.value or b"") for r in everything(kafka, topic_name)] == list(range(N))
+    assert [int(r.value or b"") for r in held(kafka, topic_name)] == list(range(N))
     summary = json.loads(done.stderr.splitlines()[-1])
     assert 0 < summary["already"] < N
     assert summary["already"] + summary["sent"] == N
@@ -375,15 +369,15 @@ def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     dead_lettered(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
     command = [*CLI, *retry_all(broker, topic_name), "--rate", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: everything(broker, topic_name))
+        wait_until(lambda: held(broker, topic_name))
         process.terminate()
         assert process.stderr is not None
         summary = json.loads(process.stderr.read().splitlines()[-1])
     assert process.returncode == 130
     assert summary["event"] == "stopped"
-    assert summary["sent"] == len(everything(broker, topic_name)) == N - summary["left"] < N
+    assert summary["sent"] == len(held(broker, topic_name)) == N - summary["left"] < N
     dlq("retry", "--topic", topic_name, "--all")
-    assert sorted(int(r.value or b"") for r in everything(broker, topic_name)) == list(range(N))
+    assert sorted(int(r.value or b"") for r in held(broker, topic_name)) == list(range(N))
     assert {one["partition"] for one in listed(dlq, topic_name)} > {0}
     assert all(one["retried"] for one in listed(dlq, topic_name))
 
@@ -415,7 +409,7 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     monkeypatch.setattr(DeadLetterBox, "read", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
     _RetryLetters().send(settings, choice)
-    assert [r.value for r in everything(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
+    assert [r.value for r in held(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)
 
 
@@ -426,10 +420,10 @@ def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: 
     command = [*CLI, *retry_all(kafka, topic_name)]
     slowly = [*command, "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
-        wait_until(lambda: everything(kafka, topic_name))
+        wait_until(lambda: held(kafka, topic_name))
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert first.stderr is not None
         said = first.stderr.read()
     assert (second.returncode, first.returncode) == (0, 78), said
     assert "another retry" in said
-    assert [int(r.value or b"") for r in everything(kafka, topic_name)] == list(range(40))
+    assert [int(r.value or b"") for r in held(kafka, topic_name)] == list(range(40))

@@ -13,15 +13,11 @@ from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.replay.redetect import Redetection
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.wire.snapshots import encode_snapshot
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_SNAPSHOTS = 6
 
 
@@ -35,14 +31,6 @@ def make_snapshot(i: int, graph: str = "past") -> Snapshot:
     return snapshot_from_pairs(
         src, dst, graph=graph, id=f"{graph}/{i}", window=Window(begin, begin + timedelta(hours=1))
     )
-
-
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small, untrained, real."""
-    folder = tmp_path_factory.mktemp("models") / "small"
-    save_model(Model(RECIPE), folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

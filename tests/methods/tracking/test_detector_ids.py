@@ -14,17 +14,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import decode_events, encode_events
-from tests.testbed.windows import follow, window
-
-
-def groups(*sizes: int) -> list[int]:
-    return np.repeat(np.arange(len(sizes)), sizes).tolist()
-
-
-def summary(tracked: CommunityEvents) -> list[tuple[object, ...]]:
-    return [
-        (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
-    ]  # fmt: skip
+from tests.testbed.windows import events_of, follow, groups, window
 
 
 def names(tracked: CommunityEvents, *nodes: int) -> list[int]:
@@ -72,21 +62,21 @@ def test_ids_of_the_detector_are_the_stable_ones_where_they_continue_the_windows
 
 def test_ids_decide_what_is_born_splits_and_dies() -> None:
     (first,) = follow([window(0, THREE, **FIRST)])
-    assert summary(first) == [("born", 4), ("born", 9), ("born", 2)]
+    assert events_of(first) == [("born", 4), ("born", 9), ("born", 2)]
     _, second = follow([window(0, THREE, **FIRST), window(1, HALVES, ids=[4, 17, 9, 2])])
-    assert summary(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
+    assert events_of(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
     _, second = follow([window(0, THREE, **FIRST), window(1, MOVED, ids=[4, 9])])
-    assert ("died", 4) not in summary(second)
+    assert ("died", 4) not in events_of(second)
     _, second = follow([window(0, THREE, **FIRST), window(1, OTHER, ids=[10, 11, 12])])
     born, died = (10, 11, 12), (2, 4, 9)
-    assert summary(second) == [*(("born", c) for c in born), *(("died", c) for c in died)]
+    assert events_of(second) == [*(("born", c) for c in born), *(("died", c) for c in died)]
 
 
 def test_a_community_all_of_whose_nodes_are_others_lives_on_if_the_detector_says_so() -> None:
     nodes = [*range(100, 110), *range(10, 30)]
     _, second = follow([window(0, THREE, **FIRST), window(1, THREE, nodes, ids=[4, 9, 2])])
     assert second.community_of(100) == 4
-    assert summary(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
+    assert events_of(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
 
 
 def test_ids_bridge_more_missing_windows_than_matching_does() -> None:

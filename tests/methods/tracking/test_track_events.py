@@ -12,20 +12,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking import track
 from stream_icd.methods.tracking.track import TrackSettings
-from tests.testbed.windows import follow, window
-
-
-def groups(*sizes: int) -> list[int]:
-    """Labels of nodes 0, 1, 2, …: the first `sizes[0]` in community 0, and so on."""
-    return np.repeat(np.arange(len(sizes)), sizes).tolist()
-
-
-def events_of(tracked: CommunityEvents) -> list[tuple[object, ...]]:
-    """The events, without sizes: kind, community, and whoever else took part."""
-    return [
-        (e.kind, e.community, *filter(None, (e.parents, e.children))) for e in tracked.events
-    ]  # fmt: skip
-
+from tests.testbed.windows import events_of, follow, groups, window
 
 CASES = {
     "continued": (groups(10, 10), groups(10, 10), [("continued", 0), ("continued", 1)]),

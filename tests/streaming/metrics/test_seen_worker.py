@@ -17,11 +17,8 @@ from stream_icd.core.child_process import stop_children
 from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
-from stream_icd.methods.icd.recipe import Recipe
-from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import save_model
 from stream_icd.sources.generated import independent_lfr
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.brokers import Broker, timeouts, wait_until
@@ -29,7 +26,6 @@ from tests.testbed.scraping import asked, lines, scraped, value
 from tests.testbed.starting import start_forked
 from tests.testbed.streams import publish
 
-RECIPE = Recipe(name="test", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 N_GOOD, N_BAD = 6, 2
 
 
@@ -76,12 +72,6 @@ def ports(log: Path) -> list[int]:
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    save_model(Model(RECIPE), tmp_path / "model")
-    return tmp_path / "model"
-
-
-@pytest.fixture
 def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A graph of this test's own in the live topics: good snapshots and bad ones."""
     # Not thrown out of its group, a detector does nothing twice, and each line is there once.
@@ -98,10 +88,10 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.mark.brokers("kafka")
 def test_numbers_health_and_logs_tell_what_happened(
-    broker: Broker, graph: str, model: Path, tmp_path: Path
+    broker: Broker, graph: str, model_folder: Path, tmp_path: Path
 ) -> None:
-    version = open_model(str(model)).version
-    detect = ("consume", "detect", "--graph", graph, "--group", graph, "--model", str(model))
+    version = open_model(str(model_folder)).version
+    detect = ("consume", "detect", "--graph", graph, "--group", graph, "--model", str(model_folder))
     with ExitStack() as until_the_end:
         start = until_the_end.enter_context
         detector = start(started(broker, tmp_path, *detect, "--processes", "2"))
@@ -179,14 +169,18 @@ def check_log_of(detector: Worker, graph: str, version: str) -> None:
 
 @pytest.mark.kafka
 def test_while_the_broker_does_not_answer_it_is_alive_but_not_ready(
-    kafka: Broker, model: Path, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker,
+    model_folder: Path,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if kafka.node is None:
         pytest.skip("it pauses the broker: unset STREAM_ICD_TEST_KAFKA, so that it is one of ours")
     monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
     create_topics(kafka.settings())
     detect = ("consume", "detect", "--graph", topic_name, "--group", topic_name)
-    with started(kafka, tmp_path, *detect, "--model", str(model)) as detector:
+    with started(kafka, tmp_path, *detect, "--model", str(model_folder)) as detector:
         wait_until(lambda: detector.is_ready, timeout_s=60)
         with kafka.node.paused():
             why = "the broker has not answered for"

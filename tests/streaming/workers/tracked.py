@@ -21,12 +21,12 @@ from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
-from stream_icd.methods.tracking.track import remember, track
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import held, publish
+from tests.testbed.windows import follow
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)
@@ -64,12 +64,7 @@ def stream(graph: str, n: int, seed: int = 3) -> list[Communities]:
 
 def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
     """What a tracker says that is never interrupted."""
-    recent: tuple[CommunityEvents, ...] = ()
-    tracked = []
-    for one in windows:
-        tracked.append(track(recent, one))
-        recent = remember(recent, tracked[-1])
-    return tracked
+    return follow(windows)
 
 
 def outgoing(window: Communities | CommunityEvents, topic: str) -> OutgoingRecord:
