@@ -17,8 +17,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable, say, shortened
 
 if TYPE_CHECKING:
-    from stream_icd.interfaces.view.data.series import SeriesName
-    from stream_icd.interfaces.view.panels.queries import Queries
+    from stream_icd.interfaces.view.report import Report
     from stream_icd.methods.tracking.explain import Explanation
     from stream_icd.methods.tracking.explain_community import CommunityExplanation
 
@@ -49,22 +48,22 @@ class _ArchivedGraph(OneGraph):
 
     def read(
         self, start: datetime | None = None, end: datetime | None = None, zone: str = "UTC"
-    ) -> tuple[Queries, SeriesName]:
-        """Return what can be asked of the graph, and its name; see `read_archive`."""
+    ) -> Report:
+        """Return what the archive holds of the graph; see `Report.read`."""
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Selection
-        from stream_icd.interfaces.view.report import read_archive
+        from stream_icd.interfaces.view.report import Report
 
         store = open_store(self.history)
         chosen = Selection("communities", self.graph, start=start, end=end)
         naming = naming_by(self.names, self.graph)
-        read = read_archive(store, chosen, self.model, naming, zone)
-        given = ", ".join(self.names or ())
+        archived = Report.read(store, chosen, self.model, naming, zone)
+        tables = ", ".join(self.names or ())
         if naming is not None and naming.trouble:
-            raise BadSettings(f"{given}: {naming.trouble}")
+            raise BadSettings(f"{tables}: {naming.trouble}")
         if naming is not None and not naming.found:
-            say(f"{given} has no node of the graph: no community has a name", err=True)
-        return read
+            say(f"{tables} has no node of the graph: no community has a name", err=True)
+        return archived
 
 
 @command(report, "report")
@@ -93,15 +92,13 @@ class _Report(_ArchivedGraph):
     )
 
     def run(self) -> None:
-        from stream_icd.interfaces.view.report import left_out, write_html, write_pictures
-
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
-        queries, name = self.read(start, end, self.zone)
+        archived = self.read(start, end, self.zone)
         if self.form == "html":
-            written = [write_html(queries, name, self.out)]
+            written = [archived.write_html(self.out)]
         else:
-            written = write_pictures(queries, name, self.out, self.form)
-        say(*(f"written: {path}" for path in written), *left_out(queries, name))
+            written = archived.write_pictures(self.out, self.form)
+        say(*(f"written: {path}" for path in written), *archived.left_out())
 
 
 @command(explain, "explain")
@@ -135,11 +132,10 @@ class _Explain(_ArchivedGraph):
             explained_community,
             names_like,
         )
-        from stream_icd.interfaces.view.panels.queries import MOST_WINDOWS
 
         until = parse_time("--at", self.at)
-        queries, name = self.read()
-        windows = queries.seen.windows(name, MOST_WINDOWS)
+        archived = self.read()
+        windows = archived.windows()
         kept = [
             window for window in windows if until is None or window.result.window.start <= until
         ]
@@ -148,7 +144,7 @@ class _Explain(_ArchivedGraph):
                 f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
             )
 
-        read = partial(queries.sources.snapshot, name)
+        read = partial(archived.queries.sources.snapshot, archived.name)
         if self.community is not None:
             after = windows[len(kept)] if len(kept) < len(windows) else None
             about, called = explained_community(kept, self.community, read, after)

@@ -340,12 +340,17 @@ class Naming:
         self.found = self.found or any(one.counts.known.any() for one in window.compared)
         return window
 
-    def attribute(self, graph: str, nodes: pa.Array, name: str) -> Attribute | None:
-        """Return an attribute of some nodes; None if the graph has none of this name."""
+    def values(self, graph: str, nodes: pa.Array, attribute: str) -> list[str | None] | None:
+        """Return the value of an attribute of each node; None if the graph has no such attribute.
+
+        The value is None where it is not known.
+        """
         attributes = self._of_graph(graph)
-        if attributes is None or name not in attributes.names or self.other_ids:
+        if attributes is None or attribute not in attributes.names or self.other_ids:
             return None
-        return attributes.of_nodes(nodes)[attributes.names.index(name)]
+        column = attributes.of_nodes(nodes)[attributes.names.index(attribute)]
+        values = (*column.values, None)  # a code of -1 is unknown
+        return [values[code] for code in column.codes.tolist()]
 
     def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
         """Return what is kept of a window."""

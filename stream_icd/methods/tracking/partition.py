@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from stream_icd.core.arrays import NOBODY, Floats, Ids
 from stream_icd.core.node_ids import places
+from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking import packed
 
 _MOST_CELLS = 1 << 24
@@ -69,6 +70,11 @@ class Partition:
         at = places(new.nodes, self.nodes)
         there = np.flatnonzero(at >= 0)
         return at[there], there
+
+    def agreement(self, other: Partition) -> float | None:
+        """Return the NMI of two partitions on their common nodes; None if they have none."""
+        rows, columns = other.shared_nodes(self)
+        return nmi(other.labels[rows], self.labels[columns]) if len(rows) else None
 
     def overlaps(self, new: Partition) -> Overlaps:
         """Compare two windows in O(n + pairs); there is at most one pair per node."""

@@ -38,7 +38,7 @@ from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.history.replay.compare import compare
-from stream_icd.interfaces.view.report import read_archive
+from stream_icd.interfaces.view.report import Report
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
@@ -190,7 +190,7 @@ def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
     for number in range(11):
         Archive(store).add("communities", encode_communities(found(f"g{number}")))
     with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
-        read_archive(store)
+        Report.read(store)
 
 
 def test_the_further_lines_of_an_error_are_indented(

@@ -21,11 +21,11 @@ import pytest
 from matplotlib import image
 
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget, SeenDeadLetter
+from stream_icd.interfaces.view.data.all_series import AllSeries, News, PageBudget
 from stream_icd.interfaces.view.data.series import SeenWindow
 from stream_icd.interfaces.view.feeds.sources import NoGraph
 from stream_icd.interfaces.view.panels.queries import _MOST_LISTED
-from stream_icd.interfaces.view.report import write_html
+from stream_icd.interfaces.view.report import Report
 from stream_icd.interfaces.view.web.app import View
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
@@ -37,6 +37,7 @@ from tests.interfaces.view.windows import (
     Given,
     Placed,
     drifting,
+    letter,
     name,
     page_of,
     queries,
@@ -193,16 +194,16 @@ def test_the_page_shows_what_was_seen_and_keeps_up_with_twenty_windows_a_second(
 
 def test_the_flow_zooms_into_a_band(opened: Opened) -> None:
     tab = opened(of_levels(3))
-    tab.wait_for_selector("svg.flow path.band[data-id='9']")
+    band, bands = "svg.flow path.band[data-id='{}']".format, tab.locator("svg.flow path.band")
+    tab.wait_for_selector(band(9))
     tab.locator("#flow [data-above='1']").click()
-    tab.wait_for_selector("svg.flow path.band[data-id='7']")
-    tab.wait_for_selector("svg.flow path.band[data-id='9']", state="detached")
-    tab.locator("svg.flow path.band[data-id='7']").click()
-    tab.wait_for_selector("svg.flow path.band[data-id='9']")
-    assert tab.locator("svg.flow path.band").count() == 2
+    tab.wait_for_selector(band(9), state="detached")
+    tab.locator(band(7)).click()
+    tab.wait_for_selector(band(9))
+    assert bands.count() == 2
     tab.locator("#flow [data-out]").click()
-    tab.wait_for_selector("svg.flow path.band[data-id='2']")
-    assert tab.locator("svg.flow path.band").count() == 2
+    tab.wait_for_selector(band(2))
+    assert bands.count() == 2
 
 
 OUTSIDE = """() => {
@@ -219,22 +220,14 @@ OUTSIDE = """() => {
 def test_the_life_shows_lines_times_and_what_happened_between_windows(opened: Opened) -> None:
     everything = AllSeries()
     for hour, bits in ((0, 0.4), (1, -3.5), (2, 2.25), (4, 0.5)):
+        quality = {"predicted_bits": bits, "modularity": -0.5 * hour, "bits_saved": -bits}
         found = window(hour, HALVES, model="m@2" if hour == 4 else "m@1")
-        everything.add(
-            replace(
-                found,
-                horizon=hour + 1.5,
-                predicted_bits=bits,
-                modularity=-0.5 * hour,
-                bits_saved=-bits,
-            ),
-            ORIGIN,
-        )
+        everything.add(replace(found, horizon=hour + 1.5, **quality), ORIGIN)
     at = START + HOUR
     everything.announce(Announcement("promoted", "models", "better", "retrain", at, "m@2"))
     everything.announce(Announcement("kept", "models", "no drift", "retrain", START, "m@1"))
-    everything.bury(SeenDeadLetter("g", START, "decode", "BadSnapshot", "no edge", "t[0]@1"))
-    everything.bury(SeenDeadLetter("another graph", at, "decode", "BadSnapshot", "", "t[0]@2"))
+    everything.bury(letter("g", 1))
+    everything.bury(letter("another graph", 2, at, message=""))
     tab = opened(everything, "?view=life", viewport={"width": 360, "height": 700})
     plot = tab.wait_for_selector("#life .plot[data-windows='4']")
     plot.wait_for_selector("canvas")
@@ -242,9 +235,8 @@ def test_the_life_shows_lines_times_and_what_happened_between_windows(opened: Op
     lines = plot.get_attribute("data-lines").split(", ")
     assert {"horizon", "predicted on new edges"} <= set(lines)
     times = plot.get_attribute("data-times").split(", ")
-    assert [time[11:13] + time[24:] for time in times] == [
-        "00 2", "01 2", "02 2", "03 null", "04 2",
-    ]  # fmt: skip
+    shown = [time[11:13] + time[24:] for time in times]
+    assert shown == ["00 2", "01 2", "02 2", "03 null", "04 2"]
     assert tab.evaluate(OUTSIDE) == []
     assert number(tab, "horizon") == "5.5 windows"
     assert "Horizon: how many windows" in tab.locator("#life .note").inner_text()
@@ -427,25 +419,27 @@ def test_names_of_the_window_that_is_shown_are_found_and_are_text(opened: Opened
     for hour, labels in enumerate(drifting(3)):
         first = "early" if hour == 0 else "late"
         names = [HOSTILE, " a\nb", first, *(f"node {n}" for n in range(57))]
-        everything.add(renamed(window(hour, labels, names), HOSTILE), ORIGIN)
+        for model in ("a@1", "b\nb@1"):
+            everything.add(renamed(window(hour, labels, names, model), HOSTILE), ORIGIN)
     tab = opened(everything, f"?at={at(0)}")
     tab.wait_for_selector("svg.flow")
-    tab.locator("#node").press_sequentially("e")
-    tab.wait_for_selector("#names option[value=early]", state="attached")
-    tab.fill("#node", " a")
-    tab.wait_for_selector("#names option:not([value=early])", state="attached")
-    tab.fill("#node", " ab")  # as the field takes the suggestion
-    tab.press("#node", "Enter")
-    tab.wait_for_selector("#past tbody tr")
-    assert tab.locator("#details h2").inner_text().endswith(r"a\u{a}b")
-    tab.fill("#node", HOSTILE)
-    tab.press("#node", "Enter")
-    says(tab.locator("#details h2"), "\\u{1b}")
+    node, names = tab.locator("#node"), "#names option{}".format
+    node.press_sequentially("e")
+    tab.wait_for_selector(names("[value=early]"), state="attached")
+    node.fill(" a")
+    tab.wait_for_selector(names(":not([value=early])"), state="attached")
+    for typed, heading in ((" ab", r"a\u{a}b"), (HOSTILE, r"\u{1b}")):  # as the field takes them
+        node.fill(typed)
+        node.press("Enter")
+        says(tab.locator("#details h2"), heading)
     for key in "2345":
         tab.locator("body").press(key)
         tab.wait_for_timeout(200)
     assert tab.evaluate("window.pwned") is None
     assert tab.locator("img").count() == 0
+    tab.select_option("#model", index=1)
+    wait_until(lambda: "model=b%0Ab" in tab.url)
+    sync_api.expect(tab.locator("#trouble")).to_be_hidden()
 
 
 MEMBERS_IN_DISCS = """() => {
@@ -562,37 +556,6 @@ def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened
     assert number(tab, "nodes") == "4"
 
 
-def test_an_old_window_is_drawn_when_it_is_read(opened: Opened) -> None:
-    """As after a restart of the server, which reads them one after the other."""
-    tab, view = opened.live(seen(2), f"?at={at(4)}")
-    says(tab.locator("#flow"), "no longer in memory")
-    wait_until(lambda: len(view.fan_out) == 1)
-    for hour, labels in list(enumerate(drifting(6)))[2:]:
-        publish(view, hour, labels)
-    tab.wait_for_selector("svg.flow[data-here='4']")
-
-
-def test_keys_choose_the_window_beside_and_end_at_the_oldest(opened: Opened) -> None:
-    tab, view = opened.live(seen(4, to=AllSeries(PageBudget(windows=3))))
-    wait_until(lambda: len(view.fan_out) == 1)
-    tab.wait_for_selector("svg.flow[data-newest='3']")
-    wait_until(lambda: tab.locator("#slider").get_attribute("max") == "2")
-    for _ in range(3):
-        tab.locator("body").press("ArrowLeft")
-    tab.wait_for_selector("svg.flow[data-here='1'][data-newest='3']")
-    assert tab.locator("#status").inner_text() == "looking at 2026-01-01 01:00:00"
-    assert tab.url.endswith("at=2026-01-01T01%3A00%3A00Z")
-    tab.locator("body").press("Escape")
-    for hour in (4, 5):
-        publish(view, hour, HALVES)
-    tab.wait_for_selector("svg.flow[data-newest='5']")
-    tab.locator("body").press("ArrowLeft")
-    tab.wait_for_selector("svg.flow[data-here='4']")
-    tab.get_by_role("button", name="back to live").click()
-    tab.wait_for_selector("svg.flow:not([data-here])")
-    assert tab.locator("#status").inner_text().startswith("live")
-
-
 def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: Opened) -> None:
     everything = seen(6)
     tab, view = opened.live(everything)
@@ -604,8 +567,32 @@ def test_a_correction_of_a_window_that_is_not_listed_is_not_the_newest(opened: O
     tab.wait_for_selector("#life .plot[data-windows='3']")
     view.publish(News(name(), everything.windows(name(), 6)[0]))
     publish(view, 6, HALVES)
-    tab.wait_for_selector("#life .plot[data-newest='6']")
-    assert tab.locator("#life .plot").get_attribute("data-windows") == "4"
+    tab.wait_for_selector("#life .plot[data-newest='6'][data-windows='4']")
+
+
+def test_a_link_to_a_window_waits_for_it_and_keys_go_on_to_the_oldest(opened: Opened) -> None:
+    """The link as after a restart of the server, which reads windows one after the other."""
+    tab, view = opened.live(seen(2), f"?at={at(3)}")
+    says(tab.locator("#flow"), "no longer in memory")
+    wait_until(lambda: len(view.fan_out) == 1)
+    for hour, labels in list(enumerate(drifting(4)))[2:]:
+        publish(view, hour, labels)
+    tab.wait_for_selector("svg.flow[data-here='3']")
+    wait_until(lambda: tab.locator("#slider").get_attribute("max") == "3")
+    for _ in range(4):
+        tab.locator("body").press("ArrowLeft")
+    tab.wait_for_selector("svg.flow[data-here='0'][data-newest='3']")
+    assert tab.locator("#status").inner_text() == "looking at 2026-01-01"
+    assert tab.url.endswith("at=2026-01-01T00%3A00%3A00Z")
+    tab.locator("body").press("Escape")
+    for hour in (4, 5):
+        publish(view, hour, HALVES)
+    tab.wait_for_selector("svg.flow[data-newest='5']")
+    tab.locator("body").press("ArrowLeft")
+    tab.wait_for_selector("svg.flow[data-here='4']")
+    tab.get_by_role("button", name="back to live").click()
+    tab.wait_for_selector("svg.flow:not([data-here])")
+    assert tab.locator("#status").inner_text().startswith("live")
 
 
 def test_graphs_that_are_chosen_one_after_the_other_do_not_mix(opened: Opened) -> None:
@@ -826,8 +813,10 @@ def test_a_graph_that_is_not_listed_is_shown_if_the_address_names_it(opened: Ope
     tab.wait_for_url("**graph=graph+42*")
 
 
-def test_a_report_opens_without_a_network(opened: Opened, tmp_path: Path) -> None:
-    out = write_html(queries(seen(5)), name(), tmp_path / "report.html")
+def test_a_report_opens_without_a_network_and_in_a_frame(opened: Opened, tmp_path: Path) -> None:
+    everything = seen([np.repeat(np.arange(60), 3)] * 5)
+    report = Report(queries(everything, archive=True), name())
+    out = report.write_html(tmp_path / "report.html")
     tab = opened(f"file://{out}", offline=True)
     tab.wait_for_selector("svg.flow[data-newest='4']")
     for key, shows in (("2", "#map canvas"), ("3", "#life canvas"), ("4", "#event-table tr")):
@@ -843,20 +832,14 @@ def test_a_report_opens_without_a_network(opened: Opened, tmp_path: Path) -> Non
     tab.press("#node", "Enter")
     tab.wait_for_selector("#past tbody tr")
 
-
-def test_a_report_opens_in_a_frame_and_says_what_has_no_band(
-    opened: Opened, tmp_path: Path
-) -> None:
-    everything = seen([np.repeat(np.arange(60), 3)] * 5)
-    out = write_html(queries(everything, archive=True), name(), tmp_path / "report.html")
     tab = opened("data:text/html,<iframe width=1200 height=900></iframe>")
     tab.evaluate("(page) => { document.querySelector('iframe').srcdoc = page; }", out.read_text())
-    report = tab.frame_locator("iframe")
-    report.locator("svg.flow[data-newest='4']").wait_for()
-    assert "double-click" not in report.locator("#flow .note").inner_text()
-    report.locator("#tab-events").click()
-    report.locator("#event-table .community", has_text="59").first.click()
-    says(report.locator("#details h2"), "community 59: no band in these 5 columns")
+    framed = tab.frame_locator("iframe")
+    framed.locator("svg.flow[data-newest='4']").wait_for()
+    assert "double-click" not in framed.locator("#flow .note").inner_text()
+    framed.locator("#tab-events").click()
+    framed.locator("#event-table .community", has_text="59").first.click()
+    says(framed.locator("#details h2"), "community 59: no band in these 5 columns")
 
 
 def fills(tab: Any) -> dict[str, str]:
@@ -941,14 +924,27 @@ def test_a_value_has_one_colour_and_the_rest_is_grey_and_counted(opened: Opened)
     sync_api.expect(legend).to_be_hidden()
 
 
-def test_the_status_says_why_nothing_new_comes(opened: Opened) -> None:
+def test_the_page_says_why_nothing_comes_and_what_to_run(opened: Opened) -> None:
+    view, address = opened.served(AllSeries())
+    away = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
+    view.queries.sources = sources = Given(Cliques(), False, away)
+    flow = opened(address).locator("#flow")
+    says(flow, "No broker answers: run stream-icd broker")
+    sources.trouble = {}
+    says(flow, "run stream-icd produce gn")
+    detect = "no detector is at work: run stream-icd consume detect"
+    sources.there = True  # the embedded broker does not say how many
+    says(flow, f"Snapshots are there, and {detect}")
+    sources.waiting = 3
+    says(flow, f"3 snapshots wait, and {detect}")
+
     view, address = opened.served(seen(3))
     view.queries.sources = sources = Given(Cliques(), False, waiting=4, sent=START)
     status = opened(address).locator("#status")
     since = "nothing new since 2026-01-01"
     says(status, f"{since}: 4 snapshots wait, and no detector is at work")
     assert status.get_attribute("data-state") == "still"
-    sources.trouble = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
+    sources.trouble = away
     says(status, f"{since}: the broker does not answer", timeout=10_000)
 
 
@@ -1043,29 +1039,6 @@ def test_the_picture_that_is_shown_is_saved_with_its_labels(opened: Opened) -> N
         assert len({bytes(one) for one in pixels[::8, ::8].reshape(-1, pixels.shape[2])}) > 20
     tab.locator("body").press("4")
     sync_api.expect(tab.locator("#png")).to_be_hidden()
-
-
-def test_where_nothing_is_there_the_page_says_what_to_run(opened: Opened) -> None:
-    view, address = opened.served(AllSeries())
-    trouble = {"icd.snapshots.v1": "no broker listens on 127.0.0.1:9092"}
-    view.queries.sources = sources = Given(Cliques(), False, trouble)
-    flow = opened(address).locator("#flow")
-    says(flow, "No broker answers: run stream-icd broker")
-    trouble.clear()
-    says(flow, "run stream-icd produce gn")
-    detect = "no detector is at work: run stream-icd consume detect"
-    sources.there = True  # the embedded broker does not say how many
-    says(flow, f"Snapshots are there, and {detect}")
-    sources.waiting = 3
-    says(flow, f"3 snapshots wait, and {detect}")
-
-
-def test_a_model_whose_name_has_a_line_break_can_be_chosen(opened: Opened) -> None:
-    tab = opened(seen([HALVES] * 3, model="b\nb@1", to=seen([HALVES] * 3, model="a@1")))
-    tab.wait_for_selector("svg.flow")
-    tab.select_option("#model", index=1)
-    wait_until(lambda: "model=b%0Ab" in tab.url)
-    sync_api.expect(tab.locator("#trouble")).to_be_hidden()
 
 
 PANELS = ("flow", "map", "map&all=1", "life", "events&sure=all&kinds=continued,grown", "compare")

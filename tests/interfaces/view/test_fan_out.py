@@ -72,13 +72,3 @@ async def test_tabs_are_limited_also_if_they_connect_at_the_same_time() -> None:
     assert (len(fan_out), fan_out.is_full) == (_MOST_TABS, True)
     fan_out.close()
     await asyncio.gather(*tabs)
-
-
-async def test_tabs_can_be_disconnected_from_another_thread() -> None:
-    fan_out = _FanOut()
-    fan_out.close_soon()  # before the server runs
-    fan_out.start()
-    tabs = await connected(fan_out, 2)
-    await asyncio.to_thread(fan_out.close_soon)
-    await asyncio.gather(*tabs)
-    assert len(fan_out) == 0

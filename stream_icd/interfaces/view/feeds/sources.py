@@ -36,10 +36,10 @@ class Sources:
 
         Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
         """
-        with self._one_at_a_time:
+        with self._one_at_a_time:  # else two tabs would read the same large graph twice
             identity = (name.origin, *window.result.identity())
-            if (kept := self._kept.get(identity)) is not None:
-                return kept
+            if (cached := self._kept.get(identity)) is not None:
+                return cached
             snapshot = self.read_snapshot(name, window)
             if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
                 raise NoGraph("the topic holds another snapshot there: it was created anew")
