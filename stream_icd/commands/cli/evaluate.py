@@ -16,7 +16,7 @@ from stream_icd.core.printable import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stream_icd.interfaces.evaluation.evaluate import Windows
+    from stream_icd.interfaces.evaluation.evaluate import Evaluation
 
 app = typer.Typer()
 
@@ -55,7 +55,7 @@ class _Evaluate(OneGraph):
         from stream_icd.commands.programs.process import progress_bar, wide_console
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.store import open_store
-        from stream_icd.interfaces.evaluation import evaluate
+        from stream_icd.interfaces.evaluation.evaluate import Evaluation, WindowResult
         from stream_icd.interfaces.evaluation.method import OWN, chosen, methods_in
         from stream_icd.learning.training.yardstick import verdict
         from stream_icd.streaming.execution.budget import Allowance
@@ -68,31 +68,39 @@ class _Evaluate(OneGraph):
         methods = chosen(names, methods_in(OWN))
         names = list(methods)
         limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
-        found = evaluate.Windows.open(
-            open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
+        evaluation = Evaluation.open(
+            open_store(self.history),
+            self.graph,
+            self.windows,
+            self.learn,
+            datetime.now(UTC),
+            limits,
+            self.seed,
         )
         learners = [name for name, method in methods.items() if method.learn is not None]
-        console, results = wide_console(), list[evaluate.WindowResult]()
-        notes = [_learning(found, learners, self.learn)]
+        console, results = wide_console(), list[WindowResult]()
+        notes = [_learning(evaluation, learners, self.learn)]
         say(*notes)
 
         def write() -> None:
             done = results[: len(results) - len(results) % len(names)]  # of whole windows
             if done:
-                files.write(found.graph, done, len(found), notes)
+                files.write(evaluation.graph, done, len(evaluation), notes)
 
         with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
-            models = evaluate.learn(found, names, limits, self.seed)
+            models = evaluation.learn(names)
             progress.update(task, description="compare what was learned with default")
             if learned := [name for name, one in models.items() if one.learned is not None]:
-                compared = evaluate.worth(found, models, limits, self.seed)
+                compared = evaluation.worth(models)
                 said = "not compared: over the limits" if compared is None else verdict(compared)
                 notes.append(f"What {' and '.join(learned)} learned: {said}.")
-            progress.update(task, description="windows x methods", total=len(found) * len(names))
+            progress.update(
+                task, description="windows x methods", total=len(evaluation) * len(names)
+            )
             due = 0.0
             try:
-                for result in evaluate.evaluate(found, models, limits, self.seed):
+                for result in evaluation.results(models):
                     results.append(result)
                     progress.advance(task)
                     if len(results) % len(names) == 0 and time.monotonic() >= due:
@@ -109,15 +117,16 @@ class _Evaluate(OneGraph):
             raise typer.Exit(1)
 
 
-def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
+def _learning(evaluation: Evaluation, learners: Sequence[str], learn: int) -> str:
     """How many windows are evaluated, and how many the methods learn from before."""
-    said = f"{found.graph}: {len(found)} windows"
+    n_windows = len(evaluation)
+    note = f"{evaluation.graph}: {n_windows} windows"
     if not learners or not learn:
-        return said
+        return note
     who = f"{' and '.join(learners)} {'learns' if len(learners) == 1 else 'learn'}"
-    if found.before:
-        return f"{said}; {who} from the {len(found.before)} before them"
-    said += f"; {who} from none, since the archive has none before these"
-    fewer = max(1, len(found) - learn)
-    hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"
-    return said + hint if len(found) > 1 else said
+    if evaluation.before:
+        return f"{note}; {who} from the {len(evaluation.before)} before them"
+    note += f"; {who} from none, since the archive has none before these"
+    fewer = max(1, n_windows - learn)
+    hint = f": --windows {fewer} leaves {n_windows - fewer} to learn from"
+    return note + hint if n_windows > 1 else note

@@ -122,13 +122,13 @@ def _rows(results: Sequence[WindowResult]) -> list[list[str]]:
     for result in results:
         of_method[result.method].append(result)
     rows = []
-    for method, found in of_method.items():
+    for method, of_windows in of_method.items():
         cells = []
         for name, form, _ in _COLUMNS:
-            values = [value for result in found if (value := result.value(name)) is not None]
+            values = [value for result in of_windows if (value := result.value(name)) is not None]
             cells.append(f"{np.mean(values):{form}}" if values else "")
-        windows = sum(result.measures is not None for result in found)
-        failed_first = sorted(found, key=lambda result: result.measures is not None)
+        windows = sum(result.measures is not None for result in of_windows)
+        failed_first = sorted(of_windows, key=lambda result: result.measures is not None)
         detail = next((result.detail for result in failed_first if result.detail), "")
         rows.append([method, *cells, str(windows), printable(detail)])
     return rows
@@ -170,9 +170,8 @@ def _write_page(
 def _figure_of(results: Sequence[WindowResult]) -> Figure:
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
-    methods = list(
-        dict.fromkeys(result.method for result in results if result.measures is not None)
-    )
+    with_result = (result.method for result in results if result.measures is not None)
+    methods = list(dict.fromkeys(with_result))
     for panel, name in zip(axes.flat, _PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
@@ -182,7 +181,8 @@ def _figure_of(results: Sequence[WindowResult]) -> Figure:
 
 
 def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
-    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
+    snapshots = dict.fromkeys(result.snapshot for result in results)
+    places = {snapshot: place for place, snapshot in enumerate(snapshots)}
     for method, colour in zip(methods, cycle(_COLOURS), strict=False):
         values = [
             (places[result.snapshot], value)
