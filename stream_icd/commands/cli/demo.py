@@ -80,8 +80,8 @@ class _Demo(MethodOptions):
         from stream_icd.commands.programs.process import progress_bar
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.whole_file import make_folder, writing
-        from stream_icd.interfaces.demo.results import results_of, tell
-        from stream_icd.interfaces.demo.run import demo_broker, keep, run_demo
+        from stream_icd.interfaces.demo.results import Results
+        from stream_icd.interfaces.demo.run import demo_broker
 
         with needs_extra("demo", "matplotlib"):
             from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
@@ -92,27 +92,26 @@ class _Demo(MethodOptions):
         with writing(folder):
             make_folder(folder)
         programs = self.programs(folder)
-        story = programs.story
-        with demo_broker(folder) as settings:
+        story, history = programs.story, folder / "demo-history"
+        with demo_broker(folder, history) as settings:
             console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
             if self.view:
                 console.print(f"live page: http://127.0.0.1:{self.port}/")
             with progress_bar() as progress:
-                run = run_demo(settings, programs, folder, progress)
+                run = programs.run(settings, folder, progress)
             if not run.arrivals:
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
-            results = results_of(settings, run, partial(_model, story), self.method, story)
-            keep(settings, kept := folder / "demo-history")
+            results = Results.of(run, settings, partial(_model, story), self.method, story)
         change_at = None if story is None else story.change_at
         figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
-        tell(console, run, results, story)
+        results.tell(console, run, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
             say(*draw_story(results.found.windows, attributes, folder / "story.png"))
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
-        look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
+        look = shlex.join(("stream-icd", "view", "--history", str(history), *self.by_names))
         say(f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")

@@ -126,9 +126,11 @@ class DemoRun:
     @property
     def evidence(self) -> str:
         """The number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
-        counted = Counter(arrival.result["evidence"] for arrival in self.arrivals)
-        known = ("strong", "weak", "none")
-        return ", ".join(f"{counted[one]} {one}" for one in known if counted[one])
+        counts = Counter(arrival.result["evidence"] for arrival in self.arrivals)
+        strengths = ("strong", "weak", "none")
+        return ", ".join(
+            f"{counts[strength]} {strength}" for strength in strengths if counts[strength]
+        )
 
     @property
     def model_changes(self) -> list[int]:
@@ -205,7 +207,7 @@ class Story:
         log = self.folder / "retrain.log"
         return swapped + _count_events(log, "kept") + _count_events(log, "failed") >= times
 
-    def told(self) -> Iterator[str]:
+    def decisions(self) -> Iterator[str]:
         """What the retrainer decided, other than to wait."""
         for entry in _read_log(self.folder / "retrain.log"):
             if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
@@ -221,62 +223,67 @@ class Programs:
     others: Mapping[str, _Arguments] = field(default_factory=dict)  # by name, such as `view`
     story: Story | None = None
 
+    def run(self, settings: KafkaSettings, folder: Path, progress: Progress) -> DemoRun:
+        """Run them as separate processes until every snapshot sent has its result.
+
+        The folder gets their logs and `communities.jsonl`, the subscriber's output.
+
+        Raises:
+            DemoFailed: one of them ended with an error.
+        """
+        started: list[_Child] = []
+        env = {
+            **os.environ,
+            "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+            "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
+        }
+
+        def start(arguments: _Arguments, name: str, stdout: int | None = None) -> _Child:
+            child = start_child(
+                # -P: ignore any producers.py or kafka.py in the working directory.
+                (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
+                folder / f"{name}.log",
+                env=env,
+                stdout=stdout,
+            )
+            started.append(child)  # at once: whatever fails next, it is stopped
+            return child
+
+        try:
+            if self.story is not None:
+                # The detector and the retrainer need a champion when they start.
+                champion = start(self.story.prepare(), "first-champion")
+                champion.wait()
+                _check({"first-champion": champion}, folder, may_end=True)
+            # All of them before the first producer, which `_send` starts.
+            children = {
+                "detect": start(self.detect, "detect"),
+                "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
+                **{name: start(arguments, name) for name, arguments in self.others.items()},
+            }
+            arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+            printed = children["subscribe"].stdout
+            assert printed is not None
+            # In a thread: an arrival is timed when it comes, whatever `_watch` is doing.
+            reading = (printed, folder / "communities.jsonl", arrivals)
+            threading.Thread(target=_collect, args=reading, daemon=True).start()
+            sending = _send(start, folder, self)
+            return _watch(children, sending, arrivals, folder, progress)
+        finally:
+            stop_children(started, _STOP_S)
+
 
 @contextmanager
-def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
-    """Run an embedded broker with all topics for the duration of the block."""
+def demo_broker(folder: Path, history: Path | None = None) -> Iterator[KafkaSettings]:
+    """Run an embedded broker with all topics for the duration of the block.
+
+    After it, the topics are archived in the folder `history`, whose content is replaced.
+    """
     with embedded_broker(log_file=folder / "broker.log") as broker:
         create_topics(broker.settings)
         yield broker.settings
-
-
-def run_demo(
-    settings: KafkaSettings, programs: Programs, folder: Path, progress: Progress
-) -> DemoRun:
-    """Run the programs as separate processes until every snapshot sent has its result.
-
-    The folder gets their logs and `communities.jsonl`, the subscriber's output.
-
-    Raises:
-        DemoFailed: one of them ended with an error.
-    """
-    started: list[_Child] = []
-    env = {
-        **os.environ,
-        "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
-        "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
-    }
-
-    def start(arguments: _Arguments, name: str, stdout: int | None = None) -> _Child:
-        child = start_child(
-            # -P: ignore any producers.py or kafka.py in the working directory.
-            (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
-            folder / f"{name}.log",
-            env=env,
-            stdout=stdout,
-        )
-        started.append(child)
-        return child
-
-    try:
-        if programs.story is not None:
-            champion = start(programs.story.prepare(), "first-champion")
-            champion.wait()
-            _check({"first-champion": champion}, folder, may_end=True)
-        children = {
-            "detect": start(programs.detect, "detect"),
-            "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
-            **{name: start(arguments, name) for name, arguments in programs.others.items()},
-        }
-        arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
-        printed = children["subscribe"].stdout
-        assert printed is not None
-        reading = (printed, folder / "communities.jsonl", arrivals)
-        threading.Thread(target=_collect, args=reading, daemon=True).start()
-        sending = _send(start, folder, programs)
-        return _watch(children, sending, arrivals, folder, progress)
-    finally:
-        stop_children(started, _STOP_S)
+        if history is not None:  # while the broker runs: it keeps nothing
+            _archive(broker.settings, history)
 
 
 def _send(
@@ -295,6 +302,7 @@ def _send(
             while not (programs.story.has_learned(pause) or time.monotonic() - since > _PATIENCE_S):
                 yield None, True
         producer = start(arguments, name)
+        # A generator, not a loop: `_watch` takes arrivals and looks at the others meanwhile.
         while producer.poll() is None:
             yield None, False
         _check({name: producer}, folder, may_end=True)
@@ -334,14 +342,14 @@ def _watch(
             last = time.monotonic()
         except queue.Empty:
             # Read logs and check processes only while nothing arrives.
-            sent, waiting = next(sending)
+            sent, waiting = next(sending)  # it may start the next producer
             progress.update(sent_bar, total=sent, completed=sent or 0)
             dead_letters = _count_events(folder / "detect.log", "dead letter")
             _check(children, folder)
             if not detecting and _count_events(folder / "detect.log", "started"):
                 detecting, last = True, time.monotonic()
         progress.update(received_bar, completed=len(arrivals), total=sent)
-        if waiting:
+        if waiting:  # nothing is sent, so nothing is missing
             last = time.monotonic()
         if time.monotonic() - last > (_STALL_S if detecting else _START_S):
             break
@@ -358,8 +366,7 @@ def _check(children: dict[str, _Child], folder: Path, *, may_end: bool = False) 
             )
 
 
-def keep(settings: KafkaSettings, folder: Path) -> None:
-    """Archive all topics of the broker in a folder; what was there before is removed."""
+def _archive(settings: KafkaSettings, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     archive = Archive(open_store(str(folder)))
     for kind, topic in TOPICS.items():

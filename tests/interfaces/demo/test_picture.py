@@ -57,8 +57,8 @@ def results_from(
     path = snapshot_from_pairs(
         last.nodes[:-1], last.nodes[1:], graph="g", id=last.snapshot_id, window=last.window
     )
-    others = {_ALONE: FoundSeries(follow(alone), [0.4] * n)} if alone else {}
-    return Results([], path, FoundSeries(follow(complete), [1.0] * n), others)
+    compared = {_ALONE: FoundSeries(follow(alone), [0.4] * n)} if alone else {}
+    return Results([], path, FoundSeries(follow(complete), [1.0] * n), compared)
 
 
 def drawn(n: int = 6, *, truth: bool = True, memory: bool = False) -> Figure:
@@ -91,7 +91,9 @@ def stream_that_changes(gap: bool = False) -> Figure:
         windows.append((nodes[:there], np.unique(labels[:there], return_inverse=True)[1]))
     found = arrivals(windows)
     results = results_from(found)
-    return demo_figure(DemoRun(40, found, 0, 1.0), replace(results, others={_ALONE: results.found}))
+    return demo_figure(
+        DemoRun(40, found, 0, 1.0), replace(results, compared={_ALONE: results.found})
+    )
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
@@ -147,14 +149,11 @@ def test_no_title_reaches_into_the_next_panel(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
+def test_incomplete_snapshots_are_marked_and_no_panel_is_empty_where_communities_are_gone() -> None:
     figure = stream_that_changes()
     for title in (f"Snapshots 30 to 39: {_ALONE}", "Snapshots 30 to 39: with memory"):
         bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]  # type: ignore[attr-defined]
         assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))  # type: ignore[attr-defined]
-
-
-def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
     figure = stream_that_changes(gap=True)
     stay = axes_titled(figure, "Fraction of the nodes that stay")
     assert "incomplete at the source, and left out: 3" in stay.texts[0].get_text()
@@ -213,7 +212,7 @@ def labelled(columns: list[dict[int, int]]) -> tuple[_Bands, dict[int, _Label]]:
     return bands, {label.community: label for label in _places_of_labels(bands, texts)}
 
 
-def test_a_name_stands_where_its_band_is_widest_and_all_of_it_lies_there() -> None:
+def test_a_name_stands_where_its_band_is_widest_and_beside_if_that_is_thin() -> None:
     bands, labels = labelled([{1: 200, 2: 50}] * 5 + [{2: 250}] * 15)
     assert labels[1].x < 5, "even if the band ends before"
     for community, label in labels.items():
@@ -221,12 +220,8 @@ def test_a_name_stands_where_its_band_is_widest_and_all_of_it_lies_there() -> No
         bottom = bands.bottoms[at][community]
         assert bottom <= label.y <= bottom + bands.sizes[at][community]
         assert label.leads_from is None
-    low, high = {1: 100, 2: 100}, {1: 300, 2: 110}
-    _, labels = labelled([low] * 19 + [high])
+    _, labels = labelled([{1: 100, 2: 100}] * 19 + [{1: 300, 2: 110}])
     assert labels[2].x < 18, "the last column, where it is widest, is higher than those before"
-
-
-def test_thin_bands_are_named_beside_with_a_line_and_none_lies_on_another() -> None:
     thin = dict.fromkeys(range(10, 40), 2)
     bands, labels = labelled([{1: 200, **thin}] * 10)
     assert labels[1].leads_from is None
@@ -255,24 +250,18 @@ def merging(bits: float, then: Sequence[tuple[np.ndarray, dict]]) -> list[Commun
 
 
 def test_an_event_that_lasted_is_told_with_names_and_bits_and_drawn(tmp_path: Path) -> None:
-    told = draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path := tmp_path / "story.png")
-    assert told == [
+    path = tmp_path / "story.png"
+    assert draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path) == [
         "1 mergers and splits that lasted and that the edges support",
         "2026-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
     ]
     colours = Image.open(path).convert("RGB").getcolors(1 << 24)
     assert colours is not None
     assert len(colours) > 100
-
-
-@pytest.mark.parametrize(
-    ("bits", "then"),
-    [
+    for bits, then in (
         (-42.0, [(TOGETHER, {})] * 4),  # the edges speak against it
         (42.0, [(TOGETHER, {})] * 2),  # too new
         (42.0, [(APART, {(0, 1): 9.0}), (APART, {}), (APART, {})]),  # undone
-    ],
-)
-def test_no_other_event_is_told(bits: float, then: list, tmp_path: Path) -> None:
-    told = draw_story(merging(bits, then), CLASSES, tmp_path / "story.png")
-    assert told == ["no mergers and splits that lasted and that the edges support"]
+    ):
+        told = draw_story(merging(bits, then), CLASSES, path)
+        assert told == ["no mergers and splits that lasted and that the edges support"]
