@@ -46,9 +46,10 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
     """
     n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
-    ended = (sizes > 0) & ~np.isin(ids_before, ids)
-    if not ended.any():  # as in most windows
+    gone = set(ids_before[sizes > 0].tolist()).difference(ids.tolist())
+    if not gone:  # as in most windows
         return np.empty((0, 2), np.int64)
+    ended = np.isin(ids_before, list(gone))
     into = majority(before, labels, n_before)[ended]
     pairs = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
     return pairs[np.argsort(pairs[:, 0])]
