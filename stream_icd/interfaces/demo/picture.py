@@ -30,8 +30,7 @@ from stream_icd.methods.tracking.sentences import certainty, sentence, without_c
 
 _MOST_EDGES_DRAWN = 30_000
 _MOST_COLUMNS = 20
-_MOST_BOLD = 300
-"""Number of snapshots up to which lines are bold."""
+_MOST_BOLD = 300  # number of snapshots up to which lines are bold
 _INK, _QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
 _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
 _UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
@@ -39,9 +38,7 @@ _INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 _TITLE, _TEXT = 15, 12
 DPI = 120
 
-_LASTING = 5
-"""Number of snapshots in which a community is seen, from which on it lasts."""
-
+_LASTING = 5  # number of snapshots in which a community is seen, from which on it lasts
 _STORY_COLUMNS = 30
 _LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
 _MOST_EVENTS = 10

@@ -21,19 +21,17 @@ from stream_icd.interfaces.demo.run import DemoRun, Story
 from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
-from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
 
-_PART = 2 / 3
-"""Fraction of the nodes of its neighbours below which a snapshot is incomplete."""
-
+_PART = 2 / 3  # fraction of the nodes of its neighbours below which a snapshot is incomplete
 _NEAR = 30
 """How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
@@ -77,7 +75,11 @@ class Results:
         memory; else, if the detector has memory, with what it finds in each snapshot alone.
         """
         truth = _known_communities(settings)
-        results = [arrival.communities() for arrival in run.arrivals]
+        by_id = {
+            result.snapshot_id: result
+            for result in _decoded(settings, COMMUNITIES, decode_communities)
+        }
+        results = [by_id[arrival.result["snapshot_id"]] for arrival in run.arrivals]
         complete = _complete_places([len(result.nodes) for result in results])
 
         def followed(detected: Sequence[Communities]) -> FoundSeries:

@@ -19,15 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 from rich.progress import Progress
 
 from stream_icd.core.child_process import start_child, stop_children, tail
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import StreamIcdError
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import TOPICS, Archiver
@@ -46,8 +41,7 @@ _STALL_S = 90.0
 _PATIENCE_S = 600.0
 """Time after which the rest of the stream is sent, whether there is a new champion or not."""
 
-LEAST_SNAPSHOTS = 75
-"""Shorter streams have no time for the story."""
+LEAST_SNAPSHOTS = 75  # shorter streams have no time for the story
 
 _DETECTION = ("--method", "icd", "--memory", "off")
 """Of the detector: the encoder of the champion and K-means, on each snapshot alone."""
@@ -62,10 +56,6 @@ _NAMES = ("produce", "produce-2", "produce-3")
 """Of the producers, and of their logs."""
 
 _SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
-
-_TIMES = ("window_start", "window_end", "detected_at")
-_AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
-"""Of a printed result: what is read as a time, and what is as it is in `Communities`."""
 
 _Child = subprocess.Popen[bytes]
 _Arguments = tuple[str, ...]
@@ -88,25 +78,6 @@ class Arrival:
         """Milliseconds from the result being ready in the detector to its arrival here."""
         ready = datetime.fromisoformat(self.result["detected_at"])
         return 1000 * (self.received_at - ready).total_seconds()
-
-    def communities(self) -> Communities:
-        """Return the result that the subscriber printed."""
-        result = self.result
-        start, end, detected_at = (datetime.fromisoformat(result[name]) for name in _TIMES)
-        moved_bits = (
-            None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
-        )
-        return Communities(
-            **{name: result[name] for name in _AS_THEY_ARE},
-            window=Window(start, end),
-            nodes=pa.array(result["nodes"]),
-            labels=np.asarray(result["communities"], np.int32),
-            detected_at=detected_at,
-            community_ids=_ids(result["community_ids"], (-1,)),
-            replaced=_ids(result["replaced"], (-1, 2)),
-            moved=_ids(result["moved"], (-1, 2)),
-            moved_bits=moved_bits,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,10 +345,6 @@ def _archive(settings: KafkaSettings, folder: Path) -> None:
         with open_reader(settings, topic, start="beginning", until="end") as records:
             for record in records:
                 archiver.process(record)
-
-
-def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
-    return None if values is None else np.asarray(values, np.int64).reshape(shape)
 
 
 def _read_log(path: Path) -> list[dict[str, Any]]:

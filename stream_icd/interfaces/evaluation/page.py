@@ -52,9 +52,7 @@ _PANELS = ("hidden_edges", "modularity", "stability", "seconds")
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
-REFRESH_S = 5
-"""Interval at which a browser loads the page anew while windows are missing."""
-
+REFRESH_S = 5  # interval at which a browser loads the page anew while windows are missing
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; }

@@ -27,11 +27,8 @@ from stream_icd.methods.graphs.adjacency import DIRECTED, as_adjacency
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 
-_THRESHOLD = 0.0000001
-"""The default of `louvain_communities`."""
-
-_THETA = 0.01
-"""The default of `leiden_communities`, since NetworkX 3.7."""
+_THRESHOLD = 0.0000001  # the default of `louvain_communities`
+_THETA = 0.01  # the default of `leiden_communities`, since NetworkX 3.7
 
 _MODULARITY, _CPM = "modularity", "cpm"
 

@@ -25,8 +25,7 @@ _INK = "#5f6368"
 _DARK = "#222222"
 _BAR, _GAP = 0.18, 0.006
 _FONT, _LETTERS_PER_INCH = 10, 13
-_LINE = 0.03
-"""Height of a line of text, as a fraction of that of the picture."""
+_LINE = 0.03  # height of a line of text, as a fraction of that of the picture
 
 HALO = [withStroke(linewidth=3, foreground="white")]
 

@@ -36,7 +36,7 @@ from stream_icd.interfaces.demo.run import (
     demo_broker,
 )
 from stream_icd.sources.datasets.as_topology import read_as_topology
-from tests.interfaces.demo.test_picture import arrivals, axes_titled, results_from
+from tests.interfaces.demo.test_picture import axes_titled, found_in, results_from, run_of
 from tests.real_data import real_data
 from tests.testbed.brokers import wait_until
 
@@ -51,12 +51,12 @@ def told(run: DemoRun, results: Results, story: Story | None = None, width: int 
 
 
 def test_a_snapshot_without_its_result_is_lost_and_what_was_received_is_one_line() -> None:
-    labels = np.repeat([0, 1], 5)
-    one, two = arrivals([(np.arange(10), labels)] * 2)
+    found = found_in([(np.arange(10), np.repeat([0, 1], 5))] * 2)
+    one, two = run_of(found).arrivals
     run = DemoRun(3, (one, two, two), dead_letters=0, seconds=10**50)
     assert run.lost == 1, "one came twice"
     assert one.publish_ms == pytest.approx(1000)
-    *_, line = told(run, results_from(run.arrivals[:2]), width=80).splitlines()
+    *_, line = told(run, results_from(found), width=80).splitlines()
     assert line.startswith("sent 3 snapshots, received 3 results in 1000")
     assert line.endswith("dead letters: 0")
 

@@ -30,30 +30,33 @@ from stream_icd.methods.names.attributes import attributes_of
 from tests.testbed.windows import START, follow, window
 
 
-def arrivals(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[Arrival, ...]:
+def found_in(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[Communities]:
     """Results of an hour each, of nodes and labels; nothing is sure of the first one."""
-    found = []
-    for at, (nodes, labels) in enumerate(windows):
-        result = replace(
+    return [
+        replace(
             window(at, labels, nodes),
             modularity=0.5,
             evidence="strong" if at else "none",
             bits_saved=0.75,
             milliseconds=dict.fromkeys(STAGES, 5.0),
         )
-        found.append(
-            Arrival(shape_of("communities").document(result), START + timedelta(seconds=1))
-        )
-    return tuple(found)
+        for at, (nodes, labels) in enumerate(windows)
+    ]
+
+
+def run_of(found: Sequence[Communities]) -> DemoRun:
+    """A run in which each result arrived a second after it was there."""
+    document, at = shape_of("communities").document, START + timedelta(seconds=1)
+    arrivals = tuple(Arrival(document(result), at) for result in found)
+    return DemoRun(len(found), arrivals, dead_letters=0, seconds=1.0)
 
 
 def results_from(
-    found: Sequence[Arrival], *, truth: bool = False, alone: Sequence[Communities] = ()
+    found: Sequence[Communities], *, truth: bool = False, alone: Sequence[Communities] = ()
 ) -> Results:
     """What is drawn of results; with a truth, they agree with it, and those `alone` do not."""
-    results = [one.communities() for one in found]
-    complete = [results[at] for at in _complete_places([len(one.nodes) for one in results])]
-    last, n = complete[-1], len(results) * truth
+    complete = [found[at] for at in _complete_places([len(result.nodes) for result in found])]
+    last, n = complete[-1], len(found) * truth
     path = snapshot_from_pairs(
         last.nodes[:-1], last.nodes[1:], graph="g", id=last.snapshot_id, window=last.window
     )
@@ -68,13 +71,13 @@ def drawn(n: int = 6, *, truth: bool = True, memory: bool = False) -> Figure:
     """
     nodes = np.arange(60)
     of_each = (np.minimum(nodes // 10, 5 if at >= n // 2 else 4) for at in range(n))
-    found = arrivals((nodes, labels) for labels in of_each)
+    found = found_in((nodes, labels) for labels in of_each)
     alone = [
-        replace(one, labels=np.where((nodes + at) % 2, one.labels, 0).astype(np.int32))
-        for at, one in enumerate(arrival.communities() for arrival in found)
+        replace(result, labels=np.where((nodes + at) % 2, result.labels, 0).astype(np.int32))
+        for at, result in enumerate(found)
     ]
     results = results_from(found, truth=truth, alone=alone if memory else ())
-    return demo_figure(DemoRun(n, found, 0, 1.0), results)
+    return demo_figure(run_of(found), results)
 
 
 def stream_that_changes(gap: bool = False) -> Figure:
@@ -89,11 +92,9 @@ def stream_that_changes(gap: bool = False) -> Figure:
         labels = np.arange(60) // 30 if late else (np.arange(60) + 5 * (at // 6)) // 10 % 7
         there = 9 if gap and 30 <= at < 33 else 60
         windows.append((nodes[:there], np.unique(labels[:there], return_inverse=True)[1]))
-    found = arrivals(windows)
+    found = found_in(windows)
     results = results_from(found)
-    return demo_figure(
-        DemoRun(40, found, 0, 1.0), replace(results, compared={_ALONE: results.found})
-    )
+    return demo_figure(run_of(found), replace(results, compared={_ALONE: results.found}))
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:

@@ -55,7 +55,7 @@ def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodP
         ("absent", "missing", "needs no_such_library: pip install it"),
         ("fails", "error", "ZeroDivisionError: no halves of 6"),
         ("needs-k", "error", "BadSettings: needs the number of communities"),
-        ("too-few", "error", "TypeError: labels are int32 of shape (1,), not (6,)"),
+        ("too_few", "error", "TypeError: labels are int32 of shape (1,), not (6,)"),
         ("crashes", "crash", "its process ended with exit status -9"),
         ("spins", "limit", "took more than 1 s of processor time"),
         ("swells", "limit", "took more than 200 MB of memory"),

@@ -17,8 +17,7 @@ _INSTALL = "pip install 'stream-icd[evaluate]'"
 _ITERATIONS = 10
 """Runs of the whole algorithm, each from the result before; few graphs improve after these."""
 
-_MAX_TRIALS = 20
-"""Resolutions tried at most before the closest number of communities is taken."""
+_MAX_TRIALS = 20  # resolutions tried at most before the closest number of communities is taken
 
 
 def search_resolution(run: Callable[[float], Labels], n_communities: int) -> tuple[Labels, float]:

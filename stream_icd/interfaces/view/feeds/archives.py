@@ -39,8 +39,7 @@ from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
 _LOOK_EVERY_S = 5.0
-_LOOK_SHARE = 0.05
-"""Looking again at archives takes at most this fraction of the time."""
+_LOOK_SHARE = 0.05  # looking again at archives takes at most this fraction of the time
 _ONE_DAY = timedelta(days=1)
 
 

@@ -41,12 +41,8 @@ from stream_icd.wire.events import decode_events
 from stream_icd.wire.message import place_in_topic
 from stream_icd.wire.snapshots import decode_snapshot
 
-_CATCH_UP_S = 30.0
-"""How long the first read of labels and events may delay that of communities."""
-
-_END_S = 3.0
-"""Time that the end waits for threads: longer than a poll where nothing comes."""
-
+_CATCH_UP_S = 30.0  # how long the first read of labels and events may delay that of communities
+_END_S = 3.0  # time that the end waits for threads: longer than a poll where nothing comes
 _LOOK_EVERY_S = 5.0
 
 

@@ -13,8 +13,7 @@ from stream_icd.interfaces.view.data.all_series import Publish
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 
-_KEPT_BYTES = 300 * 10**6
-"""Snapshots in memory, at most."""
+_KEPT_BYTES = 300 * 10**6  # snapshots in memory, at most
 
 
 class NoGraph(StreamIcdError):

@@ -20,19 +20,16 @@ from stream_icd.interfaces.view.data.series import SeenWindow
 _MOST_LINKS = 1500
 _MOST_NODES, _MOST_EDGES, _MOST_PLACES = 5000, 25_000, 10_000
 """What the page draws fluently at a time."""
-_INSIDE = 0.9
-"""A frame is kept while at least this fraction of the nodes lie in it."""
+_INSIDE = 0.9  # a frame is kept while at least this fraction of the nodes lie in it
 _OUTLIERS = 0.01
 _MARGIN = 0.05
-_KM_A_DEGREE = 111.195
-"""Kilometres of a degree of latitude on the mean sphere."""
+_KM_A_DEGREE = 111.195  # kilometres of a degree of latitude on the mean sphere
 
 _Points = NDArray[np.float64]
 
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _FIRST_STEPS, _NEXT_STEPS = 200, 40
-_APART_STEPS = 1000
-"""Steps after these in which discs only repel each other, at most."""
+_APART_STEPS = 1000  # steps after these in which discs only repel each other, at most
 _MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 

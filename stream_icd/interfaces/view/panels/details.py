@@ -15,12 +15,9 @@ from stream_icd.methods.tracking.explain import Explanation, explain, window_wei
 from stream_icd.methods.tracking.explain_community import CommunityExplanation, explain_community
 from stream_icd.methods.tracking.packed import unpacked
 
-_MOST_COLOURS = 9
-"""Values with a colour of their own."""
-_MOST_GRAPHS = 12
-"""Graphs of the newest windows that are read for one explanation."""
-LOOKED_BACK = 400
-"""Windows in which the community before is sought."""
+_MOST_COLOURS = 9  # values with a colour of their own
+_MOST_GRAPHS = 12  # graphs of the newest windows that are read for one explanation
+LOOKED_BACK = 400  # windows in which the community before is sought
 
 Past = MutableMapping[SeenWindow, int | None]
 """The community of a node in windows; None where it is missing."""

@@ -19,8 +19,7 @@ from stream_icd.methods.tracking.partition import Partition
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
-_OTHERS = -1
-"""Stands for all communities that have no band of their own."""
+_OTHERS = -1  # stands for all communities that have no band of their own
 
 
 class _Zoom(NamedTuple):

@@ -15,8 +15,7 @@ from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
 _MOST_APART = 200
-_LEAST_ALIKE = 0.1
-"""Jaccard index from which two communities count as each other's match."""
+_LEAST_ALIKE = 0.1  # Jaccard index from which two communities count as each other's match
 
 
 def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:

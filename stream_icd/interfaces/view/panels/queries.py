@@ -51,12 +51,10 @@ _MOST_OPENED = 20
 _MOST_LISTED = 1000
 _COMPARED_WINDOWS = 300
 _SEARCHED_WINDOWS = 3000
-_COLOURED_WINDOWS = 24
-"""In a small newest window, few values have a node."""
+_COLOURED_WINDOWS = 24  # in a small newest window, few values have a node
 _KEPT_CENTRES = 5000
 _KEPT_MAPS = 100
-_KEPT_PASTS = 20
-"""Nodes whose past is known when another window comes: 0.5 MB each at most."""
+_KEPT_PASTS = 20  # nodes whose past is known when another window comes: 0.5 MB each at most
 _MOST_MODELS = 8
 _MOST_BITS = 10**6
 

@@ -34,18 +34,13 @@ from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, 
 from stream_icd.interfaces.view.web.page_files import page_files
 
 _PING_S = 15
-_MOST_QUERY = 8192
-"""Bytes of a query string."""
+_MOST_QUERY = 8192  # bytes of a query string
 _STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
 
-_AT_A_TIME = 2
-"""Answers from memory."""
-
+_AT_A_TIME = 2  # answers from memory
 _MOST_WAITING = 64
 _KEPT_BYTES = 32 * 2**20
-_ENTRY = 200
-"""Bytes of an entry of `KeptValues`."""
-
+_ENTRY = 200  # bytes of an entry of `KeptValues`
 _MOST_TABS = 200
 _MOST_NEWS = 256
 """Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
