@@ -71,7 +71,8 @@ def test_it_finds_the_communities_of_a_new_graph_also_when_it_was_saved_and_load
 ) -> None:
     icd = fitted(method)
     found = icd.predict(graph.adjacency, 15)
-    assert (found.shape, found.dtype) == ((300,), np.int32)
+    assert found.shape == (300,)
+    assert found.dtype == np.int32
     assert nmi(graph.labels, found) > 0.95
     assert nmi(graph.labels, icd.predict(graph.adjacency)) > 0.7  # K may be left out
     icd.save(tmp_path / "model")

@@ -269,7 +269,8 @@ class _Teller:
         self._ends = ends
         self._sizes_before = {} if before is None else before.sizes_by_id
         self._sizes = self._sizes_before | window.sizes_by_id
-        self._names = ({} if before is None else before.names.names) | window.names.names
+        names_before = {} if before is None else before.names.names
+        self._names = {**names_before, **window.names.names}
 
     def row(self, event: CommunityEvent, n_windows: int) -> dict[str, Any]:
         window, sure = self._window, _certainty(event, n_windows)
