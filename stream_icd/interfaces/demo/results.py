@@ -35,9 +35,6 @@ _PART = 2 / 3  # fraction of the nodes of its neighbours below which a snapshot 
 _NEAR = 30
 """How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
-_Known = Mapping[str, NDArray[np.int32]]
-"""The known communities of each snapshot, by its id."""
-
 
 _ALONE = "each snapshot alone"
 _UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
@@ -74,18 +71,16 @@ class Results:
         It is compared, in a story, with what the method bp finds without learning, alone and with
         memory; else, if the detector has memory, with what it finds in each snapshot alone.
         """
-        truth = _known_communities(settings)
-        by_id = {
-            result.snapshot_id: result
-            for result in _decoded(settings, COMMUNITIES, decode_communities)
-        }
+        labels = _decoded(settings, LABELS, decode_labels)
+        truth = {of_snapshot.snapshot_id: of_snapshot.labels for of_snapshot in labels}
+        detected = _decoded(settings, COMMUNITIES, decode_communities)
+        by_id = {result.snapshot_id: result for result in detected}
         results = [by_id[arrival.result["snapshot_id"]] for arrival in run.arrivals]
         complete = _complete_places([len(result.nodes) for result in results])
 
-        def followed(detected: Sequence[Communities]) -> FoundSeries:
-            return FoundSeries(
-                _tracked(detected[place] for place in complete), _agreement(truth, detected)
-            )
+        def followed(found: Sequence[Communities]) -> FoundSeries:
+            windows = _tracked(found[place] for place in complete)
+            return FoundSeries(windows, _agreement(truth, found))
 
         compared = {}
         if story is not None:
@@ -177,12 +172,6 @@ def _snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
 
 
-def _known_communities(settings: KafkaSettings) -> _Known:
-    return {
-        labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
-    }
-
-
 def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> Iterator[Content]:
     reader = MessageReader()
     with open_reader(settings, topic, start="beginning", until="end") as records:
@@ -190,7 +179,9 @@ def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> It
             yield reader.decoded(record, decode)
 
 
-def _agreement(truth: _Known, results: Sequence[Communities]) -> list[float]:
+def _agreement(
+    truth: Mapping[str, NDArray[np.int32]], results: Sequence[Communities]
+) -> list[float]:
     """Return the NMI of each result with the known communities; empty unless all are known."""
     if not all(result.snapshot_id in truth for result in results):
         return []

@@ -143,7 +143,7 @@ class Evaluation:
             for lesson in self.newest():
                 for run in runs:
                     yield run.result(lesson)
-        finally:
+        finally:  # also if the caller does not take all of them
             for run in runs:
                 run.process.end()
 

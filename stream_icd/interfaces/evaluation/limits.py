@@ -173,7 +173,7 @@ def _suited(task: Task, method: Method) -> Task:
 
 
 def _measured(run: Callable[[], MethodRun], stages: dict[str, float]) -> MethodRun:
-    before = _reset_peak()
+    before = _reset_peak()  # first: it is not part of what is timed
     started, clock_started = cpu_clock(), time.perf_counter()
     result = run()
     seconds, clock_seconds = cpu_clock() - started, time.perf_counter() - clock_started

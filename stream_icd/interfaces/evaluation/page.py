@@ -93,6 +93,7 @@ class EvaluationFiles:
 
         notes: paragraphs above its table.
         """
+        # The page first: it shows what there is even if another file cannot be written.
         _write_page(self.page, graph, results, n_windows, notes)
         if self.csv is not None:
             _write_rows(self.csv, results)

@@ -38,7 +38,6 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 
 _LIBRARY = "vendor/echarts-6.1.0.min.js"
-_MAIN = "main.js"
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
@@ -269,7 +268,7 @@ def _one_file(answers: _Answers, title: str) -> str:
 def _bundle() -> str:
     """Return all modules of the page as one script: functions, in the order of imports."""
     done: dict[str, str] = {}
-    _add(_MAIN.removesuffix(".js"), done)
+    _add("main", done)
     return '"use strict";\n' + "".join(done.values())
 
 

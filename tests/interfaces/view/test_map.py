@@ -112,15 +112,12 @@ def placed(x: Any, y: Any, crs: str = "", before: Any = None) -> dict[str, Any]:
     return places(one, Cliques().read(one), coordinates, before)
 
 
-def test_the_frame_stays_while_most_nodes_are_inside() -> None:
+def test_the_frame_stays_while_most_nodes_are_inside_and_any_spread_gives_numbers() -> None:
     x, y = np.random.default_rng(0).random((2, 200))
     frame = placed(x, y)["frame"]
     assert placed(x * 0.5, y + 0.05, before=frame)["frame"] == frame
     assert placed(x + 0.5, y, before=frame)["frame"][0] > frame[0]
     assert placed([*x, 1e15], [*y, -1e15])["frame"] == pytest.approx(frame, abs=0.05)
-
-
-def test_any_spread_gives_numbers() -> None:
     for spread in (0.0, 1e-9, 1e15):
         found = placed(np.linspace(-spread, spread, 60), np.zeros(60))
         left, right, bottom, top = found["frame"]

@@ -218,32 +218,32 @@ def test_communities_have_names_and_are_made_of_the_values_of_their_members() ->
     assert 0.5 < after < 0.9
 
 
-def test_a_value_keeps_its_colour_whatever_comes() -> None:
-    asked_of = shown(APART)
-    asked = {**name()._asdict(), "by": "class"}
-    values = [one["value"] for one in asked_of.legend(asked)["values"]]
-    assert values == ["2BIO", "MP", "PC"]
-    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
-    later = asked_of.legend(asked)
-    assert [one["value"] for one in later["values"]] == values
-    assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
-    assert (later["others"], later["unknown"]) == (0, 0)
-
-
-def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
+def test_a_value_keeps_its_colour_whatever_comes_and_whenever_somebody_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    early, late = shown(TOGETHER), shown(TOGETHER)
     asked = {**name()._asdict(), "by": "class"}
-    found = {}
-    for one in (early, late):
+
+    def values(asked_of: Queries) -> list[str]:
+        return [row["value"] for row in asked_of.legend(asked)["values"]]
+
+    asked_of = shown(APART)
+    assert values(asked_of) == ["2BIO", "MP", "PC"]
+    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
+    later = asked_of.legend(asked)
+    assert [(row["value"], row["nodes"]) for row in later["values"]] == [
+        ("2BIO", 20),
+        ("MP", 20),
+        ("PC", 0),
+    ]
+    assert (later["others"], later["unknown"]) == (0, 0)
+    for early in (True, False):  # while all that was there is read, or after that
+        asked_of = shown(TOGETHER)
         with monkeypatch.context() as reading:
-            reading.setattr(type(one.sources), "caught_up", lambda _: False)
-            if one is early:
-                one.legend(asked)
-            one.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
-        found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
-    assert found[True] == found[False] == ["PC", "MP", "2BIO"]
+            reading.setattr(type(asked_of.sources), "caught_up", lambda _: False)
+            if early:
+                values(asked_of)
+            asked_of.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
+        assert values(asked_of) == ["PC", "MP", "2BIO"]
 
 
 def test_a_table_of_no_graph_that_is_there_names_nothing_and_says_so() -> None:

@@ -204,31 +204,24 @@ def drawn(everything: AllSeries, n: int = 99, **options: Any) -> dict[str, Figur
     return pictures_of(everything.windows(name(), 99)[:n], asked.map(name()._asdict()), **options)
 
 
-def test_pictures_mark_another_model_and_say_how_many_windows_they_show() -> None:
-    labels = [*drifting(40)]
-    everything = seen(labels[:15], model="gn@1")
-    seen(labels[15:], model="$re_trained@1", first=15, to=everything)
-    pictures = drawn(everything)
-    flow, life = pictures["flow"].axes[0], pictures["life"].axes[0]
-    assert "(21 of 40 windows)" in flow.get_title(loc="left")
-    for axes in (flow, life):
-        marks = [text.get_text() for text in axes.texts if "trained" in text.get_text()]
-        assert marks == [" $re_trained@1"]
-    assert "windows" not in drawn(everything, 15)["flow"].axes[0].get_title(loc="left")
-
-
-def test_pictures_have_names_and_say_times_in_the_chosen_zone() -> None:
+def test_pictures_have_names_times_in_the_chosen_zone_and_marks_of_another_model() -> None:
     classes = attributes_of(pa.array(range(60)), {"class": ["PC"] * 30 + ["MP"] * 30})
     everything, halves = AllSeries(naming=Naming({None: classes})), np.repeat([0, 1], 30)
-    for hour in (0, 4):
-        seen([halves] * 2, first=hour, to=everything)
+    for first, n, model in ((0, 15, "gn@1"), (17, 25, "$re_trained@1")):
+        seen([halves] * n, model=model, first=first, to=everything)
     pictures = drawn(everything, zone=ZoneInfo("Europe/Paris"))
     flow, by_map, life = (pictures[kind].axes[0] for kind in ("flow", "map", "life"))
     assert {"PC", "MP"} <= {text.get_text() for text in flow.texts}
-    assert flow.get_xticklabels()[0].get_text() == "2026-01-01\n01:00"
-    assert "2026-01-01 01:00 to 2026-01-01 06:00 Europe/Paris" in flow.get_title(loc="left")
     assert {text.get_text() for text in by_map.texts} == {"PC", "MP"}
+    assert flow.get_xticklabels()[0].get_text() == "2026-01-01\n01:00"
+    title = flow.get_title(loc="left")
+    assert "2026-01-01 01:00 to 2026-01-02 18:00 Europe/Paris" in title
+    assert "(21 of 40 windows)" in title
+    assert "windows" not in drawn(everything, 15)["flow"].axes[0].get_title(loc="left")
     assert np.isnan(life.lines[0].get_ydata()).sum() == 1, "a gap ends the line"
+    for axes in (flow, life):
+        marks = [text.get_text() for text in axes.texts if "trained" in text.get_text()]
+        assert marks == [" $re_trained@1"]
 
 
 def test_what_is_not_in_the_archive_or_not_chosen_is_said(archive: Store, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ class AllSeries:
         """
         graph = identity[0]
         with self._lock:
-            if self._reset.get(graph) == ():
+            if self._reset.get(graph) == ():  # the first window that a tracker tells of since then
                 self._reset.put(graph, (identity,))
             for series in self.index.of_graph(graph):
                 if (place := series.place_of(identity)) is not None:
@@ -173,7 +173,7 @@ class AllSeries:
             name = truth.graph, truth.snapshot_id
             nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
             size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
-            self._truth.put(name, nodes_and_labels, size)
+            self._truth.put(name, nodes_and_labels, size)  # for results that are still to come
             partition = Partition.by_first_node(truth.nodes, truth.labels)
             return [
                 News(
@@ -263,7 +263,7 @@ class AllSeries:
         """Move the newest window to a series of its model: the one before is still at work."""
         moved = main.take_newest()
         self.bytes_held -= moved.bytes_held
-        self._arrived.remove(main.name)
+        self._arrived.remove(main.name)  # any of its entries: their order among series is enough
         result = moved.found()
         self._add(self.index.opened(own._replace(model=result.model)), result, None)
 

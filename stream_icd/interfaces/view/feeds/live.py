@@ -83,6 +83,7 @@ class _SnapshotLag:
                     while not stop.is_set():
                         self._look(admin, topic)
                         self.trouble = ""
+                        # Where nothing is counted, one record says that there are snapshots.
                         if self.waiting is None and not self.some:
                             self.some = _holds_a_record(settings, topic, stop)
                         stop.wait(_LOOK_EVERY_S)
@@ -209,6 +210,7 @@ class Live(Sources):
 
     def _take(self, on_record: Callable[[Record], None], key: bytes | None, record: Record) -> None:
         """Leave out other graphs and records before the start; log what is no message."""
+        # Producers set the times, which may go backwards: older records may follow the first.
         first_ms = -math.inf if self.since is None else self.since.timestamp() * 1000
         if key not in (None, record.key) or record.timestamp_ms < first_ms:
             return

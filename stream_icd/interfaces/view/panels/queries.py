@@ -197,7 +197,7 @@ class Queries:
             snapshot, trouble = None, str(error)
         before = self._drawn(name).centres
         drawn = quotient(window, snapshot, before)
-        if len(before) > _KEPT_CENTRES:
+        if len(before) > _KEPT_CENTRES:  # of communities that ended long ago, too
             before.clear()
         before |= {disc["id"]: (disc["x"], disc["y"]) for disc in drawn["communities"]}
         earlier = self.seen.windows(name, LOOKED_BACK, window.number)  # some have no name now

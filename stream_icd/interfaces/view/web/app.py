@@ -147,6 +147,7 @@ async def _file(request: Request) -> Response:
 
 
 def _event(kind: str, content: object) -> bytes:
+    # allow_nan: an error here, rather than in all browsers, which cannot parse NaN.
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
@@ -236,6 +237,7 @@ class _Answers:
 
     def _done(self, key: _Key, done: asyncio.Future[bytes]) -> None:
         self._running.pop(key, None)  # in any case: a question that failed may be asked again
+        # Each record may change an overview, and no version says so.
         if done.cancelled() or done.exception() is not None or key[0] == "overview":
             return
         self._answers.put(key, done.result(), _bytes_of(key, done.result()))

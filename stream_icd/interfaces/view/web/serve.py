@@ -220,7 +220,7 @@ class _PatientForAWhile(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._made_at = self.loop.time()
-        self._make_room()
+        self._make_room()  # after `super`, which adds this one to those that are counted
         self._look_later()
 
     def send_400_response(self, msg: str) -> None:
