@@ -511,8 +511,9 @@ def test_snapshots_have_times_and_ids_of_their_own(drifting: list[PlantedGraph])
     assert late.memory is found.memory
     with pytest.raises(BadInput, match="leave out nodes"):
         icd.predict_next(days[0], nodes=np.arange(1000))
-    days = [snapshot for snapshot, _ in planted_snapshots(iter(drifting), "g", "test")]
-    stay = ICD().fit(days, [graph.communities for graph in drifting]).model_.bp.stay
+    past = drifting[:3]
+    days = [snapshot for snapshot, _ in planted_snapshots(iter(past), "g", "test")]
+    stay = ICD().fit(days, [graph.communities for graph in past]).model_.bp.stay
     assert 0.8 < stay < 1, "they teach how long nodes stay"
 
 

@@ -67,7 +67,7 @@ class _DemoFailed(StreamIcdError):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class _Arrival:
     """One result as the subscriber printed it, and when it was read."""
 
     result: dict[str, Any]
@@ -85,7 +85,7 @@ class DemoRun:
     """The outcome of a run of the demonstration."""
 
     sent: int  # snapshots that the broker acknowledged to the producers
-    arrivals: tuple[Arrival, ...]  # in the order in which the subscriber printed them
+    arrivals: tuple[_Arrival, ...]  # in the order in which the subscriber printed them
     dead_letters: int
     seconds: float  # from the start of the first producer to the last result
 
@@ -232,7 +232,7 @@ class Programs:
                 "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
                 **{name: start(arguments, name) for name, arguments in self.others.items()},
             }
-            arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+            arrivals: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
             printed = children["subscribe"].stdout
             assert printed is not None
             # In a thread: an arrival is timed when it comes, whatever `_watch` is doing.
@@ -284,19 +284,19 @@ def _send(
         yield sent, False
 
 
-def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
+def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[_Arrival]) -> None:
     """Record when each line arrives, and keep a copy of every line."""
     with copy.open("wb", buffering=0) as lines:  # unbuffered: every arrival is in the file
         for line in printed:
             received_at = datetime.now(UTC)
             lines.write(line)
-            arrivals.put(Arrival(json.loads(line), received_at))
+            arrivals.put(_Arrival(json.loads(line), received_at))
 
 
 def _watch(
     children: dict[str, _Child],
     sending: Iterator[tuple[int | None, bool]],
-    queued: queue.SimpleQueue[Arrival],
+    queued: queue.SimpleQueue[_Arrival],
     folder: Path,
     progress: Progress,
 ) -> DemoRun:
@@ -304,7 +304,7 @@ def _watch(
     received_bar = progress.add_task("detected, published, received", total=None)
     sent, waiting = next(sending)
     started = last = time.monotonic()
-    arrivals: list[Arrival] = []
+    arrivals: list[_Arrival] = []
     dead_letters = 0
     detecting = False
     while sent is None or len(arrivals) + dead_letters < sent:

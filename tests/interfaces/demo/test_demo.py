@@ -28,10 +28,10 @@ from stream_icd.interfaces.demo import run as running
 from stream_icd.interfaces.demo.picture import demo_figure
 from stream_icd.interfaces.demo.results import Results, _complete_places
 from stream_icd.interfaces.demo.run import (
-    Arrival,
     DemoRun,
     Programs,
     Story,
+    _Arrival,
     _DemoFailed,
     demo_broker,
 )
@@ -165,7 +165,7 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     ended: Any = SimpleNamespace(poll=lambda: 0)
     children: Any = {"detect": SimpleNamespace(poll=lambda: None)}
     sending = running._send(lambda *_: ended, tmp_path, Programs([()], ()))
-    none: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+    none: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(
             running._watch, children, sending, none, tmp_path, Progress(disable=True)

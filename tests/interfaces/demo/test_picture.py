@@ -23,7 +23,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import snapshot_from_pairs
 from stream_icd.interfaces.demo.picture import _happened, demo_figure, draw_story
 from stream_icd.interfaces.demo.results import _ALONE, FoundSeries, Results, _complete_places
-from stream_icd.interfaces.demo.run import Arrival, DemoRun
+from stream_icd.interfaces.demo.run import DemoRun, _Arrival
 from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import attributes_of
@@ -47,7 +47,7 @@ def found_in(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[Communiti
 def run_of(found: Sequence[Communities]) -> DemoRun:
     """A run in which each result arrived a second after it was there."""
     document, at = shape_of("communities").document, START + timedelta(seconds=1)
-    arrivals = tuple(Arrival(document(result), at) for result in found)
+    arrivals = tuple(_Arrival(document(result), at) for result in found)
     return DemoRun(len(found), arrivals, dead_letters=0, seconds=1.0)
 
 
@@ -119,7 +119,10 @@ def test_nothing_of_the_picture_is_cut_off_and_communities_have_colours_of_their
         for line in axes.get_lines():
             assert np.nanmax(line.get_ydata()) < axes.get_ylim()[1]
     assert "graph g in 12 snapshots" in figure.get_suptitle()
-    legend = axes_titled(figure, "NMI with the planted communities").get_legend()
+    quality = axes_titled(figure, "NMI with the planted communities")
+    assert "evidence for communities: 11 strong, 1 none" in quality.texts[-1].get_text()
+    assert len(quality.patches) == 1
+    legend = quality.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "with memory: median 1.00",
@@ -165,10 +168,7 @@ def test_incomplete_snapshots_are_marked_and_no_panel_is_empty_where_communities
     axes_titled(figure, "The last complete snapshot, g/39")
 
 
-def test_the_picture_tells_the_evidence_and_without_a_truth_how_many_nodes_stay() -> None:
-    quality = axes_titled(drawn(), "NMI with the planted communities")
-    assert "evidence for communities: 5 strong, 1 none" in quality.texts[-1].get_text()
-    assert len(quality.patches) == 1
+def test_without_a_truth_the_picture_tells_how_many_nodes_stay_or_the_modularity() -> None:
     stay = axes_titled(drawn(truth=False, memory=True), "Fraction of the nodes that stay")
     with_memory, alone = stay.get_lines()
     assert with_memory.get_ydata() == pytest.approx([np.nan, 1, 1, 50 / 60, 1, 1], nan_ok=True)
