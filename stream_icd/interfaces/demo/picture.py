@@ -44,8 +44,7 @@ _LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the
 _MOST_EVENTS = 10
 
 _Names = Mapping[int, str]
-_InWords = tuple[int, str]
-"""The position of the window of an event, and the event in words."""
+_InWords = tuple[int, str]  # the position of the window of an event, and the event in words
 
 
 def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) -> Figure:

@@ -32,8 +32,7 @@ from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
 
 _PART = 2 / 3  # fraction of the nodes of its neighbours below which a snapshot is incomplete
-_NEAR = 30
-"""How many snapshots before and after one are its neighbours: a longer gap is a change."""
+_NEAR = 30  # how many snapshots before and after one are its neighbours: a longer gap is a change
 
 
 _ALONE = "each snapshot alone"
@@ -85,7 +84,7 @@ class Results:
         compared = {}
         if story is not None:
             unlearned = open_model("default").model
-            pairs: _Pairs = list(_with_snapshots(settings, results))
+            pairs: _Pairs = list(_with_snapshots(settings, results))  # read once, used twice
             compared[_UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
             compared[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
         elif results[-1].community_ids is not None:
@@ -134,8 +133,7 @@ def _tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     return windows
 
 
-_Pairs = Iterable[tuple[Snapshot, Communities]]
-"""Snapshots, each with its result."""
+_Pairs = Iterable[tuple[Snapshot, Communities]]  # snapshots, each with its result
 
 
 def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> _Pairs:

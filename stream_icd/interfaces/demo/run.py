@@ -52,14 +52,12 @@ _LEAST_FALL = 15
 _STOP_S = 10.0
 _LOOK_EVERY_S = 0.05
 
-_NAMES = ("produce", "produce-2", "produce-3")
-"""Of the producers, and of their logs."""
+_NAMES = ("produce", "produce-2", "produce-3")  # of the producers, and of their logs
 
 _SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
 _Child = subprocess.Popen[bytes]
-_Arguments = tuple[str, ...]
-"""What stands after `stream-icd`."""
+_Arguments = tuple[str, ...]  # what stands after `stream-icd`
 
 
 class _DemoFailed(StreamIcdError):

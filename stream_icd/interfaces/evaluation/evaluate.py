@@ -33,8 +33,7 @@ from stream_icd.methods.quality.agreement import accuracy, ami, nmi, of_known
 from stream_icd.methods.quality.partition import mean_hidden_edge_score, modularity, ncut
 from stream_icd.streaming.execution.budget import Allowance
 
-_Learned = dict[str, MethodRun]
-"""What became of each method's learning, by name."""
+_Learned = dict[str, MethodRun]  # what became of each method's learning, by name
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class InProcessRunner:
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._methods = methods_in(*packages)
         self._largest: dict[str, int] = {}
-        threadpool_limits(1)
+        threadpool_limits(1)  # processor time is then the time on an idle core
 
     def __call__(self, job: tuple[str, _History | Task]) -> MethodRun:
         name, work = job

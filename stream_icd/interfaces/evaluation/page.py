@@ -43,16 +43,14 @@ _TEXTS = ("method", "snapshot", "status", "detail")
 _NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
 
-_FORMATS = (".png", ".svg", ".pdf")
-"""Endings of the name of a picture's file."""
-
-_PANELS = ("hidden_edges", "modularity", "stability", "seconds")
-"""The values that are drawn."""
+_FORMATS = (".png", ".svg", ".pdf")  # endings of the name of a picture's file
+_PANELS = ("hidden_edges", "modularity", "stability", "seconds")  # the values that are drawn
 
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 REFRESH_S = 5  # interval at which a browser loads the page anew while windows are missing
+
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; }

@@ -32,8 +32,7 @@ _THETA = 0.01  # the default of `leiden_communities`, since NetworkX 3.7
 
 _MODULARITY, _CPM = "modularity", "cpm"
 
-_MOST_ITERATIONS = 100
-"""Iterations end when one of them moves no node, usually after two to five."""
+_MOST_ITERATIONS = 100  # iterations end when one of them moves no node, usually after two to five
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,8 +45,7 @@ _LINKS = re.compile(r"^<(?:link|script) .*(?:</script>)?\n", re.MULTILINE)
 
 _BANDS = 30
 _MOST_EVENTS = 5000
-_MOST_PLACES = 20_000_000
-"""Nodes of all windows together, up to which the report can be searched."""
+_MOST_PLACES = 20_000_000  # nodes of all windows together, up to which the report can be searched
 _MOST_SPANS = 400_000
 
 _Answers = dict[str, Any]
@@ -241,6 +240,7 @@ def _one_file(answers: _Answers, title: str) -> str:
     files = page_files()
     style, library = (files[path].content.decode() for path in ("page.css", _LIBRARY))
     script = _bundle()
+    # Digests of the very texts that follow: a browser runs nothing that differs by a byte.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; "
         f"script-src '{_digest(library)}' '{_digest(script)}'; "

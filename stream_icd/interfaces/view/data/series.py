@@ -21,8 +21,7 @@ from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
-Identity = tuple[str, str, str, str]
-"""Graph, snapshot, model and revision of a result."""
+Identity = tuple[str, str, str, str]  # graph, snapshot, model and revision of a result
 
 
 class SeriesName(NamedTuple):

@@ -34,8 +34,7 @@ _MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
 _Centres = Mapping[int, tuple[float, float]]
-_Frame = tuple[float, float, float, float]
-"""Least and greatest x, least and greatest y."""
+_Frame = tuple[float, float, float, float]  # least and greatest x, least and greatest y
 
 
 def quotient(window: SeenWindow, snapshot: Snapshot | None, before: _Centres) -> dict[str, Any]:
@@ -93,6 +92,7 @@ def opened(
     members = np.isin(of_node, window.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
     nodes = np.flatnonzero(members)
+    # The nodes with the most links are kept, in the order of the snapshot again.
     nodes = np.sort(nodes[np.argsort(-degrees[nodes], kind="stable")][:_MOST_NODES])
     place_of = np.full(snapshot.n_nodes, -1)
     place_of[nodes] = np.arange(len(nodes))

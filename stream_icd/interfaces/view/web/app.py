@@ -42,8 +42,7 @@ _MOST_WAITING = 64
 _KEPT_BYTES = 32 * 2**20
 _ENTRY = 200  # bytes of an entry of `KeptValues`
 _MOST_TABS = 200
-_MOST_NEWS = 256
-"""Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
+_MOST_NEWS = 256  # messages that may wait for a tab: more than ten seconds of 20 windows a second
 
 _Tab = asyncio.Queue[bytes | None]
 """Messages to send to a connected tab; None ends the connection."""

@@ -158,6 +158,7 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
         request = Request(scope)
         answer = _answer_of_guard(request, access)
         headers = dict(_HEADERS)
+        # After the rule: a wrong token, or a page of another site, sets no cookie.
         if answer is None and access.token and request.query_params.get("token"):
             headers["Set-Cookie"] = (
                 f"{access.cookie}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
