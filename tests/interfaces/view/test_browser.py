@@ -108,9 +108,11 @@ class Opened:
         return self._pages.enter_context(page_of(*of, **options))
 
     def live(self, everything: AllSeries, query: str = "") -> tuple[Any, View]:
-        """A tab with a page, and the page."""
+        """A tab with a page, which gets its news, and the page."""
         view, address = self.served(everything)
-        return self(address, query), view
+        tab = self(address, query)
+        wait_until(lambda: len(view.fan_out) == 1)
+        return tab, view
 
     def __call__(
         self, page: AllSeries | str, query: str = "", snapshots: Any = None, **options: Any
@@ -533,7 +535,6 @@ def test_keys_move_through_views_and_windows(opened: Opened, six: str) -> None:
 
 def test_a_window_that_comes_while_an_answer_is_under_way_is_kept(opened: Opened) -> None:
     tab, view = opened.live(seen(5))
-    wait_until(lambda: len(view.fan_out) == 1)
     held: list[Any] = []
     tab.route("**/api/life*", lambda route: held.append((route, route.fetch())))
     with tab.expect_request("**/api/life*"):
@@ -568,7 +569,6 @@ def test_a_link_to_a_window_waits_for_it_and_keys_go_on_to_the_oldest(opened: Op
     """The link as after a restart of the server, which reads windows one after the other."""
     tab, view = opened.live(seen(2), f"?at={at(3)}")
     says(tab.locator("#flow"), "no longer in memory")
-    wait_until(lambda: len(view.fan_out) == 1)
     for hour, labels in list(enumerate(drifting(4)))[2:]:
         publish(view, hour, labels)
     tab.wait_for_selector("svg.flow[data-here='3']")
@@ -688,7 +688,6 @@ def test_a_tab_in_the_background_leaves_its_connection_to_others(opened: Opened)
     )
     everything = seen(4)
     tab, view = opened.live(everything)
-    wait_until(lambda: len(view.fan_out) == 1)
     tab.evaluate(turn, True)
     wait_until(lambda: len(view.fan_out) == 0)
     seen([HALVES], first=4, to=everything)
