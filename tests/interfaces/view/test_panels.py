@@ -91,15 +91,6 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
         before = chosen
 
 
-def test_events_say_of_how_many_windows_they_are_where_there_are_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", 3)
-    asked = queries(seen(6))
-    assert asked.events({})["of_newest"] == 3
-    assert queries(seen(3)).events({})["of_newest"] is None
-
-
 def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_are_asked_for() -> (
     None
 ):
@@ -259,7 +250,9 @@ def test_a_table_of_no_graph_that_is_there_names_nothing_and_says_so() -> None:
         assert trouble in one.overview({})["troubles"]["the table of names"]
 
 
-def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() -> None:
+def test_events_say_how_long_they_lasted_and_of_how_many_windows_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked_of = shown(APART, APART, TOGETHER, TOGETHER, APART, APART, APART, APART, APART)
     asked = {**name()._asdict(), "kinds": "merged,split"}
     split, merged = asked_of.events(asked)["events"]
@@ -269,6 +262,9 @@ def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() ->
     assert [event["kind"] for event in confirmed["events"]] == ["split"]
     assert confirmed["hidden"] == 1
     assert asked_of.events({**asked, "least_bits": "5"})["events"] == []  # none has a strength
+    for most, of_newest in ((9, None), (3, 3)):
+        monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", most)
+        assert asked_of.events({})["of_newest"] == of_newest
 
 
 # Machado, Oliveira and Fernandes (2009), for one kind of cone that is missing; linear RGB.
