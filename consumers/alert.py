@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stream_icd.methods.tracking.alerts import Alerting
     from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
-    from stream_icd.wire.alerts import Alert as Published
 
 app = typer.Typer()
 
@@ -94,12 +93,11 @@ class Alert(WorkerOptions):
         from stream_icd.methods.tracking.alerts import Alerting
         from stream_icd.methods.tracking.rules import Rule
         from stream_icd.sources.node_tables import read_nodes
-        from stream_icd.streaming.workers.alert import names_by
 
         if not self.rule:
             raise BadSettings("give at least one --rule, such as 'merged and bits >= 20'")
         rules = [Rule.parse(text, read_nodes) for text in self.rule]
-        of_nodes = {} if naming is None else {"names": names_by(naming)}
+        of_nodes = {} if naming is None else {"names": naming.of_events}
         return Alerting(rules, self.confirmed, self.group_of("alert"), **of_nodes)
 
     def topic(self) -> str:
@@ -166,11 +164,12 @@ def _say_past_alerts(
     Raises as reading the topic does, or the archive if `history` is given.
     """
     from stream_icd.methods.tracking.sentences import told
+    from stream_icd.streaming.workers.alert import past_alerts
 
     first: datetime | None = None
     n_windows, fired = 0, Counter[str]()
     windows = _in_topic(settings, graph) if history is None else _in_archive(history, graph)
-    for window, alerts in _alerts_of(alerting, windows):
+    for window, alerts in past_alerts(alerting, windows):
         start, n_windows = window.window.start, n_windows + 1
         first = start if first is None else min(first, start)
         for alert in alerts:
@@ -182,23 +181,6 @@ def _say_past_alerts(
         since = "" if first is None else f" since {told(first)}"
         of = "1 window" if n_windows == 1 else f"{n_windows:,} windows"
         say(f"{rule.text}: would have fired {times}{since}, in {of}")
-
-
-def _alerts_of(
-    alerting: Alerting, windows: Iterator[CommunityEvents]
-) -> Iterator[tuple[CommunityEvents, list[Published]]]:
-    """Yield each window that is not late or repeated, and its alerts, each once."""
-    from stream_icd.streaming.workers.alert import PublishedAlerts, with_window
-    from stream_icd.streaming.workers.recent_windows import Recent, Unpacked
-
-    published, unpacked = PublishedAlerts(), Unpacked()
-    graphs: dict[str, Recent] = {}
-    for window in windows:
-        recent = with_window(graphs.get(window.graph, ()), window, alerting.windows)
-        if recent is not None:
-            graphs[window.graph] = recent
-            alerts = alerting.alerts(unpacked.all(recent))
-            yield window, [alert for alert in alerts if published.is_new(alert.id)]
 
 
 def _in_topic(settings: KafkaSettings | None, graph: str | None) -> Iterator[CommunityEvents]:

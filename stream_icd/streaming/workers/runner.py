@@ -66,7 +66,7 @@ class Runner(Handler):
         TooManyDeadLetters: nearly all recent records were bad. RecordTooLarge: a dead letter is.
         """
         self.step.begin(records)
-        work = self.step.work(self._ours(records))
+        work = self.step.work(self._of_graph(records))
         if self._traced is not None:
             work = self._traced.outcomes(work)
         for record, outcome in work:
@@ -100,15 +100,15 @@ class Runner(Handler):
         if self._traced is not None:
             self._traced.published(batch)
 
-    def _ours(self, records: Sequence[Record]) -> list[Record]:
-        ours = [record for record in records if is_of(record, self._key)]
-        self._n_skipped += len(records) - len(ours)
+    def _of_graph(self, records: Sequence[Record]) -> list[Record]:
+        of_graph = [record for record in records if is_of(record, self._key)]
+        self._n_skipped += len(records) - len(of_graph)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
             structlog.get_logger().info(
                 "skipped records of other graphs", since_start=self._n_skipped
             )
-        return ours
+        return of_graph
 
     def _published(self, record: Record, outcome: object) -> tuple[OutgoingRecord, ...]:
         if not isinstance(outcome, Outcome):  # a step without a `return`
@@ -126,6 +126,7 @@ class Runner(Handler):
             try:
                 results = tuple(map(self._made_fit, outcome.outgoing))
             except RecordTooLarge as error:
+                # Before the next record, which would build on a result that nobody sees.
                 self.step.forget(record)
                 reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
                 outcome = Refused("publish", LimitExceeded(reason))
@@ -148,7 +149,7 @@ class Runner(Handler):
         except RecordTooLarge as error:
             structlog.get_logger().warning("memory is too large", reason=str(error))
             return ()
-        self.step.remember(record, outcome.state)
+        self.step.remember(record, outcome.state)  # not `made_fit`, whose value may be a claim
         return (made_fit,)
 
     def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
@@ -169,7 +170,7 @@ def run_together(loops: Mapping[str, Callable[[], object]], stop: threading.Even
         with closing(Worker(name)) as worker:  # it ends after this
             running.append(worker.submit(loop))
     failed_first = wait(running, return_when=FIRST_EXCEPTION).done
-    stop.set()
+    stop.set()  # or the other loops would go on without the failed one
     wait(running)
     running.sort(key=failed_first.__contains__, reverse=True)
     errors = [error for future in running if (error := future.exception())]
@@ -221,8 +222,10 @@ class _TracedWork:
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         if self.group:
             facts[GROUP] = self.group
-        error = outcome.error if isinstance(outcome, Refused) else None
-        said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
+        if isinstance(outcome, Refused):
+            error, summary = outcome.error, f"refused: {outcome.stage}"
+        else:
+            error, summary = None, outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
         span = self.tracing.processed(
@@ -231,7 +234,7 @@ class _TracedWork:
             _took(outcome, stages, took),
             links=[] if before is None else [before],
             stages=stages,
-            attributes={**facts, "stream_icd.outcome": said},
+            attributes={**facts, "stream_icd.outcome": summary},
             error=error,
         )
         context = span.get_span_context()
@@ -265,11 +268,11 @@ def _uses_state(outcome: Outcome) -> bool:
 
 def _stages(outcome: Outcome) -> dict[str, float]:
     """Milliseconds of each stage of a detection, in any process."""
-    said = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
-    if not isinstance(said, Mapping):
+    milliseconds = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
+    if not isinstance(milliseconds, Mapping):
         return {}
     order = ("decode", "features", "encode", "cluster")
-    return {stage: said[stage] for stage in order if said.get(stage)}
+    return {stage: milliseconds[stage] for stage in order if milliseconds.get(stage)}
 
 
 def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:

@@ -58,7 +58,7 @@ class Tracker(Step):
         self._committed = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._changed: dict[str, Recent] = {}  # by this batch
         self._unpacked = Unpacked()
-        self._wanted: set[str] = set()  # the graphs of this batch
+        self._in_batch: set[str] = set()  # the graphs of this batch
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
         self._models = MixedModels()
@@ -72,7 +72,7 @@ class Tracker(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed."""
         self._changed = {}
-        self._wanted = {record.key_text for record in records}
+        self._in_batch = {record.key_text for record in records}
         self._seen_in_batch = SeenResults(self._seen)
 
     def process(self, record: Record) -> Outcome:
@@ -92,7 +92,7 @@ class Tracker(Step):
             return Processed("not tracked: the window lacks most of its nodes")
         if not self._is_caught_up:
             self._catch_up()
-        for graphs in (self._wanted, {communities.graph}):  # all at once, unless that is too much
+        for graphs in (self._in_batch, {communities.graph}):  # all at once, unless that is too much
             if communities.graph in self._committed.let_go - self._changed.keys():
                 self._read_again(self._committed.let_go & graphs)
         if not self._seen_in_batch.is_new(result_of(record)):
@@ -139,10 +139,10 @@ class Tracker(Step):
         packed = PackedWindow.of(tracked)
         self._unpacked.put(packed, tracked)
         self._changed[communities.graph] = remember(recent, packed, self.settings)
-        if said := self._models.look_at(communities.graph, communities.model):
-            structlog.get_logger().warning(f"{said}; its events are of whichever came first")
-        if windows and (said := change_of_kind(windows[-1].nodes, communities.nodes)):
-            structlog.get_logger().warning(said)
+        if warning := self._models.look_at(communities.graph, communities.model):
+            structlog.get_logger().warning(f"{warning}; its events are of whichever came first")
+        if windows and (warning := change_of_kind(windows[-1].nodes, communities.nodes)):
+            structlog.get_logger().warning(warning)
         tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(
@@ -155,13 +155,11 @@ class Tracker(Step):
         """Return the events with the names of their communities; one that has ended has none."""
         if self.naming is None or tracked.late:
             return tracked
-        window = self.naming.window(tracked.graph, tracked.nodes, tracked.communities)
+        names = self.naming.of_events(tracked)
         if self.naming.trouble != self._unnamed_because:
             self._unnamed_because = self.naming.trouble
             structlog.get_logger().warning("names are missing", reason=self.naming.trouble)
-        names = {} if window is None else window.names()
-        said = {community: str(name) for community, name in names.items()}
-        events = (replace(event, name=said.get(event.community)) for event in tracked.events)
+        events = (replace(event, name=names.get(event.community)) for event in tracked.events)
         return replace(tracked, events=tuple(events))
 
     def _catch_up(self) -> None:

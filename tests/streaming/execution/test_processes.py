@@ -10,11 +10,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from errno import EAGAIN
+from itertools import islice
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def sleeping(model_folder: Path, count: int, *, again: bool = True) -> Processes
     return Processes(work, str(model_folder), count, again=again)
 
 
-def test_who_waits_for_a_job_that_has_not_begun_is_told(model_folder: Path) -> None:
+def test_jobs_in_hand_are_known_and_others_end_with_the_pool(model_folder: Path) -> None:
     processes, ended = sleeping(model_folder, 1), list[BaseException]()
 
     def wait() -> None:
@@ -96,9 +96,13 @@ def test_who_waits_for_a_job_that_has_not_begun_is_told(model_folder: Path) -> N
             ended.append(error)
 
     with processes:
+        assert processes.in_hand == []
         waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
-        wait_until(lambda: [job.name for job in processes.in_hand] == ["other"])
+        wait_until(lambda: processes.in_hand)
+        (job,) = processes.in_hand
+        assert (job.name, job.allowed_seconds) == ("other", 600)
+        wait_until(lambda: job.seconds < processes.in_hand[0].seconds < 600)
     waiting.join(30)
     assert [type(error) for error in ended] == [CancelledError]
     with pytest.raises(EOFError, match="closed"):  # one that ends just before is not replaced
@@ -109,16 +113,13 @@ def test_a_process_that_ended_since_it_could_not_open_its_model_says_why(
     model: VersionedModel, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WorkerProcess, "is_alive", False)  # it ends before anybody looks
-    processes: Processes[str, None] = Processes(
-        Sleeping(model, DetectSettings()), str(model_folder), 1
-    )
+    work = Sleeping(model, DetectSettings())
+    processes: Processes[str, None] = Processes(work, str(model_folder), 1)
     with processes, pytest.raises(ModelDamaged, match=f"was {model.version} and is now"):
         list(processes(["first"]))
 
 
-def test_where_no_more_processes_can_be_started_none_is_left(
-    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_processes(model: VersionedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     start, attempts = ForkServerProcess.start, list[ForkServerProcess]()
 
     def start_the_first(process: ForkServerProcess) -> None:
@@ -135,9 +136,7 @@ def test_where_no_more_processes_can_be_started_none_is_left(
     assert not attempts[0].is_alive()
 
 
-def test_without_a_temporary_folder_it_says_what_to_set(
-    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_temporary_folder(model: VersionedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: ForkServerProcess) -> None:
         tempfile.gettempdir()  # as the server that forks does, for its socket
 
@@ -156,7 +155,7 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(model_fold
 
         def end_one() -> None:
             wait_until(lambda: len(processes.in_hand) == 2)
-            process = next(at for at in processes._at if at.at_work and at.at_work.job == "first")
+            process = next(at for at in processes._at if at.at_work and at.at_work[0] == "first")
             os.kill(process.pid, signal.SIGKILL)
 
         killer = threading.Thread(target=end_one)
@@ -171,42 +170,41 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(model_fold
     }
 
 
-def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Program]:
-    """A detector with two processes."""
-    options = ("--model", str(model), "--batch", "4", "--processes", "2")
-    return consuming(broker, graph, log, "detect", *options)
-
-
 @pytest.mark.brokers("kafka")
 def test_however_a_program_ends_it_leaves_no_processes_and_loses_nothing(
     broker: Broker, topic_name: str, model_folder: Path, tmp_path: Path
 ) -> None:
     """A supervisor ends its whole group; another one is killed with -9."""
-    graph, settings = topic_name, broker.settings()
+    graph, settings, sent = topic_name, broker.settings(), iter(range(60))
     create_topics(settings)
-
-    def send(some: Iterable[int]) -> None:
-        publish(broker, [outgoing(cliques(i, graph), SNAPSHOTS) for i in some])
-
-    send(range(30))
     options = {"start": "beginning", "limit": 60, "settings": settings, "topic": COMMUNITIES}
     results = (one.snapshot_id for one in subscribe(graph, **options))  # type: ignore[arg-type]
+
+    def send_thirty() -> None:
+        some = (cliques(i, graph) for i in islice(sent, 30))
+        publish(broker, [outgoing(snapshot, SNAPSHOTS) for snapshot in some])
+
+    def running(log: Path) -> AbstractContextManager[Program]:
+        options = ("--model", str(model_folder), "--batch", "4", "--processes", "2")
+        return consuming(broker, graph, log, "detect", *options)
+
+    send_thirty()
     log = tmp_path / "first.log"
-    with running(broker, graph, model_folder, log) as first:
+    with running(log) as first:
         found = [next(results)]
         all_of_it = [*children(first.pid), *worker_processes(first.pid)]
         os.killpg(first.pid, signal.SIGTERM)
         assert first.wait(30) == 0, log.read_text()
     wait_until(lambda: not any(map(alive, all_of_it)))
     assert "ended during its job" not in log.read_text()
-    send(range(30, 60))  # work for the second, however much the first had done
-    with running(broker, graph, model_folder, tmp_path / "second.log") as second:
+    send_thirty()  # work for the second, however much the first had done
+    with running(tmp_path / "second.log") as second:
         found += [next(results) for _ in range(30)]
         orphans = [*children(second.pid), *worker_processes(second.pid)]
         second.kill()
     assert len(orphans) >= 4  # Python's tracker, the fork server, and two of its processes
     wait_until(lambda: not any(map(alive, orphans)))
-    with running(broker, graph, model_folder, tmp_path / "third.log"):
+    with running(tmp_path / "third.log"):
         assert [*found, *results] == [f"{graph}/{i}" for i in range(60)]
 
 
@@ -229,9 +227,7 @@ def opened(
 
 
 @pytest.mark.brokers("memory")
-def test_a_stop_does_not_wait_for_busy_processes(
-    broker: Broker, topics: tuple[str, str], model_folder: Path
-) -> None:
+def test_a_stop_waits_for_none(broker: Broker, topics: tuple[str, str], model_folder: Path) -> None:
     publish(broker, [outgoing(cliques(0), topics[0])])
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
@@ -257,9 +253,7 @@ def record() -> Record:
     return as_read([outgoing(cliques(3), "snapshots")], 2, 77)[0]
 
 
-def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
-    model_folder: Path, record: Record
-) -> None:
+def test_signals_to_all_end_no_process_that_starts(model_folder: Path, record: Record) -> None:
     engine, _ = opened(RecordDetection, model_folder, 2)
     with engine:
         wait_until(lambda: len(worker_processes(os.getpid())) == 2, every_s=0.001)
@@ -401,9 +395,7 @@ class NeverOpen(RecordDetection):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_processes_that_end_before_they_are_open_are_no_record_s_fault(
-    model_folder: Path, record: Record
-) -> None:
+def test_a_process_that_never_opens_blames_no_record(model_folder: Path, record: Record) -> None:
     engine, _ = opened(NeverOpen, model_folder, 1)
     with engine:
         with pytest.raises(WorkersLost, match="3 worker processes in a row"):

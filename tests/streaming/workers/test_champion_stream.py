@@ -40,10 +40,7 @@ from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.model_swap import (
-    ChampionFollower,
-    ModelSwap,
-)
+from stream_icd.streaming.workers.model_swap import ModelSwap
 from stream_icd.streaming.workers.runner import Runner
 from tests.fixtures.stream import RECIPE, cliques
 from tests.streaming.workers.remembered import Worker, records, said, uninterrupted
@@ -87,7 +84,8 @@ class Detecting:
     def __init__(self, broker: Broker, topics: tuple[str, str]) -> None:
         self.broker, self.topics = broker, topics
         self.metrics = Metrics(Health(60, 60))
-        self.batches: list[set[str]] = []
+        self.models_of_batches: list[set[str]] = []
+        self.n_sent = 0
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -106,57 +104,52 @@ class Detecting:
 
     def _done(self, batch: BatchDone) -> None:
         models = {dict(record.headers)["icd_model"].decode() for record in batch.outgoing}
-        self.batches.append(models)
+        self.models_of_batches.append(models)
 
-    def results(self, limit: int) -> list[Communities]:
+    def results(self) -> list[Communities]:
+        """What is found in all that was sent so far."""
         where = {"settings": self.broker.settings(), "topic": self.topics[1]}
-        return list(subscribe(start="beginning", limit=limit, **where))
+        return list(subscribe(start="beginning", limit=self.n_sent, **where))
+
+    def model_after(self, count: int) -> str:
+        """Send more snapshots; return the model that the last one is detected with."""
+        numbers = range(self.n_sent, self.n_sent + count)
+        streams.publish(self.broker, [outgoing(cliques(i), self.topics[0]) for i in numbers])
+        self.n_sent += count
+        return self.results()[-1].model
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"stream_icd_{name}", labels)
 
 
 @pytest.mark.brokers("memory")
-def test_a_running_detector_changes_model_between_two_batches(
-    broker: Broker, topics: tuple[str, str], registry: Store
-) -> None:
+def test_a_batch_has_one_model(broker: Broker, topics: tuple[str, str], registry: Store) -> None:
     create_topics(broker.settings())
-    bench, sent, before = Detecting(broker, topics), 0, len(list(announcements(broker.settings())))
-
-    def more(count: int) -> None:
-        nonlocal sent
-        streams.publish(broker, [outgoing(cliques(sent + i), topics[0]) for i in range(count)])
-        sent += count
-
-    def models() -> set[str]:
-        return {result.model for result in bench.results(sent)[-1:]}
-
+    bench, before = Detecting(broker, topics), len(list(announcements(broker.settings())))
     with bench.at_work():
-        more(20)
-        assert models() == {A}
+        assert bench.model_after(20) == A
         assert bench.metric("champion_in_use") == 1
         first_workers = worker_processes(os.getpid())
         crown(registry, B)
         announce(broker)
-        while models() != {B}:
-            more(4)
+        while bench.model_after(4) != B:
+            pass
         version_folder(registry, C).put("recipe.toml", pa.py_buffer(b"half"))
         spoilt_champion(registry, C)
         announce(broker)
         wait_until(lambda: bench.metric("models_refused_total", exception="ModelDamaged"))
         assert bench.metric("champion_in_use") == 0
-        more(8)
-        assert models() == {B}
+        assert bench.model_after(8) == B
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
         wait_until(lambda: not set(first_workers) & set(worker_processes(os.getpid())))
         roll_back(registry, "worse", NOW, by="test", seen=champion(registry))
         announce(broker)
-        while models() != {A}:
-            more(4)
-    found = bench.results(sent)
-    assert [communities.snapshot_id for communities in found] == [f"test/{i}" for i in range(sent)]
-    assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, A]
-    assert all(len(models) == 1 for models in bench.batches)
+        while bench.model_after(4) != A:
+            pass
+    found = bench.results()
+    assert [one.snapshot_id for one in found] == [f"test/{i}" for i in range(bench.n_sent)]
+    assert [model for model, _ in groupby(result.model for result in found)] == [A, B, A]
+    assert all(len(models) == 1 for models in bench.models_of_batches)
     assert bench.metric("model_swaps_total") == 2
     assert worker_processes(os.getpid()) == []
     (announced,) = list(announcements(broker.settings()))[before:]
@@ -172,74 +165,63 @@ def spoilt_champion(registry: Store, version: str) -> None:
     registry.put("aliases/00000003.json", pa.py_buffer(json.dumps(entry).encode()))
 
 
-def running(broker: Broker, graph: str, log: Path) -> AbstractContextManager[Program]:
-    """A detector of the command line with two processes."""
-    options = ("--model", "champion", "--batch", "4", "--processes", "2")
-    return consuming(broker, graph, log, "detect", *options)
-
-
 @pytest.mark.brokers("kafka")
 def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
     broker: Broker, topic_name: str, registry: Store, tmp_path: Path
 ) -> None:
     """Killed while the new processes open, and again right after the change."""
     create_topics(broker.settings())
-    sent, found, logs = 0, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]
-    results = subscribe(
-        topic_name, start="beginning", settings=broker.settings(), topic=COMMUNITIES
-    )
+    graph, found, logs = topic_name, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]
+    results = subscribe(graph, start="beginning", settings=broker.settings(), topic=COMMUNITIES)
 
-    def detect(count: int) -> str:
-        nonlocal sent
-        snapshots = [cliques(sent + i, topic_name) for i in range(count)]
-        streams.publish(broker, [outgoing(one, SNAPSHOTS) for one in snapshots])
-        found.extend(next(results) for _ in range(count))
-        sent += count
+    def running(log: Path) -> AbstractContextManager[Program]:
+        options = ("--model", "champion", "--batch", "4", "--processes", "2")
+        return consuming(broker, graph, log, "detect", *options)
+
+    def detect_eight() -> str:
+        snapshots = [cliques(len(found) + i, graph) for i in range(8)]
+        streams.publish(broker, [outgoing(snapshot, SNAPSHOTS) for snapshot in snapshots])
+        found.extend(next(results) for _ in range(8))
         return found[-1].model
 
-    with running(broker, topic_name, logs[0]) as first:
-        assert detect(8) == A
+    with running(logs[0]) as first:
+        assert detect_eight() == A
         crown(registry, B)
         announce(broker)
         wait_until(lambda: len(worker_processes(first.pid)) > 2)
         orphans = [*children(first.pid), *worker_processes(first.pid)]
         os.kill(first.pid, signal.SIGKILL)
         wait_until(lambda: not any(map(alive, orphans)))
-    with running(broker, topic_name, logs[1]) as second:
-        assert detect(8) == B
+    with running(logs[1]) as second:
+        assert detect_eight() == B
         crown(registry, C)
         announce(broker)
         wait_until(lambda: "the model changed" in logs[1].read_text())
         os.kill(second.pid, signal.SIGKILL)
-    with running(broker, topic_name, logs[2]) as third:
-        assert detect(8) == C
+    with running(logs[2]) as third:
+        assert detect_eight() == C
         third.terminate()
         assert third.wait(30) == 0, logs[2].read_text()
-    assert [communities.snapshot_id for communities in found] == [
-        f"{topic_name}/{i}" for i in range(sent)
-    ]
-    assert [model for model, _ in groupby(communities.model for communities in found)] == [A, B, C]
+    assert [result.snapshot_id for result in found] == [f"{graph}/{i}" for i in range(24)]
+    assert [model for model, _ in groupby(result.model for result in found)] == [A, B, C]
 
 
 def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
     """The registry is in S3."""
-    models = [
-        remembering_model(BpParameters(resolution=resolution, mixing=0.3))
-        for resolution in (3.0, 2.0)
-    ]
-    first, second = (pack(one.model) for one in models)
-    store = open_store(new_folder(s3))
+    models = [remembering_model(BpParameters(resolution, mixing=0.3)) for resolution in (3.0, 2.0)]
+    versions = [pack(model.model) for model in models]
+    store, stop = open_store(new_folder(s3)), threading.Event()
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
-    for one in (first, second):
-        publish(store, one, Lineage("x", NOW, "0"))
-    crown(store, first.version)
+    for version in versions:
+        publish(store, version, Lineage("x", NOW, "0"))
+    crown(store, versions[0].version)
     settings = DetectSettings(memory="auto", memory_topic=topic_name, group="detect", threads=1)
 
     def refuse(_aliases: object, error: Exception) -> None:
         raise error
 
     swap = ModelSwap(lambda model, place: Processes(RecordDetection(model, settings), place, 2))
-    stop, worker = threading.Event(), Worker(memory, topic_name)
+    worker = Worker(memory, topic_name)
     windows = {graph: stream(graph, 8) for graph in ("g", "h")}
 
     def half(start: int) -> list[Communities]:
@@ -247,19 +229,19 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
         return worker.work(records(parts, first=2 * start))
 
     try:
-        swap.start_with_champion(store, stop, refuse)
+        follower = swap.start_with_champion(store, stop, refuse)
         worker.runner = Runner(Detector(swap.model, settings, swap, worker.memories))
         before = half(0)
-        crown(store, second.version)
-        ChampionFollower(store, swap, stop, refuse).look()
+        crown(store, versions[1].version)
+        follower.look()
         after = half(4)
     finally:
         swap.close()
-    assert {one.model for one in before} == {first.version}
-    assert {one.model for one in after} == {second.version}
-    assert {one.memory for one in after} == {"continued"}
-    for graph, found in windows.items():
-        expected, state = uninterrupted(found[:4], models[0])
-        assert [said(one) for one in before if one.graph == graph] == expected
-        expected, _ = uninterrupted(found[4:], models[1], decode_memory(state))
-        assert [said(one) for one in after if one.graph == graph] == expected
+    assert {result.model for result in before} == {versions[0].version}
+    assert {result.model for result in after} == {versions[1].version}
+    assert {result.memory for result in after} == {"continued"}
+    for graph, of_graph in windows.items():
+        expected, state = uninterrupted(of_graph[:4], models[0])
+        assert [said(result) for result in before if result.graph == graph] == expected
+        expected, _ = uninterrupted(of_graph[4:], models[1], decode_memory(state))
+        assert [said(result) for result in after if result.graph == graph] == expected

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,13 +32,7 @@ from stream_icd.registry.aliases import Aliases, champion, current, promote, rol
 from stream_icd.registry.model import VersionedModel, pack
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.execution.processes import InHand
-from stream_icd.streaming.execution.work import First
-from stream_icd.streaming.workers.model_swap import (
-    _IDLE_AFTER_S,
-    _TRY_AGAIN_S,
-    ChampionFollower,
-    ModelSwap,
-)
+from stream_icd.streaming.workers.model_swap import _IDLE_AFTER_S, _TRY_AGAIN_S, ModelSwap
 from tests.fixtures.stream import RECIPE
 from tests.testbed.brokers import wait_until
 
@@ -59,7 +54,7 @@ class FakePool:
             raise WorkersLost("no memory")
 
     def __call__(
-        self, records: Iterable[Record], _first: First
+        self, records: Iterable[Record], _first: object
     ) -> Iterator[tuple[Record, Processed]]:
         for record in records:
             yield record, Processed(self.version)
@@ -109,9 +104,7 @@ def bench(model: VersionedModel) -> Swapping:
 
 
 @pytest.mark.parametrize("n_done", [0, 1])
-def test_a_batch_in_progress_keeps_its_model_and_the_next_one_has_the_new(
-    bench: Swapping, n_done: int
-) -> None:
+def test_a_batch_keeps_its_model_and_the_next_has_the_new(bench: Swapping, n_done: int) -> None:
     version, results = bench.batch()
     done = [next(results) for _ in range(n_done)]
     bench.prepare("b")
@@ -146,21 +139,17 @@ def test_a_batch_that_fails_lets_the_next_model_in(bench: Swapping) -> None:
     assert bench.batch()[0] == "b"
 
 
-def test_of_several_prepared_models_the_last_is_used(bench: Swapping) -> None:
+def test_of_prepared_models_the_last_is_used_unless_it_is_dropped(bench: Swapping) -> None:
     bench.swap.model()
     bench.prepare("b")
     bench.prepare("c")
     wait_until(lambda: bench.open == ["a", "c"])
     assert bench.swap.model().version == "c"
-    assert bench.swaps == [("a", "c")]
-
-
-def test_a_prepared_model_can_be_dropped(bench: Swapping) -> None:
-    bench.swap.model()
-    bench.prepare("b")
+    bench.prepare("d")
     bench.swap.keep()
-    wait_until(lambda: bench.open == ["a"])
-    assert (bench.swap.newest, bench.swap.model().version) == ("a", "a")
+    wait_until(lambda: bench.open == ["c"])
+    assert (bench.swap.newest, bench.swap.model().version) == ("c", "c")
+    assert bench.swaps == [("a", "c")]
 
 
 def test_a_model_that_does_not_open_or_a_stop_meanwhile_leaves_the_old_one(bench: Swapping) -> None:
@@ -173,13 +162,13 @@ def test_a_model_that_does_not_open_or_a_stop_meanwhile_leaves_the_old_one(bench
 
 
 def test_nobody_waits_for_the_old_processes_to_end(bench: Swapping) -> None:
-    held = threading.Event()
-    bench.on_close = lambda: held.wait(30)
+    may_end = threading.Event()
+    bench.on_close = lambda: may_end.wait(30)
     bench.swap.model()
     bench.prepare("b")
     assert bench.swap.model().version == "b"
     assert bench.open == ["a", "b"]
-    held.set()
+    may_end.set()
     bench.swap.close()
     assert bench.open == []
 
@@ -200,16 +189,13 @@ class Following:
         self.refusals: list[tuple[str, Exception]] = []
         self.error: Exception | None = None
         self.now = 0.0
-        self.swap, self.stop = ModelSwap(self._opened), threading.Event()
-        self.start()
-        self.follower = ChampionFollower(
-            registry, self.swap, self.stop, self.refuse, lambda: self.now
-        )
+        self.stop = threading.Event()
+        self.swap = ModelSwap(self._opened, monotonic=lambda: self.now)
+        self.follower = self.start()
 
-    def start(self) -> str:
-        """Start as a new detector does; return its model."""
-        self.swap.start_with_champion(self.registry, self.stop, self.refuse)
-        return self.swap.current
+    def start(self) -> Any:
+        """Start as a new detector does."""
+        return self.swap.start_with_champion(self.registry, self.stop, self.refuse)
 
     def refuse(self, aliases: Aliases, error: Exception) -> None:
         self.refusals.append((aliases.champion, error))
@@ -251,17 +237,12 @@ def test_promotions_and_rollbacks_are_followed(following: Following) -> None:
     following.crown(C)
     following.uncrown()
     assert following.after_a_look() == B
-    following.uncrown()
-    assert following.after_a_look() == A
-
-
-def test_a_rollback_before_the_next_batch_drops_the_prepared_model(following: Following) -> None:
     following.swap.model()  # a batch is in progress
-    following.crown(B)
-    assert following.after_a_look() == A
+    following.crown(C)
+    assert following.after_a_look() == B
     assert not following.follower.in_use
-    following.uncrown()
-    assert following.after_a_look() == following.swap.newest == A
+    following.uncrown()  # before the next batch: the prepared model is dropped
+    assert following.after_a_look() == following.swap.newest == B
     assert following.follower.in_use
 
 
@@ -269,15 +250,10 @@ def test_a_rollback_before_the_next_batch_drops_the_prepared_model(following: Fo
     ("name", "change", "error"),
     [
         ("model.safetensors", lambda content: content[:-1] + b"#", ModelDamaged),
-        ("model.safetensors", lambda content: content[:99], ModelDamaged),
-        ("model.safetensors", lambda content: content + bytes(2**21), ModelDamaged),
         ("recipe.toml", lambda content: content[:99], ModelDamaged),
-        ("recipe.toml", lambda content: content + b"\n", ModelDamaged),
-        ("recipe.toml", lambda content: content + bytes(2**21), ModelDamaged),
         ("recipe.toml", lambda content: b"format = 4" + content[10:], ModelTooNew),
-        ("recipe.toml", lambda content: content.replace(b"16", b"17"), ModelDamaged),
     ],
-    ids=["hash", "truncated", "size", "half", "other hash", "recipe size", "format", "shape"],
+    ids=["other hash", "half", "format"],
 )
 def test_a_champion_that_cannot_be_loaded_is_refused_and_the_old_one_goes_on(
     following: Following, name: str, change: Callable[[bytes], bytes], error: type[Exception]
@@ -285,12 +261,10 @@ def test_a_champion_that_cannot_be_loaded_is_refused_and_the_old_one_goes_on(
     following.crown(B)
     content = dict(MODELS[1].files)[name]
     following.spoil(B, name, change(content))
-    assert following.after_a_look() == A
+    assert [following.after_a_look() for _ in range(2)] == [A, A]
     ((version, because),) = following.refusals
     assert (version, type(because)) == (B, error)
     assert not following.follower.in_use
-    assert following.after_a_look() == A
-    assert len(following.refusals) == 1
     following.spoil(B, name, content)  # repaired, and tried again after a while
     assert following.after_a_look() == A
     following.now += _TRY_AGAIN_S
@@ -298,9 +272,7 @@ def test_a_champion_that_cannot_be_loaded_is_refused_and_the_old_one_goes_on(
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_another_champion_after_a_refused_one_is_used_at_once(
-    following: Following, is_deleted: bool
-) -> None:
+def test_a_champion_after_a_refused_one_is_used(following: Following, is_deleted: bool) -> None:
     following.crown(B)
     following.spoil(B)
     assert following.after_a_look() == A
@@ -314,7 +286,8 @@ def test_a_model_that_worker_processes_cannot_use_is_refused(following: Followin
     following.crown(B)
     following.error = ZeroDivisionError("in the warm-up")
     assert following.after_a_look() == A
-    assert following.start() == A  # also of a detector that starts
+    following.start()  # also by a detector that starts
+    assert following.swap.current == A
     because = [(version, str(error)) for version, error in following.refusals]
     assert because == [(B, "in the warm-up")] * 2
 
@@ -354,41 +327,32 @@ def test_a_registry_that_cannot_be_read_is_logged_once(
     assert logs[0]["reason"] == f"{type(error).__name__}: {error}"
 
 
-def test_a_registry_that_vanished_or_is_damaged_is_logged_once_and_the_model_stays(
-    following: Following,
-) -> None:
-    path = "aliases/00000001.json"
-    content = following.registry.read(path, following.registry.size(path))
-    assert content is not None
-    following.registry.delete(path)
+def test_a_registry_that_vanished_or_is_damaged_is_logged_once(following: Following) -> None:
     with capture_logs() as logs:
+        following.registry.delete("aliases/00000001.json")
         assert [following.after_a_look() for _ in range(2)] == [A, A]
-        following.registry.put(path, pa.py_buffer(content))
-        assert following.after_a_look() == A
-        following.registry.put("aliases/00000002.json", pa.py_buffer(b"{"))
-        assert following.after_a_look() == A
-    assert [log["log_level"] for log in logs] == ["warning", "info", "warning"]
+        following.registry.put("aliases/00000001.json", pa.py_buffer(b"{"))
+        assert [following.after_a_look() for _ in range(2)] == [A, A]
+    assert [log["log_level"] for log in logs] == ["warning", "warning"]
     assert "has no champion yet" in logs[0]["reason"]
-    assert re.search("RegistryDamaged.*aliases/00000002.json", logs[2]["reason"])
+    assert re.search("RegistryDamaged.*aliases/00000001.json", logs[1]["reason"])
 
 
 def test_a_detector_starts_with_the_newest_champion_that_can_be_used(following: Following) -> None:
     following.crown(B, C)
-    assert following.start() == C
+    following.start()
+    assert following.swap.current == C
     following.spoil(C)
-    assert following.start() == B
+    following.start()
+    assert following.swap.current == B
     assert [version for version, _ in following.refusals] == [C]
+    following.uncrown()  # B is the champion, and C is not used instead
+    following.spoil(B)
+    following.start()
+    assert following.swap.current == A
     following.spoil(A)
-    following.spoil(B)
-    with pytest.raises(ModelForeign, match=C.replace("@", "-")):
+    with pytest.raises(ModelForeign, match=B.replace("@", "-")):
         following.start()
-
-
-def test_a_model_that_was_rolled_back_is_not_used_instead(following: Following) -> None:
-    following.crown(B, C)
-    following.uncrown()
-    following.spoil(B)
-    assert following.start() == A
 
 
 def test_an_empty_registry_has_no_champion(disk: Store) -> None:

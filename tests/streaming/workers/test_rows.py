@@ -147,18 +147,16 @@ def test_late_and_damaged_windows_change_nothing(bench: Bench) -> None:
     assert [len(rows) > 0 for rows in written] == [True, False, False, False, False]
 
 
-def test_results_without_ids_have_no_rows(bench: Bench) -> None:
-    alone = replace(with_ids("g", 1)[0], community_ids=None, replaced=None)
+def test_results_without_ids_or_of_another_model_have_no_rows(bench: Bench) -> None:
+    of_m, of_other = with_ids("g", 2)
+    of_other = replace(of_other, model="other@2")
+    alone = replace(of_m, community_ids=None, replaced=None)
     with capture_logs() as logs:
         records = bench.sent([alone, replace(alone, snapshot_id="g/again")])
         assert bench.work(writer(bench), records) == ()
     (warning,) = [log["event"] for log in logs if log["log_level"] == "warning"]
     assert "detect with memory" in warning
-
-
-def test_results_of_another_model_have_no_rows(bench: Bench) -> None:
-    one, other = with_ids("g", 2)
-    records = bench.sent([one, replace(other, model="other@2")])
+    records = bench.sent([of_m, of_other])
     for model, written in ((None, [True, True]), ("m", [True, False]), ("other@2", [False, True])):
         runner = writer(bench, model=model)
         assert [bool(list(runner.handle([record]))) for record in records] == written
@@ -212,9 +210,7 @@ def test_node_ids_may_be_text(bench: Bench) -> None:
     assert bench.work(writer(bench), records) == ()
 
 
-def test_rows_that_break_the_contract_are_left_out(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_that_are_none_are_left_out(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     wrong = (b"no row", b"g/7"), (b"", None)
     publish(bench.broker, [OutgoingRecord(bench.target, *one) for one in wrong])
     windows = with_ids("g", 1)
@@ -235,18 +231,19 @@ def test_rows_that_are_refused_are_written_when_the_window_comes_again(bench: Be
 @pytest.mark.brokers("kafka")
 def test_kill_9_loses_and_repeats_nothing(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     create_topics(broker.settings())
-    windows = with_ids(topic_name, 20)
-    kill_and_restart(
-        broker,
-        topic_name,
-        tmp_path,
-        [outgoing(window, COMMUNITIES) for window in windows],
-        6,
-        "rows",
-        ["--batch", "2"],
-        lambda: wait_until(lambda: len(folded(broker, MEMBERS, topic_name)) > 0, 60),
-        lambda: wait_until(lambda: folded(broker, MEMBERS, topic_name) == table_after(windows), 90),
-    )
+    windows, options = with_ids(topic_name, 20), ["--batch", "2"]
+    sent = [outgoing(window, COMMUNITIES) for window in windows]
+
+    def table() -> Table:
+        return folded(broker, MEMBERS, topic_name)
+
+    def began() -> None:
+        wait_until(lambda: len(table()) > 0, 60)
+
+    def ended() -> None:
+        wait_until(lambda: table() == table_after(windows), 90)
+
+    kill_and_restart(broker, topic_name, tmp_path, sent, 6, "rows", options, began, ended)
     newest: dict[bytes | None, bytes | None] = {}  # exactly once: no row is that before it
     for record in held(broker, MEMBERS):
         if (record.key or b"").startswith(f"{topic_name}/".encode()):
