@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.methods.names.names import Naming
     from stream_icd.methods.tracking.alerts import Alerting
-    from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
 
 app = typer.Typer()
@@ -110,13 +109,6 @@ class Alert(WorkerOptions):
             check_topic_for(name, ALERTS)
         return named[0] if named else ALERTS
 
-    def receivers(self) -> list[Receiver]:
-        """Return who gets alerts over HTTP; raise `BadSettings` if an address is none."""
-        from stream_icd.streaming.workers.deliver import AlertSettings, Receiver
-
-        key = AlertSettings().key()
-        return [Receiver.at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
-
     def run(self) -> None:
         if self.history is not None and not self.dry_run:
             raise BadSettings("--history is for --dry-run: add that, or leave it out")
@@ -132,10 +124,12 @@ class Alert(WorkerOptions):
         from stream_icd.core.times import parse_duration, parse_wait
         from stream_icd.kafka.topics import EVENTS
         from stream_icd.streaming.workers.alert import Alerts
-        from stream_icd.streaming.workers.deliver import Deliver
+        from stream_icd.streaming.workers.deliver import AlertSettings, Deliver
 
         self.alerting()
-        topic, receivers = self.topic(), self.receivers()
+        topic = self.topic()
+        addresses = [to for to in self.to or () if not to.startswith(TOPIC)]
+        receivers = AlertSettings().receivers(addresses)
         oldest, retry_for_s = parse_duration(self.oldest), parse_wait("--retry-for", self.retry_for)
 
         def steps(run: programs.WorkerRun) -> dict[str, BatchStep]:

@@ -202,7 +202,7 @@ class Processes(Generic[_Job, _Result]):
                 process = self._finish(jobs, process)
                 jobs = self._next_jobs(jobs)
         finally:
-            self._idle.put(process)
+            self._idle.put(process)  # or a thread that waits for it would wait for ever
 
     def _finish(
         self, jobs: list[Waiting[_Job, _Result | Refused]], process: WorkerProcess
@@ -285,6 +285,7 @@ class Processes(Generic[_Job, _Result]):
         try:
             process = self._open_one(process)
         finally:
+            # Also one that could not open: a job that waits for a process is told why by it.
             self._idle.put(process)
         succeeded, error = process.opened()
         if not succeeded:

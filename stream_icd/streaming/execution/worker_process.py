@@ -205,7 +205,7 @@ def _serve(
 
     os.environ.clear()
     os.environ.update(environment)
-    _live_no_longer_than_parent()
+    _live_no_longer_than_parent()  # first: the parent may end while the model is opened
     configure_logging()
     opened, work = _attempted(opening)
     with suppress(EOFError, ConnectionError):  # the parent has ended
@@ -217,6 +217,7 @@ def _serve(
                 before = None if relay is None else relay.memory
                 answer = _attempted(work, job) if relay is None else _attempted(work, job, relay)
                 after = None if relay is None else relay.memory
+                # An unchanged memory, which may be large, is with the parent already.
                 line.send((answer, None if after is before else after))
                 if not answer[0]:
                     break
@@ -235,6 +236,7 @@ def _live_no_longer_than_parent() -> None:
     """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
     for number in _FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    # Once they are ignored: those that came while the process started are dropped here.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
     parent = multiprocessing.parent_process()
     assert parent is not None, "only for a child process"

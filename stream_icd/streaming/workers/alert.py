@@ -115,6 +115,7 @@ class Alerts(Step):
         self._recent = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._unpacked = Unpacked()
         self._restored: set[int] = set()
+        # Read anew, too: what a batch has added that failed was not published.
         self._published: _PublishedAlerts | None = None
 
     def begin(self, records: Sequence[Record]) -> None:
@@ -171,6 +172,7 @@ class Alerts(Step):
         events = EventsTopic(
             self.kafka, self.topic, graphs, windows, self.reader, most_bytes, before=ends
         )
+        # Also graphs without windows, which would be read again for each record.
         for graph in graphs or ():
             self._recent.put(graph, ())
         for window in events.news(SeenResults()):

@@ -56,7 +56,7 @@ class Deliver(Step):
     most_records = 1
 
     group: str
-    receivers: Sequence[Receiver]
+    receivers: Sequence[_Receiver]
     retry_for_s: float
     _taken: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
@@ -80,7 +80,7 @@ class Deliver(Step):
             return Refused("deliver", AlertRefused("; ".join(failures)))
         return Processed("delivered", {"alert": alert.id, "kind": alert.event})
 
-    def _sent(self, receiver: Receiver, alert: Alert) -> str:
+    def _sent(self, receiver: _Receiver, alert: Alert) -> str:
         """Send an alert to a receiver that has not taken it; return why that failed, or ""."""
         if (alert.id, receiver.url) in self._taken:
             return ""
@@ -121,10 +121,18 @@ class AlertSettings(Settings):
 
     @model_validator(mode="after")
     def _is_a_key(self) -> AlertSettings:
-        self.key()
+        self._key()
         return self
 
-    def key(self) -> bytes | None:
+    def receivers(self, addresses: Sequence[str]) -> list[_Receiver]:
+        """Return the receivers at these addresses, as `--to` gives them.
+
+        Raises `BadSettings` if one is none, without showing more than its beginning.
+        """
+        key = self._key()
+        return [_Receiver.at(address, key) for address in addresses]
+
+    def _key(self) -> bytes | None:
         """Return the bytes that sign; None: nothing is signed."""
         if self.secret is None:
             return None
@@ -138,7 +146,7 @@ class AlertSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class _Receiver:
     """An address that alerts are sent to, which may be secret, and how it wants them."""
 
     url: str
@@ -147,11 +155,7 @@ class Receiver:
     clock: Callable[[], float] = time.time
 
     @classmethod
-    def at(cls, text: str, key: bytes | None = None) -> Self:
-        """Return the receiver of `https://…`, `slack:https://…`, or of `@FILE` for an address.
-
-        Raises `BadSettings` if it is none, without showing more than its beginning.
-        """
+    def at(cls, text: str, key: bytes | None) -> Self:
         slack = text.startswith("slack:")
         address = text.removeprefix("slack:")
         if address.startswith("@"):

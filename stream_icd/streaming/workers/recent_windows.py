@@ -47,6 +47,7 @@ class RecentWindows(Generic[_Kept]):
         self._kept[graph] = recent
         self.n_bytes += _size(recent)
         self.let_go.discard(graph)
+        # The graph in hand stays, however large it is: it is needed for the next window.
         while self.n_bytes > self._most_bytes and len(self._kept) > 1:
             self.leave(next(iter(self._kept)))
 

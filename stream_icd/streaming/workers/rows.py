@@ -75,11 +75,11 @@ class RowWriter(Step):
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed; read rows that are missing."""
         self._changed = {}
-        wanted = {record.key_text for record in records}
+        graphs = {record.key_text for record in records}
         if not self._is_caught_up:
             self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
             self._is_caught_up = True
-        if missing := self._committed.let_go & wanted:
+        if missing := self._committed.let_go & graphs:  # all at once: the topic is read whole
             self._read(missing)
 
     def process(self, record: Record) -> Outcome:
@@ -100,6 +100,7 @@ class RowWriter(Step):
             return Processed("no rows: there are no stable ids")
         if warning := self._models.look_at(graph, model):
             structlog.get_logger().warning(f"{warning}; choose one with --model")
+        # Not if this batch has changed it: the topic does not have these rows yet.
         if graph in self._committed.let_go - self._changed.keys():  # all at once were too much
             self._read({graph})
         before = self._members(graph)

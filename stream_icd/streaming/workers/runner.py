@@ -19,7 +19,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name, is_of
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.tracing import GROUP, MS, Took, Tracing
+from stream_icd.kafka.tracing import GROUP, MS, Tracing
 from stream_icd.kafka.waiting import Worker
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""
+
+_Took = tuple[int, int]
+"""When work on a record began and ended, in nanoseconds since 1970."""
 
 _USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
 """What `icd_memory` says of a window that was detected with the memory of the one before."""
@@ -134,6 +137,7 @@ class Runner(Handler):
                 self.dead_letters.count(dead=False)
                 log.info(outcome.event, **outcome.facts)
                 return results
+        # Before it is counted, which may end the worker.
         log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
         if not attempts_before(record):  # its sender expects that it may fail again
             self.dead_letters.count(dead=True, reason=outcome.reason)
@@ -200,11 +204,12 @@ class _TracedWork:
         """Yield each record and its outcome, whose messages have the context of its span."""
         started = time.time_ns()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, Took(started, time.time_ns()))
+            yield record, self._traced(record, outcome, (started, time.time_ns()))
             started = time.time_ns()
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget what was done in these partitions: it was not committed, or others went on."""
+        # These spans would stay for ever if another worker goes on with the partition.
         for place in [place for place in self._unpublished if place[0] in partitions]:
             del self._unpublished[place]
         for graph in [key for key, last in self._last.items() if last[0] in partitions]:
@@ -217,7 +222,7 @@ class _TracedWork:
         if links:
             self.tracing.published(batch.publish_seconds, links)
 
-    def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
+    def _traced(self, record: Record, outcome: Outcome, took: _Took) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         if self.group:
@@ -228,10 +233,12 @@ class _TracedWork:
             error, summary = None, outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
+        started, ended = _took(outcome, stages, took)
         span = self.tracing.processed(
             self.step.stages[-1],
             record,
-            _took(outcome, stages, took),
+            started,
+            ended,
             links=[] if before is None else [before],
             stages=stages,
             attributes={**facts, "stream_icd.outcome": summary},
@@ -275,7 +282,7 @@ def _stages(outcome: Outcome) -> dict[str, float]:
     return {stage: milliseconds[stage] for stage in order if milliseconds.get(stage)}
 
 
-def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:
+def _took(outcome: Outcome, stages: Mapping[str, float], took: _Took) -> _Took:
     """When a record was worked on: detection in another process ended before its turn came."""
     if not stages or isinstance(outcome, Refused) or not outcome.outgoing:
         return took
@@ -283,4 +290,4 @@ def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:
     if detected_at is None:
         return took
     ended = round(1e9 * datetime.fromisoformat(detected_at.decode()).timestamp())
-    return Took(ended - round(MS * sum(stages.values())), ended)
+    return ended - round(MS * sum(stages.values())), ended

@@ -81,7 +81,7 @@ class Tracker(Step):
             communities = self.reader.decoded(record, decode_communities)
         except BadInput as error:
             return Refused("decode", error)
-        if self._is_ahead(communities.window):
+        if self._is_ahead(communities.window):  # else all later windows of the graph were late
             reason = (
                 f"the window ends at {communities.window.end}, too far in the future of the clock "
                 f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self.settings.ahead}. If both "
@@ -93,6 +93,7 @@ class Tracker(Step):
         if not self._is_caught_up:
             self._catch_up()
         for graphs in (self._in_batch, {communities.graph}):  # all at once, unless that is too much
+            # Not if this batch has changed it: the topic does not have that window yet.
             if communities.graph in self._committed.let_go - self._changed.keys():
                 self._read_again(self._committed.let_go & graphs)
         if not self._seen_in_batch.is_new(result_of(record)):
@@ -100,6 +101,7 @@ class Tracker(Step):
         try:
             return self._tracked(communities)
         except LimitExceeded as error:
+            # Or it would be taken for a repetition when it is sent again.
             self._seen_in_batch.take_back(result_of(record))
             return Refused("track", error)
 
@@ -170,7 +172,7 @@ class Tracker(Step):
     def _read_again(self, graphs: set[str]) -> None:
         """Read the last windows of graphs that were let go of, with those of this worker."""
         structlog.get_logger().info("windows are read again", graphs=len(graphs))
-        for graph in graphs:
+        for graph in graphs:  # first: windows of graphs that were let go of are not taken
             self._committed.put(graph, ())
         self._take_all(self._events(graphs), SeenResults())
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -28,7 +29,7 @@ from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.workers import deliver
 from stream_icd.streaming.workers.alert import Alerts
-from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver
+from stream_icd.streaming.workers.deliver import AlertSettings, Deliver
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
@@ -181,7 +182,7 @@ def published(bench: Bench) -> list[Record]:
 
 
 def delivery(*urls: str, group: str = "desk", retry_for_s: float = 60.0) -> Runner:
-    return Runner(Deliver(group, [Receiver(url) for url in urls], retry_for_s))
+    return Runner(Deliver(group, AlertSettings().receivers(urls), retry_for_s))
 
 
 def test_alerts_of_a_group_are_delivered_in_order_after_an_outage(published: list[Record]) -> None:
@@ -235,10 +236,16 @@ MARKED_UP = replace(
 )
 
 
+def send(alert: Alert, to: str, **settings: Any) -> None:
+    (receiver,) = AlertSettings(**settings).receivers([to])
+    receiver.send(alert)
+
+
 def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> None:
     with webhook() as at:
-        Receiver(at.url, key=b"key", clock=lambda: 1_700_000_000.7).send(MARKED_UP)
-        Receiver(at.url).send(MARKED_UP)
+        (receiver,) = AlertSettings(secret="key").receivers([at.url])
+        replace(receiver, clock=lambda: 1_700_000_000.7).send(MARKED_UP)
+        send(MARKED_UP, at.url)
     (headers, body), (unsigned, _) = at.requests
     assert "webhook-signature" not in unsigned
     assert headers["content-type"] == "application/cloudevents+json; charset=utf-8"
@@ -264,7 +271,7 @@ def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> No
 
 def test_slack_gets_a_line_without_markup_of_others() -> None:
     with webhook(lambda _: 200) as at:
-        Receiver.at(f"slack:{at.url}", b"key").send(MARKED_UP)
+        send(MARKED_UP, f"slack:{at.url}", secret="key")
     ((headers, body),) = at.requests
     assert "webhook-signature" not in headers
     sentence = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
@@ -283,32 +290,32 @@ def test_some_statuses_ask_to_try_again(error: type[Exception], statuses: tuple[
     for status in statuses:
         with webhook(lambda _, status=status: status) as at:
             with pytest.raises(error, match=f"answered {status}.*so!"):
-                Receiver(at.url).send(MARKED_UP)
+                send(MARKED_UP, at.url)
             assert len(at.requests) == 1
 
 
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
-    receiver = Receiver(f"http://127.0.0.1:{port}/secret-path")
+    (receiver,) = AlertSettings().receivers([f"http://127.0.0.1:{port}/secret-path"])
     with pytest.raises(ReceiverUnavailable, match="127.0.0.1 does not answer") as error:
         receiver.send(MARKED_UP)
     assert "secret-path" not in f"{error.value} {receiver.name}"
     monkeypatch.setattr(deliver, "_ANSWER_TIMEOUT_S", 0.2)
     with webhook() as at, at.came, pytest.raises(ReceiverUnavailable, match="timed out"):
-        Receiver(at.url).send(replace(MARKED_UP, text="waits for the lock"))
+        send(replace(MARKED_UP, text="waits for the lock"), at.url)
 
 
 def test_an_address_is_given_or_in_a_file_and_none_is_shown(tmp_path: Path) -> None:
     (file := tmp_path / "hook").write_text("https://hooks.example/T/B/secret\n")
-    receiver = Receiver.at(f"slack:@{file}")
+    (receiver,) = AlertSettings().receivers([f"slack:@{file}"])
     assert (receiver.url, receiver.slack) == ("https://hooks.example/T/B/secret", True)
     assert receiver.name == "slack hooks.example"
     with pytest.raises(BadSettings, match="cannot read the address in the file"):
-        Receiver.at(f"@{tmp_path}/none")
+        AlertSettings().receivers([f"@{tmp_path}/none"])
     for text in ("ftp://a/secret-path", "https://", "slack:", "mailto:me", "http://a:0/x",
                  "https://a/b c", "http://[a/", "https://é/"):  # fmt: skip
         with pytest.raises(BadSettings, match="give https://HOST/PATH") as error:
-            Receiver.at(text)
+            AlertSettings().receivers([text])
         assert "secret-path" not in str(error.value)
 
 
@@ -336,5 +343,6 @@ def test_the_secret_is_text_or_written_as_standard_webhooks_do(
     if in_file:
         monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET_FILE", str(file))
     with pytest.raises(BadSettings, match=refusal) if refusal else nullcontext():
-        assert AlertSettings().key() == key
+        (receiver,) = AlertSettings().receivers(["https://example.org"])
+        assert receiver.key == key
         assert "whsec" not in repr(AlertSettings())
