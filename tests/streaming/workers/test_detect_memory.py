@@ -33,7 +33,6 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.posterior import uninformed
 from stream_icd.methods.memory.encoding import (
-    METADATA,
     decode_memory,
     encode_memory,
     next_id_of,
@@ -49,7 +48,6 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, encode_state
 from tests.streaming.workers.remembered import (
@@ -92,9 +90,8 @@ class Topic:
 
     def put(self, *states: MemoryState | OutgoingRecord) -> None:
         """Publish states as if a detector had."""
-        publish(
-            self.broker, [self.record_of(s) if isinstance(s, MemoryState) else s for s in states]
-        )
+        sent = (self.record_of(s) if isinstance(s, MemoryState) else s for s in states)
+        publish(self.broker, sent)
 
     def record_of(self, state: MemoryState) -> OutgoingRecord:
         return of_message(self.name, encode_state(state))
@@ -248,22 +245,14 @@ def odd_state(topic: Topic, key: bytes, value: bytes, **headers: bytes) -> Outgo
     return OutgoingRecord(topic.name, value, key, tuple(headers.items()))
 
 
-@pytest.mark.parametrize(
-    ("key", "reason"),
-    [
-        (b"no JSON", "is not JSON of group and graph"),
-        (b'["detect", "g", 3]', "is not JSON of group and graph"),
-        (b'["detect", ""]', "the message has no key"),
-    ],
-)
-def test_a_state_of_nobody_is_reported_and_ignored(topic: Topic, key: bytes, reason: str) -> None:
-    topic.put(odd_state(topic, key, b"x"))
+def test_a_state_of_nobody_is_reported_and_ignored(topic: Topic) -> None:
+    topic.put(odd_state(topic, b"no JSON", b"x"))
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = topic.work(windows, first=5)
     assert all_said(results) == alone(windows)
     (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
-    assert re.search(reason, warning["reason"])
+    assert "is not JSON of group and graph" in warning["reason"]
 
 
 @pytest.mark.parametrize("next_id", [b"41", None])
@@ -297,13 +286,6 @@ def damaged(value: bytes) -> bytes:
     return value[:at] + bytes([value[at] ^ 255]) + value[at + 1 :]
 
 
-def with_facts(value: bytes, **facts: object) -> bytes:
-    """The state with other metadata."""
-    table = pa.ipc.open_stream(value).read_all()
-    said = json.loads(table.schema.metadata[METADATA])
-    return write_table(table.replace_schema_metadata({METADATA: json.dumps(said | facts)}))
-
-
 def far_ahead(value: bytes) -> bytes:
     far = datetime(9999, 1, 1, tzinfo=UTC)
     window = Window(far, far + timedelta(days=1))
@@ -328,9 +310,6 @@ def of_long_names(value: bytes) -> bytes:
     [
         pytest.param(damaged, id="a damaged table"),
         pytest.param(far_ahead, id="all windows would be late"),
-        pytest.param(partial(with_facts, window_end="2026-01-01T00:01:00"), id="no zone"),
-        pytest.param(partial(with_facts, window_end="1999-01-01T00:00:00Z"), id="ends first"),
-        pytest.param(partial(with_facts, n_windows=0), id="of no windows"),
         pytest.param(of_long_names, id="above the limits"),
     ],
 )

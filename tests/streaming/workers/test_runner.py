@@ -287,15 +287,6 @@ def test_a_worker_that_starts_reads_the_notes_once_and_then_what_is_new(
     assert opened == 1
 
 
-def test_a_group_that_keeps_its_records_in_two_places_is_named(
-    memory: Broker, group: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    for place, warnings in (("/a", 0), ("/a", 0), ("/b", 1), ("/b", 1), ("/a", 2)):
-        WorkerNotes(memory.settings(), "t", group).note_place(place)
-        assert len(caplog.messages) == warnings
-    assert f"group {group} kept the records of t in /b before" in caplog.messages[-1]
-
-
 @pytest.mark.brokers("memory")
 def test_a_broker_that_is_gone_at_the_end_is_said_in_words(
     broker: Broker,
