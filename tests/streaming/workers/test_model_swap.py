@@ -1,4 +1,4 @@
-"""A detector changes its model between two batches, as the champion changes, and refuses bad ones."""
+"""A detector changes its model between two batches, follows the champion, refuses bad ones."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,22 +37,15 @@ Table = dict[int | str, tuple[int, str]]
 
 def with_ids(graph: str, n: int, seed: int = 3) -> list[Communities]:
     """`n` hours of communities with ids; from hour to hour, the first nodes go and come back."""
-    return [_with_ids(one, hour) for hour, one in enumerate(stream(graph, n, seed))]
-
-
-def _with_ids(one: Communities, hour: int) -> Communities:
-    gone = hour % 3
-    labels, nodes = one.labels[gone:], one.nodes[gone:]
-    ids, labels = np.unique(labels, return_inverse=True)
-    return replace(
-        one,
-        nodes=nodes,
-        labels=labels.astype(np.int32),
-        community_ids=ids.astype(np.int64),
-        replaced=np.empty((0, 2), np.int64),
-        probabilities=np.full(len(nodes), 0.75, np.float32),
-        memory="continued",
-    )
+    windows = []
+    for hour, window in enumerate(stream(graph, n, seed)):
+        nodes, labels = window.nodes[hour % 3 :], window.labels[hour % 3 :]
+        ids, labels = np.unique(labels, return_inverse=True)
+        found = {"labels": labels.astype(np.int32), "community_ids": ids.astype(np.int64)}
+        replaced, probabilities = np.empty((0, 2), np.int64), np.full(len(nodes), 0.75, np.float32)
+        found |= {"nodes": nodes, "replaced": replaced, "probabilities": probabilities}
+        windows.append(replace(window, memory="continued", **found))
+    return windows
 
 
 def table_after(windows: Iterable[Communities]) -> Table:
@@ -95,24 +89,24 @@ def writer(bench: Bench, **options: object) -> Runner:
     return runner
 
 
-def test_rows_are_a_table_of_all_nodes_as_they_are_now(bench: Bench) -> None:
-    windows, runner = with_ids("g", 8), writer(bench)
+def later(window: Communities, hour: int, **changed: Any) -> Communities:
+    """The same communities in another hour."""
+    moved = timedelta(hours=hour)
+    start, end = window.window.start + moved, window.window.end + moved
+    return replace(window, snapshot_id=f"g/+{hour}", window=Window(start, end), **changed)
+
+
+def test_rows_are_a_table_of_all_nodes_and_only_changes_are_written(bench: Bench) -> None:
+    windows, runner, before = with_ids("g", 8), writer(bench), Table()
+    windows.append(later(windows[-1], 1))
     for at, record in enumerate(bench.sent(windows)):
-        bench.work(runner, [record])
-        assert folded(bench.broker, bench.target, "g") == table_after(windows[: at + 1])
-
-
-def test_only_nodes_that_changed_are_written(bench: Bench) -> None:
-    windows, runner = with_ids("g", 2), writer(bench)
-    same = replace(windows[1], snapshot_id="g/2", window=with_ids("g", 3)[2].window)
-    first, second, third = (bench.work(runner, [one]) for one in bench.sent([*windows, same]))
-    assert len(first) == windows[0].n_nodes
-    before, after = table_after(windows[:1]), table_after(windows)
-    changed = {node for node, row in after.items() if before.get(node) != row}
-    rows = list(rows_in(second))
-    assert {row.node for row in rows if row is not None} == changed
-    assert rows.count(None) == len(before.keys() - after.keys())
-    assert third == ()
+        rows, after = list(rows_in(bench.work(runner, [record]))), table_after(windows[: at + 1])
+        assert folded(bench.broker, bench.target, "g") == after
+        changed = {node for node, row in after.items() if before.get(node) != row}
+        assert {row.node for row in rows if row is not None} == changed
+        assert rows.count(None) == len(before.keys() - after.keys())
+        before = after
+    assert rows == []
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 30, 1])
@@ -164,18 +158,13 @@ def test_results_without_ids_or_of_another_model_have_no_rows(bench: Bench) -> N
 
 def test_a_probability_is_written_again_once_it_differs(bench: Bench) -> None:
     """The difference is that from the last row, not from the last window."""
-    (one,), hours, runner = with_ids("g", 1), with_ids("h", 4), writer(bench)
+    (first,), runner = with_ids("g", 1), writer(bench)
     windows = [
-        replace(
-            one,
-            snapshot_id=f"g/{at}",
-            window=hours[at].window,
-            probabilities=np.full(one.n_nodes, own, np.float32),
-        )
-        for at, own in enumerate((0.8, 0.74, 0.7, 0.65))
+        later(first, hour, probabilities=np.full(first.n_nodes, probability, np.float32))
+        for hour, probability in enumerate((0.8, 0.74, 0.7, 0.65))
     ]
     counts = [len(bench.work(runner, [record])) for record in bench.sent(windows)]
-    assert counts == [one.n_nodes, 0, one.n_nodes, 0]
+    assert counts == [first.n_nodes, 0, first.n_nodes, 0]
     value = json.loads(held(bench.broker, bench.target)[-1].value or b"")
     assert value["probability"] == 0.7
     assert value["since"] == "2020-01-01T00:00:00Z"
@@ -183,20 +172,19 @@ def test_a_probability_is_written_again_once_it_differs(bench: Bench) -> None:
 
 
 def test_a_community_with_another_name_is_written_again(bench: Bench) -> None:
-    (one,) = with_ids("g", 1)
-    again = replace(one, snapshot_id="g/1", window=with_ids("g", 2)[1].window)
-    countries = ["US" if label == 0 else f"C{at}" for at, label in enumerate(one.labels)]
+    (window,) = with_ids("g", 1)
+    countries = ["US" if label == 0 else f"C{at}" for at, label in enumerate(window.labels)]
 
     def named(countries: list[str]) -> Runner:
-        table = attributes_of(one.nodes, {"country": countries})
+        table = attributes_of(window.nodes, {"country": countries})
         return writer(bench, naming=Naming({"g": table}))
 
-    first, second = bench.sent([one, again])
+    first, second = bench.sent([window, later(window, 1)])
     rows = rows_in(bench.work(named(countries), [first]))
     assert {row.name for row in rows if row and row.community_id == 0} == {"US"}
     moved = ["FR" if country == "US" else country for country in countries]
     renamed = bench.work(named(moved), [second])  # it was started anew with another table
-    assert len(renamed) == int((one.labels == 0).sum())
+    assert len(renamed) == int((window.labels == 0).sum())
     assert {json.loads(row.value or b"")["name"] for row in renamed} == {"FR"}
 
 
