@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages import records
 from stream_icd.kafka.publisher import Publisher
@@ -30,7 +28,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import WhenDone
+from tests.testbed.handlers import StopAfter
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -98,15 +96,7 @@ def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str
 
 def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: int) -> None:
     """Run a detector in this process, until it has done that many snapshots."""
-    stop, done = threading.Event(), 0
-
-    def on_done(batch: BatchDone) -> None:
-        nonlocal done
-        done += len(batch.records)
-        if done >= count:
-            stop.set()
-
-    with_memory = DetectSettings(memory="auto", group=group, threads=1)
+    with_memory, until = DetectSettings(memory="auto", group=group, threads=1), StopAfter(count)
     detector = Detector(lambda: model, with_memory, memories=Memories.open(settings, group))
     runner = Runner(detector, DeadLetterLimit())
-    run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])
+    run_consumer(settings, SNAPSHOTS, group, runner, until.stop, watchers=[until])

@@ -23,7 +23,6 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.errors import CrashedWorker, ModelDamaged, StoreUnwritable, WorkersLost
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
@@ -52,7 +51,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
 from tests.testbed.drifting import outgoing
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import Calls, WhenDone
+from tests.testbed.handlers import Calls, StopAfter
 from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import as_read, beside, held, publish
 
@@ -328,64 +327,40 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     marks.mkdir()
     monkeypatch.setenv(MARKS, str(marks))
     save_model(drifting.remembering_model().model, place)
-    targets = TopicSpec(f"{topic}.found"), TopicSpec(f"{topic}.memory", cleanup_policy="compact")
-    create_topics(broker.settings())
-    create_topics(broker.settings(), [*TopicSpec(topic).with_dead_letters(), *targets])
-    bad = drifting.stream("g", 5)
+    model, kafka = open_model(str(place)), broker.settings()
+    found, memory = f"{topic}.found", f"{topic}.memory"
+    create_topics(kafka)
+    targets = TopicSpec(found), TopicSpec(memory, cleanup_policy="compact")
+    create_topics(kafka, [*TopicSpec(topic).with_dead_letters(), *targets])
+    bad, good = drifting.stream("g", 5), drifting.stream("h", 5)
     for at, way in ((1, "kills"), (3, "kills-with-memory"), (4, "asks-too-much")):
         bad[at] = replace(bad[at], id=f"g/{way}")
-    good = drifting.stream("h", 5)
     pairs = zip(bad, good, strict=True)
-    publish(broker, [drifting.outgoing(one, topic) for pair in pairs for one in pair])
-    detect(broker, topic, place, 10)
+    publish(broker, [drifting.outgoing(window, topic) for pair in pairs for window in pair])
+    where = {"topic": found, "memory_topic": memory, "group": topic}
+    settings, until = DetectSettings(memory="auto", threads=1, **where), StopAfter(10)
+    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
+        detector = Detector(lambda: model, settings, engine, Memories.open(kafka, topic, memory))
+        runner = Runner(detector, DeadLetterLimit(1.0))
+        run_consumer(kafka, topic, topic, runner, until.stop, max_records=4, watchers=[until])
 
     ended = Counter(name.rpartition("-")[0] for name in os.listdir(marks))
     assert ended == {"kills": 4, "kills-with-memory": 3}  # "kills" the last time without memory
-    past = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    found = list(subscribe(topic=f"{topic}.found", **past))  # type: ignore[arg-type]
-    alone = uninterrupted(good, open_model(str(place)))[0]
-    assert [said(one) for one in found if one.graph == "h"] == alone
-    assert {one.snapshot_id: one.memory for one in found if one.graph == "g"} == {
-        "g/0": "first",
-        "g/2": "continued",
-        "g/kills-with-memory": "anew",
-    }
-    letters = {
-        one["ce_id"]: one
-        for one in (dict(letter.headers) for letter in held(broker, f"{topic}.dlq"))
-    }
-    assert letters.keys() == {b"g/kills", b"g/asks-too-much"}
-    for id, how in (
-        (b"g/kills", b"the process died: a worker process"),
-        (b"g/asks-too-much", b"MemoryError: Unable to allocate 84 GiB"),
-    ):
-        letter = letters[id]
-        assert letter["icd_dlq_stage"] == b"crashed"
-        assert letter["icd_dlq_exception"] == b"CrashedWorker"
-        last = b"it ended 3 workers in a row, the last time like this: " + how
-        assert letter["icd_dlq_message"].startswith(last)
-
-
-def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
-    """Detect that many snapshots of a topic in two processes, with memory."""
-    kafka, stop, done = broker.settings(), threading.Event(), 0
-    found, memory = f"{topic}.found", f"{topic}.memory"
-    settings = DetectSettings(
-        topic=found, memory="auto", memory_topic=memory, group=topic, threads=1
-    )
-
-    def on_done(batch: BatchDone) -> None:
-        nonlocal done
-        done += len(batch.records)
-        if done == count:
-            stop.set()
-
-    model = open_model(str(place))
-    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
-        memories = Memories.open(kafka, topic, memory)
-        runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
-        watchers = [WhenDone(on_done)]
-        run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
+    results = list(subscribe(topic=found, start="beginning", until="end", settings=kafka))
+    alone = uninterrupted(good, model)[0]
+    assert [said(result) for result in results if result.graph == "h"] == alone
+    uses = {result.snapshot_id: result.memory for result in results if result.graph == "g"}
+    assert uses == {"g/0": "first", "g/2": "continued", "g/kills-with-memory": "anew"}
+    letters = [dict(letter.headers) for letter in held(broker, f"{topic}.dlq")]
+    whys = {letter["ce_id"]: letter["icd_dlq_message"] for letter in letters}
+    assert whys.keys() == {b"g/kills", b"g/asks-too-much"}
+    for letter in letters:
+        stage_and_error = letter["icd_dlq_stage"], letter["icd_dlq_exception"]
+        assert stage_and_error == (b"crashed", b"CrashedWorker")
+    last = b"it ended 3 workers in a row, the last time like this: "
+    assert whys[b"g/kills"].startswith(last + b"the process died: a worker process")
+    out_of_memory = b"MemoryError: Unable to allocate 84 GiB"
+    assert whys[b"g/asks-too-much"].startswith(last + out_of_memory)
 
 
 class NeverOpen(RecordDetection):
