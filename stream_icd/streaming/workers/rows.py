@@ -62,24 +62,22 @@ class RowWriter(Step):
     memory: MemorySettings = field(default_factory=MemorySettings)
 
     def __post_init__(self) -> None:
-        self._committed = RecentWindows[Members](self.memory.cache_bytes)
-        self._changed: dict[str, Members] = {}  # by this batch
-        self._before: tuple[str, Members] = "", NOTHING  # of the last window
+        self._members = RecentWindows[Members](self.memory.cache_bytes)
         self._is_caught_up = False
         self._without_ids: set[str] = set()
         self._models = MixedModels()
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
-        self._committed, self._is_caught_up = RecentWindows(self.memory.cache_bytes), False
+        self._members, self._is_caught_up = RecentWindows(self.memory.cache_bytes), False
 
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed; read rows that are missing."""
-        self._changed = {}
+        self._members.begin()
         graphs = {record.key_text for record in records}
         if not self._is_caught_up:
             self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
             self._is_caught_up = True
-        if missing := self._committed.let_go & graphs:  # all at once: the topic is read whole
+        if missing := self._members.missing(graphs):  # all at once: the topic is read whole
             self._read(missing)
 
     def process(self, record: Record) -> Outcome:
@@ -100,33 +98,23 @@ class RowWriter(Step):
             return Processed("no rows: there are no stable ids")
         if warning := self._models.look_at(graph, model):
             structlog.get_logger().warning(f"{warning}; choose one with --model")
-        # Not if this batch has changed it: the topic does not have these rows yet.
-        if graph in self._committed.let_go - self._changed.keys():  # all at once were too much
+        if self._members.missing({graph}):  # all at once were too much
             self._read({graph})
-        before = self._members(graph)
+        (before,) = self._members.get(graph) or (NOTHING,)
         if microseconds(communities.window.end - EPOCH) < before.end:
             return Processed("no rows: a later window is known")
         names = self._names(communities)
         changes = before.changed_by(communities, names, self.least)
-        self._before, self._changed[graph] = (graph, before), changes.after
+        self._members.change(graph, (changes.after,))
         rows = tuple(_rows_of(communities, changes, self.topic))
         facts = {"changed": len(changes.changed), "left": len(changes.left)}
         return Processed("rows", facts, rows)
 
     def forget(self, record: Record) -> None:  # noqa: ARG002
-        """Undo the rows of the last window."""
-        graph, before = self._before
-        self._changed[graph] = before
+        self._members.undo()
 
     def done(self, batch: BatchDone) -> None:  # noqa: ARG002
-        for graph, members in self._changed.items():
-            self._committed.put(graph, (members,))
-
-    def _members(self, graph: str) -> Members:
-        if graph in self._changed:
-            return self._changed[graph]
-        committed = self._committed.get(graph)
-        return committed[0] if committed else NOTHING
+        self._members.commit()
 
     def _names(self, communities: Communities) -> Mapping[int, str]:
         ids = communities.ids_of_nodes
@@ -147,18 +135,26 @@ class RowWriter(Step):
             )
 
     def _read(self, graphs: Collection[str] | None, most_bytes: float = np.inf) -> None:
-        members_of, left_out = _read_members(
-            self.kafka, self.topic, graphs, most_bytes, self.reader.limits
-        )
+        """Read the rows that the topic holds now; let go of graphs that take more than that.
+
+        A row that breaks the contract is logged and left out.
+        """
+        newest = _Newest(graphs, most_bytes, self.reader.limits)
+        # A broker may say that a transaction is committed before its records can be read.
+        with open_reader(self.kafka, self.topic, until="settled") as records:
+            for record in records:
+                newest.take(record)
         # Also graphs without rows, which would be read again for each window.
         for graph in graphs or ():
-            self._committed.put(graph, ())
-        for graph, members in members_of.items():
-            self._committed.put(graph, (members,))
-        for graph in left_out:
-            self._committed.leave(graph)
-        n_rows = sum(len(members.nodes) for members in members_of.values())
-        structlog.get_logger().info("rows read", graphs=len(members_of), rows=n_rows)
+            self._members.put(graph, ())
+        n_graphs = n_rows = 0
+        for graph, rows in newest.rows.items():
+            if members := _members(rows.values(), self.reader.limits):
+                self._members.put(graph, (members,))
+                n_graphs, n_rows = n_graphs + 1, n_rows + len(members.nodes)
+        for graph in newest.left_out:
+            self._members.leave(graph)
+        structlog.get_logger().info("rows read", graphs=n_graphs, rows=n_rows)
 
 
 def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
@@ -180,29 +176,6 @@ def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[Outg
             name=after.names.get(community),
         )
         yield outgoing(topic, encode_member(member, f"{event}#{at}"))
-
-
-def _read_members(
-    settings: KafkaSettings,
-    topic: str,
-    graphs: Collection[str] | None,
-    most_bytes: float,
-    limits: Limits,
-) -> tuple[dict[str, Members], set[str]]:
-    """Return the members of each graph by the rows that a topic holds now.
-
-    Also the graphs that were left out, since all together take more than `most_bytes` while they
-    are read. A row that breaks the contract is logged and left out.
-
-    Raises `TopicMissing`, `BrokerUnavailable`.
-    """
-    newest = _Newest(graphs, most_bytes, limits)
-    # A broker may say that a transaction is committed before its records can be read.
-    with open_reader(settings, topic, until="settled") as records:
-        for record in records:
-            newest.take(record)
-    decoded = {graph: _members(rows.values(), limits) for graph, rows in newest.rows.items()}
-    return {graph: members for graph, members in decoded.items() if members}, newest.left_out
 
 
 def _members(records: Iterable[Record], limits: Limits) -> Members | None:
