@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -14,10 +15,13 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from errno import EAGAIN
+from functools import partial
 from itertools import islice
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
@@ -26,6 +30,7 @@ from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.memory.encoding import decode_memory
@@ -35,7 +40,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution import worker_process
-from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.streaming.execution.budget import Allowance, Budget
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import IN_HAND, Engine, Relay
 from stream_icd.streaming.execution.worker_process import WorkerProcess
@@ -217,11 +222,11 @@ class Stuck(RecordDetection):
 
 
 def opened(
-    kind: type[RecordDetection], model_folder: Path, count: int, *, again: bool = True
+    kind: type[RecordDetection], model_folder: Path, count: int, **settings: Any
 ) -> tuple[Processes[Record, Outcome], Runner]:
     """Processes for work of a kind, and the runner of a detector on them."""
-    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    engine = Processes(kind(model, settings), str(model_folder), count, again=again)
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1, **settings)
+    engine = Processes(kind(model, settings), str(model_folder), count)
     return engine, Runner(Detector(lambda: model, settings, engine))
 
 
@@ -361,6 +366,76 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     assert whys[b"g/kills"].startswith(last + b"the process died: a worker process")
     out_of_memory = b"MemoryError: Unable to allocate 84 GiB"
     assert whys[b"g/asks-too-much"].startswith(last + out_of_memory)
+
+
+class Endless(RecordDetection):
+    """Works on `test/1` without end, and leaves a mark each time that it begins."""
+
+    def __call__(self, record: Record) -> Outcome:
+        if dict(record.headers)["ce_id"] == b"test/1":
+            (Path(os.environ[MARKS]) / str(os.getpid())).touch()
+            while True:
+                self.go_on()
+        return super().__call__(record)
+
+    def go_on(self) -> None:
+        pass
+
+
+class Greedy(Endless):
+    """Takes memory for it without end."""
+
+    def go_on(self) -> None:
+        taken = []
+        while True:
+            taken.append(np.ones(10**6))
+
+
+# On a busy machine the limit by the clock, ten times as long, may be reached first.
+_TIME = (
+    r"took (1\.\d s of processor time; LIMIT 1\.5|15\.\d s by the clock; LIMIT 15\.0) "
+    r"\(STREAM_ICD_BUDGET_SECONDS, .*dlq retry"
+)
+_MEMORY = r"took .* MB of memory; LIMIT 100\.0 \(STREAM_ICD_BUDGET_MEMORY_BYTES, .*dlq retry"
+
+
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize(
+    ("kind", "budget", "message"),
+    [
+        (Endless, Budget(seconds=1.5, seconds_per_mb=0), _TIME),
+        (Greedy, Budget(memory_bytes=10**8, memory_per_byte=0), _MEMORY),
+    ],
+)
+def test_what_takes_too_much_is_a_dead_letter_after_one_attempt_and_its_neighbours_are_detected(
+    broker: Broker,
+    topics: tuple[str, str],
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Endless],
+    budget: Budget,
+    message: str,
+) -> None:
+    monkeypatch.setenv(MARKS, str(tmp_path))
+    sent = [outgoing(cliques(i), topics[0]) for i in range(4)]
+    publish(broker, sent)
+    engine, runner = opened(kind, model_folder, 1, topic=topics[1], budget=budget)
+    with engine, capture_logs() as log:
+        handler = Calls(runner.handle, ahead=True)
+        consume = partial(run_consumer, broker.settings(), topics[0], topics[0], handler)
+        reading = open_reader(broker.settings(), topics[1], start="beginning", limit=3)
+        with beside(consume) as errors, reading as found:
+            ids = [dict(record.headers)["icd_snapshot_id"] for record in found]
+    assert (ids, errors) == ([b"test/0", b"test/2", b"test/3"], [])
+    (letter,) = (dict(record.headers) for record in held(broker, f"{topics[0]}.dlq"))
+    assert (letter["icd_dlq_offset"], letter["icd_dlq_stage"]) == (b"1", b"budget")
+    assert letter["icd_dlq_exception"] == b"OverBudget"
+    limit = f"the limit for a message of {len(sent[1].value or b'')} bytes is"
+    assert re.match(message.replace("LIMIT", limit), letter["icd_dlq_message"].decode())
+    assert len(list(tmp_path.iterdir())) == 1
+    (job,) = [line["job"] for line in log if line["event"] == "a worker process was replaced"]
+    assert "test/1" in job
 
 
 class NeverOpen(RecordDetection):
