@@ -189,8 +189,8 @@ class Waiting(Generic[Job, _Outcome]):
 def next_jobs(
     waiting: list[Waiting[Job, _Outcome]], n_processes: int, running: set[str]
 ) -> list[Waiting[Job, _Outcome]]:
-    """Remove the jobs that a process runs next, one after the other, and return them; none if all
-    are of chains that other processes run. Those are `running`; the chains of the jobs are added.
+    """Remove and return the jobs that a process runs next, one after the other; none if all are of
+    chains that are `running` in other processes. Their chains are added to `running`.
 
     Between two of them it waits for no message, which would take a millisecond. If there is work
     for other processes, it gets half of its share, so that all end at about the same time. Those
@@ -221,7 +221,7 @@ def in_order(
     most: int,
 ) -> Iterator[tuple[Job, _Outcome]]:
     """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order. The first
-    ones are submitted together, so that it can be chosen which begin first."""
+    ones are submitted together, so that `submit` can choose which begin."""
     rest = iter(jobs)
     begun = list(islice(rest, most))
     waiting = deque(zip(begun, submit(begun), strict=True))

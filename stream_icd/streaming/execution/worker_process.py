@@ -110,7 +110,7 @@ class WorkerProcess:
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self.meter = _Meter(self.pid)
-        # It ignores what Python ends it with, and the program would wait for it for ever.
+        # It ignores SIGTERM, with which Python ends it: the program would wait for it for ever.
         util.Finalize(self, self.meter.kill, exitpriority=0)
         self.at_work: tuple[Any, Allowance] | None = None
 

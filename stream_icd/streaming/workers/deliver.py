@@ -40,7 +40,7 @@ _MOST_ANSWER = 300
 _WRITTEN = "whsec_"
 """Begins a secret in base64, as Standard Webhooks writes it."""
 _MOST_TAKEN = 10_000
-"""Alerts of which is remembered who took them."""
+"""Number of alerts of which it is remembered who took them."""
 
 
 @dataclass(eq=False)

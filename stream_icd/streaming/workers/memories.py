@@ -119,8 +119,8 @@ class _MemoryTopic:
     def value(self, record: Record, n_messages: int) -> bytes:
         """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
 
-        A value is lost if it does not even say which ids are used up: then `n_messages`, so many
-        snapshots may have been detected before, are counted instead. The claim store may raise
+        A value is lost if it does not say which ids are used up. Then `n_messages`, the number of
+        snapshots that may have been detected before, says it. The claim store may raise
         StoreUnreachable; try again.
         """
         from stream_icd.methods.memory.encoding import encode_memory, next_id_of
@@ -175,8 +175,8 @@ def _warn(state: Record, reason: str) -> None:
 
 
 def _is_later(state: Record, before: Record) -> bool:
-    """Whether a state is of a later window than one that precedes it in the topic, as it is in
-    another partition: partitions were added, and the graph went to one of them."""
+    """Whether a state is of a later window than the one that was read before it. A state of another
+    partition always is: partitions were added, and the graph went to one of them."""
     place, place_before = place_in(state.headers), place_in(before.headers)
     return place.partition != place_before.partition or place.offset >= place_before.offset
 
@@ -291,7 +291,8 @@ class Memories:
         self._unread.discard(graph)
 
     def _misread(self, first: Mapping[int, int]) -> set[int]:
-        """The partitions of which a state was read early whose window is to be detected again."""
+        """Return the partitions whose states were read too early: the window of one of them is to
+        be detected again."""
         offsets = {partition: first[partition] for partition in first if partition in self._early}
         return {
             ram.partition

@@ -156,29 +156,19 @@ def test_other_ids_than_before_are_reported(topic: Topic) -> None:
     assert (warning["graph"], warning["snapshot"]) == ("g", "g/2")
 
 
-def test_a_batch_that_was_not_committed_leaves_no_trace(topic: Topic) -> None:
-    windows, worker = stream("g", 6), topic.worker()
+def test_batches_that_fail_before_or_after_they_are_published_leave_no_trace(topic: Topic) -> None:
+    windows, worker = stream("g", 8), topic.worker()
     batch = records(windows)
     results = worker.work(batch[:2])
     worker.handle(batch[2:4])
-    worker.handle(batch[4:])  # begun before the one before was published
+    worker.handle(batch[4:6])  # begun before the one before was published
     worker.new = {0}
-    results += worker.work(batch[2:4]) + worker.work(batch[4:])
+    results += worker.work(batch[2:4]) + worker.work(batch[4:6])
+    topic.work(windows[6:], first=6)  # published; the position stays at 6
+    results += topic.work(windows[6:], first=6)
     assert all_said(results) == alone(windows)
-
-
-def test_a_crash_after_publishing_repeats_the_same_results(topic: Topic) -> None:
-    """At least once: the states of the batch are in the topic, but its position is not."""
-    windows = stream("g", 6)
-    topic.work(windows[:2])
-    topic.work(windows[2:5], first=2)  # published; the position stays at 2
-    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
-
-
-def test_a_second_group_has_a_memory_of_its_own(topic: Topic) -> None:
-    windows = stream("g", 5)
-    topic.work(windows)
-    assert all_said(topic.worker(group="second").work(records(windows))) == alone(windows)
+    # A second group has a memory of its own.
+    assert all_said(topic.worker(group="second").work(batch)) == alone(windows)
     assert {group for group, _ in states(topic.broker, topic.name)} == {"detect", "second"}
 
 
