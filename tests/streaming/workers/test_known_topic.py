@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,6 +19,7 @@ from consumers.detect import app
 from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, TopicMissing
+from stream_icd.kafka.messages.records import outgoing as of_message
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
@@ -43,6 +44,7 @@ from tests.testbed.streams import publish
 MODEL = remembering_model()
 FIRST = {"0": "east", "1": "east", "2": "west", "5": "west"}
 MORE = {"0": "east", "2": "east", "1": "west"}
+OF_G = {"g": Known.from_labels(FIRST, fixed=True)}
 
 
 @pytest.fixture
@@ -134,13 +136,12 @@ def test_known_nodes_of_a_file_and_then_of_the_topic_stay_in_one_community_of_on
 def test_detection_without_memory_knows_them_too(memory: Broker, topic_name: str) -> None:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     plain = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
-    known = {"g": Known.from_labels(FIRST, fixed=True)}
     where = {"memory_topic": topic_name, "group": "g"}
     settings = DetectSettings(memory="auto", threads=1, follows_known=True, **where)
     for model, headers in ((plain, ()), (MODEL, (("icd_unordered", b"true"),))):
         memories = Memories.open(memory.settings(), "g", topic_name)
         detector = Detector(
-            lambda model=model: model, settings, memories=memories, known=lambda: known
+            lambda model=model: model, settings, memories=memories, known=lambda: OF_G
         )
         runner = Runner(detector)
         runner.assigned({0})
@@ -152,23 +153,18 @@ def test_detection_without_memory_knows_them_too(memory: Broker, topic_name: str
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
-def test_k_is_determined_with_known_nodes(written: Callable[..., Path], method: Any) -> None:
-    known = read_known(written(FIRST, "g"), fixed=True)
-    settings = DetectSettings(threads=1, method=method, known=known)
+def test_k_is_determined_with_known_nodes(method: Any) -> None:
+    settings = DetectSettings(threads=1, method=method, known=OF_G)
     (result,) = detected(MODEL, settings, [replace(stream("g", 1)[0], n_communities=2)])
     assert together(result, 0, 1)
     assert result.k_given is None
     assert result.n_communities > 2
 
 
-def test_what_is_known_makes_another_result(written: Callable[..., Path]) -> None:
+def test_what_is_known_makes_another_result() -> None:
     revisions, windows = set(), stream("g", 1)
-    for known in (
-        {},
-        read_known(written(FIRST, "g"), fixed=True),
-        read_known(written(FIRST, "g"), fixed=False),
-        read_known(written(MORE, "g"), fixed=True),
-    ):
+    likely, others = Known.from_labels(FIRST, fixed=False), Known.from_labels(MORE, fixed=True)
+    for known in ({}, OF_G, {"g": likely}, {"g": others}):
         (result,) = detected(MODEL, DetectSettings(threads=1, known=known), windows)
         revisions.add(result.revision)
     assert len(revisions) == 4
@@ -211,19 +207,12 @@ def test_a_table_or_options_that_say_something_else_are_refused_at_the_start(
     assert reason in str(done.exception)
 
 
-@pytest.mark.brokers("memory")
-def test_what_else_is_wrong_is_said(
-    broker: Broker, topic_name: str, written: Callable[..., Path]
-) -> None:
+def test_what_else_is_wrong_is_said(memory: Broker, topic_name: str) -> None:
     with pytest.raises(BadSettings, match="n_communities=2 beside known communities"):
-        DetectSettings(n_communities=2, known={"g": object()})  # type: ignore[dict-item]
-    missing = following_known(broker.settings(topic_prefix=f"{topic_name}."))
+        DetectSettings(n_communities=2, known=OF_G)
+    missing = following_known(memory.settings(topic_prefix=f"{topic_name}."))
     with pytest.raises(TopicMissing, match=r"icd\.known\.v1"), missing:
         pass
-    table = written("node,country\n1,US\n")
-    done = run_here("known", str(table), "--graph", "g", "-b", broker.bootstrap_servers)
-    assert done.returncode
-    assert "a table of labels has node and community" in done.stderr.replace("\n", " ")
 
 
 def test_known_nodes_have_a_budget_of_memory(
@@ -235,17 +224,16 @@ def test_known_nodes_have_a_budget_of_memory(
     monkeypatch.setattr("stream_icd.streaming.subscribers.known_topic._MOST_BYTES", 3000)
     create_topics(memory.settings())
 
-    def record_of(node: str, community: str, **changed: None) -> OutgoingRecord:
+    def put(nodes: Iterable[str], community: str, **changed: None) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        message = encode_known(KnownNode(topic_name, node, community), at, "me")
-        sent = OutgoingRecord(KNOWN, message.value, message.key, message.headers)
-        return replace(sent, **changed)
+        rows = (encode_known(KnownNode(topic_name, node, community), at, "me") for node in nodes)
+        publish(memory, [replace(of_message(KNOWN, row), **changed) for row in rows])
 
-    publish(memory, [record_of(str(node), "east") for node in range(20)])
+    put(map(str, range(20)), "east")
     with following_known(memory.settings(), topic_name) as known:
-        kept = known.labels(topic_name)
-        assert 5 < len(kept) < 10
+        labels = known.labels(topic_name)
+        assert 5 < len(labels) < 10
         assert "known nodes take more than" in caplog.text
-        publish(memory, [record_of(node, "east", value=None) for node in kept])
-        publish(memory, [record_of("new", "west")])
+        put(labels, "east", value=None)
+        put(["new"], "west")
         wait_until(lambda: known.labels(topic_name) == {"new": "west"})

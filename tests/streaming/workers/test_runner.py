@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import threading
@@ -43,7 +44,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.step import Step
 from tests.streaming.workers import crashing
 from tests.streaming.workers.crashing import ERRORS, Copy, copy
-from tests.testbed.brokers import Broker
+from tests.testbed.brokers import Broker, timeouts
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
 from tests.testbed.streams import held, publish
@@ -209,9 +210,9 @@ def given_up(broker: Broker, topics: Topics, good: list[bytes], culprit: bytes) 
 
 def test_a_record_that_kills_is_given_up(broker: Broker, topics: Topics, tmp_path: Path) -> None:
     good, settings = send(broker, topics[0], b"kill"), broker.settings()
-    times = (str(settings.session_timeout_s), str(settings.transaction_timeout_s))
-    arguments = (settings.bootstrap_servers, topics[0], *times, "8")
-    start = partial(start_forked, arguments, tmp_path / "log", module=crashing.__name__)
+    at_broker = {"STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers}
+    how = {"env": os.environ | timeouts(settings) | at_broker, "module": crashing.__name__}
+    start = partial(start_forked, (topics[0], "8"), tmp_path / "log", **how)
     assert [start().wait(90) for _ in range(4)] == [-signal.SIGKILL] * 3 + [0]
     why = b"ended 3 workers in a row, the last time like this: the process died"
     assert why in given_up(broker, topics, good, b"kill")
