@@ -348,9 +348,7 @@ def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(topic: Top
     assert (result.memory, min(ids_of(result))) == ("anew", 41)
 
 
-def test_states_are_claimed_when_they_are_too_large(
-    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_states(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claims, windows = ClaimSettings(uri=tmp_path.as_uri()), stream("g", 3)
     results = topic.worker().handle(records(windows[:2]))
     topic.put(*(as_claim(one, claims) for one in results if one.topic == topic.name))
@@ -403,9 +401,7 @@ def test_the_last_state_counts_though_its_graph_changed_partition(topic: Topic) 
         assert next_ids(memories, "g") == [last]
 
 
-def test_a_state_that_is_claimed_counts_with_its_size(
-    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claims_have_sizes(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(tmp_path))
     states = [topic.record_of(state_at("0@1", graph)) for graph in "abc"]
     topic.put(*(as_claim(state, ClaimSettings(uri=str(tmp_path))) for state in states))

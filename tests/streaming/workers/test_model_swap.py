@@ -500,9 +500,7 @@ def spoilt_champion(registry: Store, version: str) -> None:
 
 
 @pytest.mark.brokers("kafka")
-def test_kill_9_around_a_swap_loses_nothing_and_starts_with_the_newest(
-    broker: Broker, topic_name: str, registry: Store, tmp_path: Path
-) -> None:
+def test_kill_9_of_a_swap(broker: Broker, topic_name: str, registry: Store, tmp_path: Path) -> None:
     """Killed while the new processes open, and again right after the change."""
     create_topics(broker.settings())
     graph, found, logs = topic_name, list[Communities](), [tmp_path / f"{i}.log" for i in range(3)]

@@ -303,9 +303,7 @@ def test_windows_that_cannot_be_tracked_are_refused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("n_far", [1, 12])
-def test_windows_that_were_believed_once_can_be_forgotten_but_not_their_ids(
-    n_far: int, bench: Bench
-) -> None:
+def test_windows_can_be_forgotten_but_not_their_ids(n_far: int, bench: Bench) -> None:
     """Whether or not they are more than a tracker keeps of a graph."""
     halves, thirds = [0] * 3 + [1] * 3, [0] * 3 + [1] * 3 + [2] * 3
     far = [window("g", 876_600 + hour, thirds) for hour in range(n_far)]  # in a century
@@ -517,9 +515,7 @@ HAVE_OTHER_IDS = ("memory on later", "memory lost", "two groups")
 @pytest.mark.parametrize(
     "name", ["with ids", "memory off for a while", "gaps", "late and again", *HAVE_OTHER_IDS]
 )
-def test_trackers_that_take_turns_report_what_a_single_one_does(
-    bench: Bench, mixed: dict[str, list[Communities]], name: str
-) -> None:
+def test_trackers_take_turns(bench: Bench, mixed: dict[str, list[Communities]], name: str) -> None:
     records = bench.sent(mixed[name])
     for start in range(0, len(records), 3):
         bench.work(tracker(bench), records[start : start + 3])
