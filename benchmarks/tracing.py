@@ -50,7 +50,7 @@ class WithoutTraces(Runner):
     def handle(self, records: Sequence[Record]) -> Iterator[OutgoingRecord]:
         """As `Runner.handle`."""
         self.step.begin(records)
-        for record, outcome in self.step.work(self._of_graph(records)):
+        for record, outcome in self.step.work(self._ours(records)):
             yield from self._published(record, outcome)
 
 

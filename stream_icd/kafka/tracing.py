@@ -86,8 +86,8 @@ class Tracing:
         self,
         operation: str,
         record: Record,
-        started: int,
-        ended: int,
+        started_ns: int,
+        ended_ns: int,
         links: Collection[SpanContext] = (),
         stages: Mapping[str, float] | None = None,
         attributes: Mapping[str, Any] | None = None,
@@ -95,9 +95,9 @@ class Tracing:
     ) -> Span:
         """Return the span of a processed record, a child of the span that made its message.
 
-        Times are in nanoseconds since 1970.
-        `links` are spans whose results were used, too; `stages` their milliseconds, one after the
-        other, each a span of its own; `error` says why there is no result.
+        Times are nanoseconds since 1970. `links` are spans whose results were used, too; `stages`
+        their milliseconds, one after the other, each a span of its own; `error` says why there is
+        no result.
         """
         span = self._tracer.start_span(
             f"{operation} {record.topic}",
@@ -105,18 +105,18 @@ class Tracing:
             kind=self._api.SpanKind.CONSUMER,
             attributes={**_of_message(operation, record), **(attributes or {})},
             links=self._links(links),
-            start_time=started,
+            start_time=started_ns,
         )
         context = self._api.set_span_in_context(span)
         for stage, milliseconds in (stages or {}).items():
-            child = self._tracer.start_span(stage, context, start_time=started)
-            started += round(MS * milliseconds)
-            child.end(started)
+            child = self._tracer.start_span(stage, context, start_time=started_ns)
+            started_ns += round(MS * milliseconds)
+            child.end(started_ns)
         if error is not None:
-            span.record_exception(error, timestamp=ended)
+            span.record_exception(error, timestamp=ended_ns)
             span.set_status(self._api.StatusCode.ERROR, str(error))
             span.set_attribute("error.type", type(error).__name__)
-        span.end(ended)
+        span.end(ended_ns)
         return span
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:

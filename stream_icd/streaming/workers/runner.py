@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _MOST_GRAPHS = 10_000
 """The last windows of so many graphs are known, for links."""
 
-_Took = tuple[int, int]
-"""When work on a record began and ended, in nanoseconds since 1970."""
-
 _USING_MEMORY = frozenset((b"continued", b"broken", b"damaged", b"late"))
 """What `icd_memory` says of a window that was detected with the memory of the one before."""
 
@@ -69,7 +66,7 @@ class Runner(Handler):
         TooManyDeadLetters: nearly all recent records were bad. RecordTooLarge: a dead letter is.
         """
         self.step.begin(records)
-        work = self.step.work(self._of_graph(records))
+        work = self.step.work(self._ours(records))
         if self._traced is not None:
             work = self._traced.outcomes(work)
         for record, outcome in work:
@@ -103,15 +100,15 @@ class Runner(Handler):
         if self._traced is not None:
             self._traced.published(batch)
 
-    def _of_graph(self, records: Sequence[Record]) -> list[Record]:
-        of_graph = [record for record in records if is_of(record, self._key)]
-        self._n_skipped += len(records) - len(of_graph)
+    def _ours(self, records: Sequence[Record]) -> list[Record]:
+        ours = [record for record in records if is_of(record, self._key)]
+        self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
             structlog.get_logger().info(
                 "skipped records of other graphs", since_start=self._n_skipped
             )
-        return of_graph
+        return ours
 
     def _published(self, record: Record, outcome: object) -> tuple[OutgoingRecord, ...]:
         if not isinstance(outcome, Outcome):  # a step without a `return`
@@ -204,7 +201,7 @@ class _TracedWork:
         """Yield each record and its outcome, whose messages have the context of its span."""
         started = time.time_ns()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, (started, time.time_ns()))
+            yield record, self._traced(record, outcome, started, time.time_ns())
             started = time.time_ns()
 
     def assigned(self, partitions: Collection[int]) -> None:
@@ -222,7 +219,7 @@ class _TracedWork:
         if links:
             self.tracing.published(batch.publish_seconds, links)
 
-    def _traced(self, record: Record, outcome: Outcome, took: _Took) -> Outcome:
+    def _traced(self, record: Record, outcome: Outcome, started_ns: int, ended_ns: int) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         if self.group:
@@ -233,12 +230,12 @@ class _TracedWork:
             error, summary = None, outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
-        started, ended = _took(outcome, stages, took)
+        started_ns, ended_ns = _detected(outcome, stages) or (started_ns, ended_ns)
         span = self.tracing.processed(
             self.step.stages[-1],
             record,
-            started,
-            ended,
+            started_ns,
+            ended_ns,
             links=[] if before is None else [before],
             stages=stages,
             attributes={**facts, "stream_icd.outcome": summary},
@@ -282,12 +279,12 @@ def _stages(outcome: Outcome) -> dict[str, float]:
     return {stage: milliseconds[stage] for stage in order if milliseconds.get(stage)}
 
 
-def _took(outcome: Outcome, stages: Mapping[str, float], took: _Took) -> _Took:
-    """When a record was worked on: detection in another process ended before its turn came."""
+def _detected(outcome: Outcome, stages: Mapping[str, float]) -> tuple[int, int] | None:
+    """When a detection began and ended: in another process, that is before its record's turn."""
     if not stages or isinstance(outcome, Refused) or not outcome.outgoing:
-        return took
+        return None
     detected_at = dict(outcome.outgoing[0].headers).get("icd_detected_at")
     if detected_at is None:
-        return took
+        return None
     ended = round(1e9 * datetime.fromisoformat(detected_at.decode()).timestamp())
     return ended - round(MS * sum(stages.values())), ended
