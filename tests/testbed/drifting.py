@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.in_process.broker import memory_broker
 from stream_icd.kafka.messages import records
 from stream_icd.kafka.publisher import Publisher
@@ -28,7 +30,7 @@ from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import StopAfter
+from tests.testbed.handlers import WhenDone
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -96,7 +98,15 @@ def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str
 
 def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: int) -> None:
     """Run a detector in this process, until it has done that many snapshots."""
-    with_memory, until = DetectSettings(memory="auto", group=group, threads=1), StopAfter(count)
+    stop, done = threading.Event(), 0
+
+    def on_done(batch: BatchDone) -> None:
+        nonlocal done
+        done += len(batch.records)
+        if done >= count:
+            stop.set()
+
+    with_memory = DetectSettings(memory="auto", group=group, threads=1)
     detector = Detector(lambda: model, with_memory, memories=Memories.open(settings, group))
     runner = Runner(detector, DeadLetterLimit())
-    run_consumer(settings, SNAPSHOTS, group, runner, until.stop, watchers=[until])
+    run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])
