@@ -106,8 +106,8 @@ def decode_communities(
         fields = EventHeaders(headers, EVENT_TYPES["communities"], limits, BadCommunities)
         table = _read_nodes(value, _COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
         nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
-        found = fields.read({**_REQUIRED, **_OPTIONAL})
-        k = found.pop("n_communities")
+        attributes = fields.read({**_REQUIRED, **_OPTIONAL})
+        k = attributes.pop("n_communities")  # the table says it, too
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -121,7 +121,7 @@ def decode_communities(
             moved_bits=_numbers(metadata, _MOVED_BITS, _NUMBERS),
             levels=_read_levels(metadata, k),
             **_read_memberships(table),
-            **found,
+            **attributes,
         )
         _check_ids(communities, table)
         if communities.n_communities != k:

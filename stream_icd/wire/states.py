@@ -104,5 +104,6 @@ def decode_state(
 
 def next_id_in(headers: Headers) -> int | None:
     """Return the first unused community id that a message says, whatever else it holds."""
+    # Without `EventHeaders`: an id may be given again if a damaged memory does not say this number.
     text = dict(headers).get(_NEXT_ID, b"")
     return int(text) if text.isdigit() and len(text) < 16 else None

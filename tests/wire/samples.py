@@ -122,6 +122,12 @@ ALERT = Alert(
 )
 
 
+def decoded(message: Message, decode: Callable[..., Any], **changed: object) -> Any:
+    """What a decoder reads in a message of which some parts were changed."""
+    parts = {"key": message.key, "value": message.value, "headers": message.headers}
+    return decode(**(parts | changed))
+
+
 def with_header(headers: Headers, name: str, value: str | bytes | None) -> Headers:
     """The headers with another value of one of them; None: without it."""
     new = value.encode() if isinstance(value, str) else value

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadMemory, LimitExceeded
-from stream_icd.wire.states import (
-    MemoryState,
-    decode_state,
-    encode_state,
-    read_state_key,
-)
-from tests.wire.samples import DAY, with_header
+from stream_icd.wire.states import MemoryState, decode_state, encode_state, read_state_key
+from tests.wire.samples import DAY, decoded, with_header
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
 
@@ -24,22 +19,18 @@ def state(group: str = "detect", graph: str = "as733", value: bytes = b"memory")
     return MemoryState(group, graph, f"{graph}/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", value)
 
 
-@given(names, names, st.binary(min_size=1), st.booleans())
-def test_a_state_is_read_as_it_was_written(
-    group: str, graph: str, value: bytes, is_first: bool
+@given(names, names, names, names, st.binary(min_size=1), st.booleans())
+def test_a_state_is_read_as_it_was_written_under_a_key_of_its_graph_and_group(
+    group: str, graph: str, other_group: str, other_graph: str, value: bytes, is_first: bool
 ) -> None:
     sent = replace(state(group, graph, value), is_first=is_first)
     message = encode_state(sent)
-    assert decode_state(message.key, message.value, message.headers) == sent
+    assert decoded(message, decode_state) == sent
     assert message == encode_state(sent)
     assert encode_state(sent, by_graph=True).key == graph.encode()
-
-
-@given(names, names, names, names)
-def test_graphs_and_groups_have_keys_of_their_own(a: str, b: str, c: str, d: str) -> None:
-    keys = [encode_state(state(*names)).key for names in ((a, b), (c, d))]
-    assert (keys[0] == keys[1]) == ((a, b) == (c, d))
-    assert read_state_key(keys[0]) == (a, b)
+    assert read_state_key(message.key) == (group, graph)
+    is_the_same = (group, graph) == (other_group, other_graph)
+    assert (message.key == encode_state(state(other_group, other_graph)).key) == is_the_same
 
 
 @given(st.one_of(st.none(), st.binary(max_size=60)))
@@ -53,14 +44,13 @@ def test_other_keys_are_refused(key: bytes | None) -> None:
 
 
 def test_what_a_state_lacks_or_has_too_much_of_is_named() -> None:
-    for graph, said in (("g" * 2000, "2000 bytes; the limit"), ("g" * 201, "the limit is 200")):
-        with pytest.raises(LimitExceeded, match=said):
+    for graph, reason in (("g" * 2000, "2000 bytes; the limit"), ("g" * 201, "the limit is 200")):
+        with pytest.raises(LimitExceeded, match=reason):
             read_state_key(encode_state(state(graph=graph)).key)
     message = encode_state(state())
-    for left_out in ("ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"):
-        headers = with_header(message.headers, left_out, None)
-        with pytest.raises(BadMemory, match=f"{left_out} is missing"):
-            decode_state(message.key, message.value, headers)
+    for name in ("ce_type", "icd_snapshot_id", "icd_window_end", "icd_model"):
+        with pytest.raises(BadMemory, match=f"{name} is missing"):
+            decoded(message, decode_state, headers=with_header(message.headers, name, None))
     for value in (None, b""):
         with pytest.raises(BadMemory, match="has no value"):
-            decode_state(message.key, value, message.headers)
+            decoded(message, decode_state, value=value)

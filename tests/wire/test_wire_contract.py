@@ -36,7 +36,6 @@ from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import MEMBERSHIP
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.nodes import (
-    KnownNode,
     decode_known,
     decode_member,
     encode_known,
@@ -70,12 +69,12 @@ TOLD = Announcement(
     3,
     GATE,
 )
-KNOWN = KnownNode("a/b", "7018", "east")
+KNOWN = ("a/b", "7018", "east")
 ROW = MemberRow("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
 JSON = {
     "announcement": (encode_announcement(TOLD), "header of an announcement"),
     "alert": (encode_alert(ALERT), "## Alerts"),
-    "known": (encode_known(KNOWN, DAY.end, "noc"), "## Known nodes"),
+    "known": (encode_known(*KNOWN, DAY.end, "noc"), "## Known nodes"),
     "member": (encode_member(ROW, "a/b/1@m@1#7"), "header of a row"),
 }
 """A message of each kind whose value is JSON, and what precedes the table of its headers."""
@@ -223,9 +222,9 @@ def test_messages_about_nodes_are_read_with_no_more_than_is_documented() -> None
     key = CONTRACTS["known"]["bindings"]["kafka"]["key"]
     assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
     most = CONTRACTS["known"]["payload"]["properties"]["community"]["maxLength"]
-    encode_known(replace(KNOWN, community="x" * most), DAY.end, "noc")
+    encode_known("g", "7", "x" * most, DAY.end, "noc")
     with pytest.raises(BadKnown, match=f"more than {most} bytes"):
-        encode_known(replace(KNOWN, community="x" * (most + 1)), DAY.end, "noc")
+        encode_known("g", "7", "x" * (most + 1), DAY.end, "noc")
     value, payload = json.loads(message.value), CONTRACTS["member"]["payload"]
     assert list(value) == list(payload["properties"]) == list(rows_under("field of a row"))
     key = CONTRACTS["member"]["bindings"]["kafka"]["key"]

@@ -35,7 +35,7 @@ from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
-from stream_icd.wire.nodes import KnownNode, encode_known
+from stream_icd.wire.nodes import encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import records
 from tests.testbed.brokers import Broker, wait_until
@@ -258,7 +258,7 @@ def test_known_nodes_have_a_budget_of_memory(
 
     def record_of(node: str, community: str, **changed: None) -> OutgoingRecord:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        message = encode_known(KnownNode(topic_name, node, community), at, "me")
+        message = encode_known(topic_name, node, community, at, "me")
         sent = OutgoingRecord(KNOWN, message.value, message.key, message.headers)
         return replace(sent, **changed)
 
