@@ -57,11 +57,11 @@ class SendingMetrics:
 
 
 @dataclass(slots=True)
-class RoundsHealth:
+class _RoundsHealth:
     """Is the program alive, and do its rounds end?"""
 
-    limit_s: float  # no step takes longer, nor the wait between two rounds
-    clock: Callable[[], float] = time.monotonic
+    limit_s: float
+    clock: Callable[[], float]
     step: str = ""  # what it does since `since`; empty between two rounds
     since: float = field(init=False)
     trouble: str | None = None  # why the last round decided nothing; None before the first one
@@ -92,15 +92,22 @@ class RoundsHealth:
 
 
 class RoundsMetrics:
-    """Numbers of all rounds; the counters of the outcomes that they may have begin at 0."""
+    """Numbers of all rounds, and their health; a counter for each of the outcomes begins at 0.
+
+    No step takes longer than `limit_s`, nor does the wait between two rounds.
+    """
 
     def __init__(
-        self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
+        self,
+        limit_s: float,
+        outcomes: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.registry = registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
-        self.health = health
+        self.health = health = _RoundsHealth(limit_s, clock)
         self._now = now
         self._rounds = counter(
             "stream_icd_retrain_rounds",

@@ -37,7 +37,7 @@ from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.model_swap import (
@@ -86,7 +86,7 @@ class Detecting:
 
     def __init__(self, broker: Broker, topics: tuple[str, str]) -> None:
         self.broker, self.topics = broker, topics
-        self.metrics = Metrics(Health(60, 60))
+        self.metrics = Metrics(60, 60)
         self.batches: list[set[str]] = []
 
     @contextmanager
