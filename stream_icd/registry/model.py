@@ -78,6 +78,7 @@ def save_model(
     Raises `BadSettings` if the folder holds a model already: a model never changes once written.
     """
     target = open_store(os.fspath(folder))
+    # A detector may have it open, and its version is the hash of its recipe.
     if target.exists(RECIPE_FILE):
         raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
     for name, content in {**(beside or {}), **pack(model).files}.items():
@@ -210,8 +211,8 @@ class _Head(NamedTuple):
 
 def _read_head(store: Store) -> _Head:
     if not store.exists(RECIPE_FILE):
-        others = ", ".join(models_in(store.above())) or "none"
-        raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
+        names = ", ".join(models_in(store.above())) or "none"
+        raise ModelNotFound(f"no model in {store.place}; beside it: {names}")
     path, content = f"{store.place}/{RECIPE_FILE}", _read_file(store, RECIPE_FILE)
     try:
         values = tomllib.loads(content.decode())
@@ -251,8 +252,8 @@ def _check_values(path: str, values: Mapping[str, Any]) -> None:
     than the 64 bits of TOML's: it may be too long to be shown."""
     level: list[Any] = [values]
     for _ in range(_MOST_DEPTH):
-        inside = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [value for one in inside for value in one]
+        inside = (table.values() if isinstance(table, dict) else table for table in level)
+        level = [value for values in inside for value in values]
         if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
             raise ModelDamaged(f"{path} has an integer of more than 64 bits")
         level = [value for value in level if isinstance(value, dict | list)]
@@ -321,9 +322,10 @@ def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
     content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
-    digest_found = hashlib.sha256(content).hexdigest()
-    if digest_found != expected_hash:
-        raise ModelDamaged(f"{path} has SHA-256 {digest_found}; its recipe says {expected_hash}")
+    # Before it is parsed: half a file may look like a shorter one.
+    actual_hash = hashlib.sha256(content).hexdigest()
+    if actual_hash != expected_hash:
+        raise ModelDamaged(f"{path} has SHA-256 {actual_hash}; its recipe says {expected_hash}")
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -348,28 +350,15 @@ def _weight(
     return weight
 
 
-def lineage_in(folder: Store) -> Lineage:
-    """The lineage of the model in a folder; raises `RegistryDamaged`, also if there is none."""
-    try:
-        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
-    except FileNotFoundError as error:
-        raise RegistryDamaged(
-            f"{folder.place} holds no {LINEAGE_FILE}: import this folder with stream-icd models "
-            "import, which writes one"
-        ) from error
-
-
 def _proved_on(folder: Store) -> frozenset[str]:
     """The graphs that a model learned from before a gate promoted it.
 
     These need no further check whether the model fits them. A lineage that is missing or damaged
     proves nothing.
     """
-    if not folder.exists(LINEAGE_FILE):
-        return frozenset()
     try:
-        lineage = lineage_in(folder)
-    except RegistryDamaged:
+        lineage = read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except (FileNotFoundError, RegistryDamaged):
         return frozenset()
     if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
         return frozenset()
