@@ -106,6 +106,7 @@ class Detection:
         except (BadMemory, BadSettings):
             raise
         except Exception as error:
+            # Before the snapshot is refused: without this memory, it may be detected.
             if memory is not None and memory.is_used:
                 raise BadMemory(
                     f"detection with it fails: {type(error).__name__}: {error}"
@@ -122,7 +123,7 @@ class Detection:
         relay = Relay() if self.remembers else None
         settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
         small = Detection(self.model, settings, recent=decoded)
-        for message in first_messages():
+        for message in _first_messages():
             snapshot = partial(decode_snapshot, message.key, message.value, message.headers)
             outcome = small.detected(snapshot, relay)
             if isinstance(outcome, Refused):
@@ -150,12 +151,12 @@ class RecordDetection(Detection):
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the communities of the record's snapshot, or why there are none."""
-        told: Detection = self
+        detection: Detection = self
         if relay is not None and relay.known is not None:
-            known = {record.key_text: relay.known}
-            told = replace(self, settings=replace(self.settings, known=known))
+            of_graph = {record.key_text: relay.known}
+            detection = replace(self, settings=replace(self.settings, known=of_graph))
         with about(record, model=self.version):
-            outcome = told.detected(
+            outcome = detection.detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),
                 relay if self._is_remembered(record) else None,
                 f"{record.partition}@{record.offset}",
@@ -163,13 +164,13 @@ class RecordDetection(Detection):
             )
         if isinstance(outcome, Refused):
             return outcome
-        communities, k = outcome.communities, outcome.communities.k_given
+        communities = outcome.communities
         facts: dict[str, object] = {
             "communities": communities.n_communities,
             "ms": communities.milliseconds,
         }
-        if k is not None and k > communities.n_nodes:
-            facts[TOO_LARGE] = k
+        if communities.k_above_nodes is not None:
+            facts[TOO_LARGE] = communities.k_above_nodes
         result = outgoing(self.settings.topic, outcome.message)
         return Processed("detected", facts, (result,), outcome.state)
 
@@ -180,15 +181,9 @@ class RecordDetection(Detection):
         return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
 
 
-def check_k(communities: Communities, warned: set[str]) -> None:
-    """Warn, as `warn_of_k`, if more communities were requested than the graph has nodes."""
-    if communities.k_given is not None and communities.k_given > communities.n_nodes:
-        warn_of_k(communities.graph, communities.k_given, warned)
-
-
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
-    """Log once for each graph that it has fewer nodes than the requested communities."""
-    if graph not in warned and len(warned) < _MOST_WARNINGS:
+    """Log once for each graph that it has fewer nodes than the k requested communities, if so."""
+    if k is not None and graph not in warned and len(warned) < _MOST_WARNINGS:
         warned.add(graph)
         structlog.get_logger().warning(
             "--k is above the number of nodes of this graph's snapshot: each node becomes its own "
@@ -201,7 +196,7 @@ def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
 N_CLIQUES, SIZE = 20, 10
 
 
-def first_messages() -> list[Message]:
+def _first_messages() -> list[Message]:
     """Return small snapshots of each kind: weighted or not, with K estimated or given.
 
     A K below or above the number of cliques makes detection merge or split communities. One more
