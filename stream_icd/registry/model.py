@@ -176,18 +176,14 @@ def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
     A value is None if a model does not have the setting. Other weights are a difference too: the
     recipe holds their hash. Raises errors of `read_model`.
     """
-    first, second = _flat_recipe(before), _flat_recipe(after)
+    first, second = (dict(_flat(_read_head(folder).values)) for folder in (before, after))
     for name in sorted({*first, *second}):
         if first.get(name) != second.get(name):
             yield name, first.get(name), second.get(name)
 
 
-def _flat_recipe(folder: Store) -> dict[str, Any]:
-    """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`."""
-    return dict(_flat(_read_head(folder).values))
-
-
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All settings of a recipe, by dotted name such as `recipe.encoder.kind`."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")

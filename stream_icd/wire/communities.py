@@ -283,9 +283,7 @@ def _check_ids(communities: Communities, table: pa.Table) -> None:
     """Raise `BadCommunities` unless the column says the ids that the metadata say."""
     if "community_id" not in table.column_names:
         return
-    column, ids = _known(table, "community_id"), communities.ids_of_nodes
-    none = (column is None) + (ids is None)
-    if none == 1 or (column is not None and ids is not None and (column != ids).any()):
+    if not np.array_equal(_known(table, "community_id"), communities.ids_of_nodes):  # or None
         raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
 

@@ -31,7 +31,7 @@ from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import DAY, MESSAGES, decoded, with_header
+from tests.wire.samples import DAY, EVERY_MESSAGE, MESSAGES, decoded, with_header
 
 SNAPSHOT = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=DAY))
 FAR = "9999-12-31T23:59:59-23:59"
@@ -42,6 +42,30 @@ MONTH_INTERVALS = base64.b64decode(
     "AAECEAAAABwAAAAEAAAAAAAAAAMAAABkc3QACAAMAAgABwAIAAAAAAAAAUAAAAAQABQACAAGAAcADAAAABAAEAAAAAAA"
     "AQsQAAAAGAAAAAQAAAAAAAAAAwAAAHNyYwAEAAQABAAAAAAAAAD/////AAAAAA=="
 )
+
+
+@pytest.mark.parametrize("kind", EVERY_MESSAGE)
+def test_a_header_that_is_missing_repeated_no_text_or_of_another_kind_is_named(kind: str) -> None:
+    message, decode, error = EVERY_MESSAGE[kind]
+    names = ["ce_specversion", "ce_type", "content-type"]
+    if kind in (*MESSAGES, "memory"):
+        names += ["icd_window_start", "icd_window_end"]
+        names += ["ce_id", "ce_source"] if kind == "snapshot" else ["icd_snapshot_id"]
+    for name in names:
+        for value, reason in ((None, "missing"), (b"", "missing or empty"), (b"\xff", "not UTF-8")):
+            with pytest.raises(error, match=f"header {name} is {reason}"):
+                decoded(message, decode, headers=with_header(message.headers, name, value))
+    for name in ("ce_id", "content-type", "icd_new"):
+        headers = (*with_header(message.headers, name, None), (name, b"a"), (name, b"b"))
+        with pytest.raises(error, match=rf"^header {name} is given 2 times; send it once$"):
+            decoded(message, decode, headers=headers)
+    for name, value in (("ce_type", "stream_icd.other.v1"), ("content-type", "text/csv")):
+        with pytest.raises(error, match=f"header {name} is '{value}'; expected"):
+            decoded(message, decode, headers=with_header(message.headers, name, value))
+    if kind != "announcement":  # it names the registry itself
+        for key in (None, b"", b"\xff"):
+            with pytest.raises(error, match="key"):
+                decoded(message, decode, key=key)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)

@@ -205,36 +205,24 @@ def test_a_bad_table_is_a_dead_letter_that_says_why(value: bytes | None, reason:
     assert caught.value.action is Action.DEAD_LETTER
 
 
-BAD_HEADERS = [
-    ("ce_type", b"stream_icd.labels.v1", "ce_type is 'stream_icd.labels.v1'"),
-    ("ce_specversion", None, "ce_specversion is missing"),
-    ("ce_id", b"", "ce_id is missing or empty"),
-    ("ce_source", b"\xff\xfe", "ce_source is not UTF-8"),
-    ("content-type", b"text/csv", "content-type is 'text/csv'"),
-    ("icd_window_start", b"yesterday", "expected RFC 3339"),
-    ("icd_window_end", b"1999-04-03T00:00:00", "needs a time zone"),
-    ("icd_window_end", b"1990-01-01T00:00:00Z", "before it starts"),
-    ("icd_k", b"-3", "expected a whole number above 0"),
-    ("icd_k", b"3", "3 communities of 2 nodes"),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "reason"), BAD_HEADERS)
-def test_a_bad_header_is_named(name: str, value: bytes | None, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("icd_window_start", b"yesterday", "expected RFC 3339"),
+        ("icd_window_end", b"1999-04-03T00:00:00", "needs a time zone"),
+        ("icd_window_end", b"1990-01-01T00:00:00Z", "before it starts"),
+        ("icd_k", b"-3", "expected a whole number above 0"),
+        ("icd_k", b"3", "3 communities of 2 nodes"),
+    ],
+)
+def test_a_bad_header_is_named(name: str, value: bytes, reason: str) -> None:
     message = encode_snapshot(made([1], [2], n_communities=1))
     with pytest.raises(BadSnapshot, match=reason):
         decode(message, headers=with_header(message.headers, name, value))
-    for key in (None, b"", b"\xff"):
-        with pytest.raises(BadSnapshot, match="key"):
-            decode(message, key=key)
 
 
-def test_a_header_given_twice_is_refused_and_extensions_change_nothing_however_long() -> None:
+def test_extensions_change_nothing_however_long() -> None:
     message = encode_snapshot(made([1], [2]))
-    for name in ("ce_id", "content-type", "icd_new"):
-        without = with_header(message.headers, name, None)
-        with pytest.raises(BadSnapshot, match=rf"^header {name} is given 2 times; send it once$"):
-            decode(message, headers=(*without, (name, b"a"), (name, b"b")))
     for name in ("ce_tracestate", "ce_dataschema"):
         extended = (*message.headers, (name, b"v" * 30_000), (name, b"\xff" * 2000))
         assert decode(message, headers=extended) == decode(message)

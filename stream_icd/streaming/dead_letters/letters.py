@@ -277,7 +277,6 @@ def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str
 
 
 def _dead_letters_of(topic: str) -> str:
-    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
     return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
 
 

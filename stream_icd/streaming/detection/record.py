@@ -193,7 +193,7 @@ def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
         )
 
 
-N_CLIQUES, SIZE = 20, 10
+_N_CLIQUES, _SIZE = 20, 10
 
 
 def _first_messages() -> list[Message]:
@@ -204,16 +204,16 @@ def _first_messages() -> list[Message]:
     compared with those of random graphs (`bp.evidence`). Three cliques without links between them
     are more than K: a community is in pieces (`bp.agglomeration.connected`).
     """
-    few, many = N_CLIQUES // 2, 2 * N_CLIQUES
-    cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
+    few, many = _N_CLIQUES // 2, 2 * _N_CLIQUES
+    (src, dst), ring = _ring_of_cliques(_N_CLIQUES), range(_N_CLIQUES)
     day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
     snapshot = partial(snapshot_from_pairs, graph="warm-up", id="warm-up", window=day)
     snapshots = [
-        snapshot(*cliques, weights=weights, n_communities=k)
-        for weights in (None, [1.0] * len(cliques[0]))
+        snapshot(src, dst, weights=weights, n_communities=k)
+        for weights in (None, [1.0] * len(src))
         for k in (None, few, many)
     ]
-    one_more = snapshot(*_ring_of_cliques(N_CLIQUES + 1))
+    one_more = snapshot(*_ring_of_cliques(_N_CLIQUES + 1))
     small = snapshot(ring, [*ring[1:], 0])
     apart = snapshot(*zip(*_cliques(3), strict=True), n_communities=2)
     return [encode_snapshot(first) for first in (*snapshots, one_more, small, apart)]
@@ -221,12 +221,12 @@ def _first_messages() -> list[Message]:
 
 def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the pairs of a graph with communities on more than one scale: each loop runs."""
-    n_nodes = n_cliques * SIZE
-    between = [(start, (start + SIZE + 1) % n_nodes) for start in range(0, n_nodes, SIZE)]
-    src, dst = zip(*_cliques(n_cliques), *between, strict=True)
+    n_nodes = n_cliques * _SIZE
+    between = [(start, (start + _SIZE + 1) % n_nodes) for start in range(0, n_nodes, _SIZE)]
+    src, dst = zip(*(_cliques(n_cliques) + between), strict=True)
     return src, dst
 
 
 def _cliques(n_cliques: int) -> list[tuple[int, int]]:
-    starts = range(0, n_cliques * SIZE, SIZE)
-    return [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
+    starts = range(0, n_cliques * _SIZE, _SIZE)
+    return [(start + a, start + b) for start in starts for a, b in combinations(range(_SIZE), 2)]

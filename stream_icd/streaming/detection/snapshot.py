@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import NOBODY, Ids, Shares
-from stream_icd.core.communities import Communities, MemoryKind, MemoryUse, revision_of
+from stream_icd.core.communities import Communities, MemoryUse, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
@@ -183,9 +183,11 @@ def communities_with(
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = CommunityWeights.of(adjacency, labels)
-    optional = {} if memory is None else _found_with(memory)
-    if memory is None and memberships is not None:
-        optional = {"probabilities": _as_published(memberships.probabilities)}
+    optional: dict[str, Any] = {}
+    if memory is not None:
+        optional = _found_with(memory)
+    elif memberships is not None:
+        optional["probabilities"] = _as_published(memberships.probabilities)
     if settings.levels:
         optional["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
@@ -204,7 +206,7 @@ def communities_with(
             snapshot.content,
             k,
             settings.seed,
-            _kind_of_memory(use),
+            "smoothed" if use == "smoothed" else "memory" if use else "none",
             settings.horizon,
             "" if of_known is None else of_known.digest,
             settings.levels,
@@ -222,8 +224,18 @@ def communities_with(
 
 def _found_with(memory: Remembered) -> dict[str, Any]:
     """Return the fields of `Communities` that only detection with memory knows."""
+    optional: dict[str, Any] = {}
+    own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
+    if own is not None and ids is not None and second is not None:
+        second = _as_published(second)
+        optional = {
+            "probabilities": _as_published(own),
+            # After rounding: who is 0 then is nobody.
+            "second_ids": np.where(second > 0, ids, NOBODY),
+            "second_probabilities": second,
+        }
     return {
-        **_memberships_of(memory),
+        **optional,
         "community_ids": memory.community_ids,
         "replaced": memory.replaced,
         "horizon": memory.horizon,
@@ -245,19 +257,6 @@ def _levels(
         return memory.levels.ancestors(memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
     return levels_of(graph, labels, "above").ancestors(np.arange(int(labels.max()) + 1))
-
-
-def _memberships_of(memory: Remembered) -> dict[str, Any]:
-    """Return how probable communities are, as fields of `Communities`."""
-    own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
-    if own is None or ids is None or second is None:
-        return {}
-    second = _as_published(second)
-    return {
-        "probabilities": _as_published(own),
-        "second_ids": np.where(second > 0, ids, NOBODY),
-        "second_probabilities": second,
-    }
 
 
 def _as_published(shares: Shares) -> Shares:
@@ -383,10 +382,3 @@ class SnapshotMemory:
             is_first=self.before is None,
         )
         return outgoing(self.settings.memory_topic, encode_state(state))
-
-
-def _kind_of_memory(use: MemoryUse | None) -> MemoryKind:
-    """Return how a result uses other windows, from what memory contributed to it."""
-    if use is None:
-        return "none"
-    return "smoothed" if use == "smoothed" else "memory"
