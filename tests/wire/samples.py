@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.communities import Labels
 from stream_icd.core.coordinates import DEGREES
 from stream_icd.core.errors import (
     BadAlert,
@@ -40,10 +41,10 @@ from stream_icd.wire.message import Message
 from stream_icd.wire.nodes import decode_known, decode_member, encode_known, encode_member
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
+from tests.testbed.windows import window
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 NODES = pa.array([701, 1239, 7018])
-_OF_NODES = np.array([0, 0, 1], np.int32)
 
 SNAPSHOT = encode_snapshot(
     snapshot_from_pairs(
@@ -61,26 +62,16 @@ SNAPSHOT = encode_snapshot(
     unordered=True,
 )
 COMMUNITIES = encode_communities(
-    Communities(
-        graph="g",
-        snapshot_id="g/1",
-        window=DAY,
-        nodes=NODES,
-        labels=_OF_NODES,
-        n_edges=2,
-        model="as@5b1f09c2",
-        modularity=-0.0001,
-        ncut=1e-12,
-        milliseconds=dict.fromkeys(STAGES, 0.25),
-        detected_at=DAY.end,
-        revision="3f9c1a2b4d5e",
+    replace(
+        window(0, [0, 0, 1], NODES, "as@5b1f09c2", ids=[4, 2], revision="3f9c1a2b4d5e"),
         content="0" * 64,
         k_given=2,
         seed=0,
         snapshot_place="0@7",
         evidence="strong",
         bits_saved=1.5e-9,
-        community_ids=np.array([4, 2]),
+        modularity=-0.0001,
+        ncut=1e-12,
         replaced=np.array([[3, 4]]),
         moved=np.array([[3, 4]]),
         moved_bits=np.array([12.5]),
@@ -91,7 +82,7 @@ COMMUNITIES = encode_communities(
         predicted_bits=-0.5,
     )
 )
-LABELS = encode_labels(Labels("g", "g/1", DAY, NODES, _OF_NODES, source="s"))
+LABELS = encode_labels(Labels("g", "g/1", DAY, NODES, np.array([0, 0, 1]), source="s"))
 EVENTS = encode_events(
     CommunityEvents(
         graph="g",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,13 @@ from stream_icd.wire.communities import (
     encode_labels,
 )
 from stream_icd.wire.message import Message
+from tests.testbed.windows import window
 from tests.wire.samples import DAY, decoded, with_header
 
 
 def communities(labels: list[int], nodes: pa.Array | None = None) -> Communities:
-    return Communities(
-        graph="as733",
-        snapshot_id="as733/1999-04-02",
-        window=DAY,
-        nodes=pa.array(range(len(labels))) if nodes is None else nodes,
-        labels=np.array(labels, np.int32),
-        n_edges=4,
-        model="as-1",
-        modularity=0.5,
-        ncut=1.25,
-        milliseconds={"decode": 1.0, "features": 0.5, "encode": 2.25, "cluster": 3.0},
-        detected_at=datetime(2026, 1, 1, tzinfo=UTC),
-        evidence="weak",
-        bits_saved=0.125,
-    )
+    spent = {"decode": 1.0, "features": 0.5, "encode": 2.25, "cluster": 3.0}
+    return replace(window(0, labels, nodes), milliseconds=spent, evidence="weak", bits_saved=0.125)
 
 
 @given(st.data())
