@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +81,7 @@ def save_model(
     # A detector may have it open, and its version is the hash of its recipe.
     if target.exists(RECIPE_FILE):
         raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
-    for name, content in {**(beside or {}), **pack(model).files}.items():
+    for name, content in {**(beside or {}), **PackedModel.of(model).files}.items():
         target.put(name, pa.py_buffer(content))
 
 
@@ -92,30 +92,30 @@ class PackedModel:
     version: str  # see `version_of`
     files: dict[str, bytes]  # by name; the recipe, which completes the model, comes last
 
-
-def pack(model: Model) -> PackedModel:
-    """The files of a model; weights that the recipe's seed reproduces need none."""
-    files, head = {}, dict[str, Any]()
-    if _can_be_made_again(model.recipe, model.weights):
-        layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
-        head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
-    else:
-        weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
-        head |= {"format": _STORED, "sha256": hashlib.sha256(weights).hexdigest()}
-        files[WEIGHTS_FILE] = weights
-    if model.method != "bp":  # what a recipe that names none means, as older ones do
-        head["method"] = model.method
-    if model.leads:
-        head["leads"] = True
-    head["recipe"] = model.recipe.values()
-    if model.recipe.discriminator_widths is not None:
-        head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
-    # Numbers that are 0 say something, and 0 == False.
-    head["bp"] = {
-        name: v for name, v in asdict(model.bp).items() if v is not None and v is not False
-    }
-    files[RECIPE_FILE] = tomli_w.dumps(head).encode()
-    return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """Pack a model; weights that the recipe's seed reproduces need no file."""
+        files, head = {}, dict[str, Any]()
+        if _can_be_made_again(model.recipe, model.weights):
+            layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
+            head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
+        else:
+            weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
+            head |= {"format": _STORED, "sha256": hashlib.sha256(weights).hexdigest()}
+            files[WEIGHTS_FILE] = weights
+        if model.method != "bp":  # what a recipe that names none means, as older ones do
+            head["method"] = model.method
+        if model.leads:
+            head["leads"] = True
+        head["recipe"] = model.recipe.values()
+        if model.recipe.discriminator_widths is not None:
+            head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
+        # Numbers that are 0 say something, and 0 == False.
+        head["bp"] = {
+            name: v for name, v in asdict(model.bp).items() if v is not None and v is not False
+        }
+        files[RECIPE_FILE] = tomli_w.dumps(head).encode()
+        return cls(_version(model.recipe, files[RECIPE_FILE]), files)
 
 
 def _can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
@@ -272,20 +272,20 @@ class About:
         """The content of `about.toml`."""
         return tomli_w.dumps(asdict(self)).encode()
 
-
-def read_about(store: Store) -> About:
-    """Read the description from a model's folder, empty if there is none; raises `ModelDamaged`."""
-    if not store.exists(ABOUT_FILE):
-        return About()
-    text = _read_text(store, ABOUT_FILE)
-    try:
-        values = tomllib.loads(text)
-        about = About(**values)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
-    if not all(isinstance(value, str) for value in values.values()):
-        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
-    return about
+    @classmethod
+    def read(cls, store: Store) -> Self:
+        """Read it from a model's folder, empty if there is none; raises `ModelDamaged`."""
+        if not store.exists(ABOUT_FILE):
+            return cls()
+        text = _read_text(store, ABOUT_FILE)
+        try:
+            values = tomllib.loads(text)
+            about = cls(**values)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
+        if not all(isinstance(value, str) for value in values.values()):
+            raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
+        return about
 
 
 def read_card(store: Store) -> str:

@@ -35,10 +35,10 @@ from stream_icd.registry.model import (
     LINEAGE_FORMAT,
     RECIPE_FILE,
     WEIGHTS_FILE,
+    About,
     PackedModel,
     VersionedModel,
     models_in,
-    read_about,
     read_card,
     read_model,
     version_of,
@@ -190,7 +190,7 @@ def _is_whole(folder: Store, version: str) -> bool:
 
 def _readable(folder: Store) -> str:
     """The version of the model in a folder; raises `ModelError` if not all its files are read."""
-    read_about(folder)
+    About.read(folder)
     if folder.exists(CARD_FILE):
         read_card(folder)
     return read_model(folder).version

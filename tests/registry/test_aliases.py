@@ -35,13 +35,13 @@ from stream_icd.methods.model import Model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
 from stream_icd.registry.find import find_model
-from stream_icd.registry.model import PackedModel, pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import publish, version_folder, versions
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 LINEAGE = Lineage("test", NOW, "0")
-MODELS = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
+MODELS = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
 A, B, C, D = (model.version for model in MODELS)
 
 
@@ -312,4 +312,4 @@ def _killed_at(step: int, registry: Store) -> None:
 
 
 def _another() -> PackedModel:
-    return pack(Model(RECIPE, BpParameters(resolution=9.0)))
+    return PackedModel.of(Model(RECIPE, BpParameters(resolution=9.0)))

@@ -23,7 +23,7 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
-from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
+from stream_icd.registry.model import LINEAGE_FILE, About, PackedModel, read_card
 from stream_icd.registry.versions import (
     existing_folder,
     export_folder,
@@ -60,7 +60,7 @@ LINEAGE = Lineage(
 @pytest.fixture(scope="module")
 def packed() -> PackedModel:
     """Small, with a weights file, and a name that no folder could have."""
-    return pack(Model(SMALL))
+    return PackedModel.of(Model(SMALL))
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_description_or_a_card_that_cannot_be_read_is_damage(
 ) -> None:
     folder.put("about.toml", pa.py_buffer(content))
     with pytest.raises(ModelDamaged, match="about.toml"):
-        read_about(folder)
+        About.read(folder)
     folder.put("card.md", pa.py_buffer(b"\xff" if content[:1] != b" " else content))
     with pytest.raises(ModelDamaged, match="card.md"):
         read_card(folder)

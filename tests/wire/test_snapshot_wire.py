@@ -211,6 +211,7 @@ def test_a_bad_table_is_a_dead_letter_that_says_why(value: bytes | None, reason:
         ("icd_window_start", b"yesterday", "expected RFC 3339"),
         ("icd_window_end", b"1999-04-03T00:00:00", "needs a time zone"),
         ("icd_window_end", b"1990-01-01T00:00:00Z", "before it starts"),
+        ("icd_window_end", b"9999-12-31T23:59:59-23:59", "outside the years 1 to 9999"),
         ("icd_k", b"-3", "expected a whole number above 0"),
         ("icd_k", b"3", "3 communities of 2 nodes"),
     ],

@@ -32,7 +32,7 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import champion, current, promote, roll_back
 from stream_icd.registry.announce import announcements
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -57,7 +57,7 @@ from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import beside
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
+PACKED = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
 
 
@@ -227,7 +227,7 @@ def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: st
         remembering_model(BpParameters(resolution=resolution, mixing=0.3))
         for resolution in (3.0, 2.0)
     ]
-    first, second = (pack(one.model) for one in models)
+    first, second = (PackedModel.of(one.model) for one in models)
     store = open_store(new_folder(s3))
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
     for one in (first, second):

@@ -28,7 +28,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
-from stream_icd.registry.model import VersionedModel, pack
+from stream_icd.registry.model import PackedModel, VersionedModel
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.execution.work import First
@@ -185,7 +185,7 @@ def test_nobody_waits_for_the_old_processes_to_end(bench: Swapping) -> None:
 
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-MODELS = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(3)]
+MODELS = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(3)]
 A, B, C = (model.version for model in MODELS)
 
 
