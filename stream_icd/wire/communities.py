@@ -284,10 +284,7 @@ def _check_ids(communities: Communities, table: pa.Table) -> None:
     if "community_id" not in table.column_names:
         return
     column, ids = _known(table, "community_id"), communities.ids_of_nodes
-    if column is None or ids is None:
-        is_same = column is ids
-    else:
-        is_same = np.array_equal(column, ids)
+    is_same = column is ids if column is None or ids is None else np.array_equal(column, ids)
     if not is_same:
         raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
