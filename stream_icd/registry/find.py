@@ -94,7 +94,6 @@ def find_version(registry: Store, text: str) -> str:
 
 
 def _named(registry: Store, text: str) -> list[str]:
-    """The versions of this text or this name."""
     return [
         version for version in versions(registry) if text in (version, version.rpartition("@")[0])
     ]

@@ -66,7 +66,6 @@ def _finite(text: str) -> float:
 
 
 def _with_utc(value: Any) -> Any:
-    """The same entry with all times in UTC."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value.isoformat()} has no time zone")

@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any, NamedTuple, Self, get_args
 
@@ -140,12 +140,12 @@ def read_model(store: Store) -> VersionedModel:
     `ModelTooNew` if a later version wrote it; `ModelDamaged` if a file is truncated or altered, a
     value is out of its range, or weights do not fit the recipe; `StoreUnreachable`.
     """
-    values, recipe, bp, how, version = _read_head(store)
+    values, model, version = _read_head(store)
     if values["format"] == _STORED:
-        trained = _read_weights(store, recipe, values["sha256"])
-        model = Model(recipe, bp, trained, **how)
+        trained = _read_weights(store, model.recipe, values["sha256"])
+        model = replace(model, trained=trained)
     elif values.get("weights") == "seed":
-        model = Model(recipe, bp, sha256=values["sha256"], **how)
+        model = replace(model, sha256=values["sha256"])
     else:
         raise ModelDamaged(
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
@@ -196,12 +196,10 @@ def _version(recipe: Recipe, content: bytes) -> str:
 
 
 class _Head(NamedTuple):
-    """What `recipe.toml` says, and what it means."""
+    """What `recipe.toml` says."""
 
     values: dict[str, Any]
-    recipe: Recipe
-    bp: BpParameters
-    how: dict[str, Any]  # the model detects best, by the names of `Model`
+    model: Model  # without its weights
     version: str
 
 
@@ -236,9 +234,8 @@ def _read_head(store: Store) -> _Head:
     try:
         recipe = Recipe.model_validate(values["recipe"])
         bp = BpParameters(**values["bp"])
-        return _Head(
-            values, recipe, bp, {"method": method, "leads": leads}, _version(recipe, content)
-        )
+        model = Model(recipe, bp, method=method, leads=leads)
+        return _Head(values, model, _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
 

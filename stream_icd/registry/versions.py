@@ -98,7 +98,6 @@ def export_folder(folder: Store, target: str) -> str:
 
 
 def _files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the named files that the folder holds, by name; empty ones are left out."""
     sizes = {name: size for name in names if (size := folder.size(name))}
     return {name: folder.read(name, size) or b"" for name, size in sizes.items()}
 
@@ -170,7 +169,6 @@ def existing_folder(registry: Store, version: str) -> Store:
 
 
 def _no_version(registry: Store, text: str) -> ModelNotFound:
-    """The error about a version that the registry does not have; it lists those it has."""
     names = ", ".join(versions(registry)) or "none"
     return ModelNotFound(
         f"no version {text!r} in {registry.place}; it has: {names} (stream-icd models import adds "

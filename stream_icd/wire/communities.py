@@ -190,7 +190,6 @@ def _column(
 
 
 def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
-    """Return stable ids, and what changed, for the metadata of the table, if there are any."""
     arrays = {
         _IDS: communities.community_ids,
         _REPLACED: communities.replaced,
@@ -280,7 +279,6 @@ def _known(table: pa.Table, name: str) -> NDArray[Any] | None:
 
 
 def _check_ids(communities: Communities, table: pa.Table) -> None:
-    """Raise `BadCommunities` unless the column says the ids that the metadata say."""
     if "community_id" not in table.column_names:
         return
     column, ids = _known(table, "community_id"), communities.ids_of_nodes

@@ -161,7 +161,6 @@ def _check(columns: _Columns) -> None:
 
 
 def _check_numbers(columns: _Columns, next_community: int) -> None:
-    """Check that counts are not negative, overlaps are in 0..1, and stable ids were assigned."""
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, columns[name], np.inf)
     _check_range("overlap", columns["overlap"], 1)

@@ -53,7 +53,6 @@ class MemoryState:
 
 
 def _state_key(group: str, graph: str) -> bytes:
-    """Return the key of the states of a graph: JSON of group and graph."""
     return json.dumps([group, graph], ensure_ascii=False).encode()
 
 

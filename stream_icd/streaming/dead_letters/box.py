@@ -302,10 +302,8 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
 
 @dataclass(slots=True)
 class _Retry:
-    """Result of a retry: how many records were sent, and why others could not be sent."""
-
     sent: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # why, by the dead letter's place
 
 
 def _sendable(

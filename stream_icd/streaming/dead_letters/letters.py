@@ -291,7 +291,6 @@ def _whole_place(text: str, dead_letters: str) -> str:
 
 
 def _count_of(text: str) -> int:
-    """Return a number of attempts; 0 if the text is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 

@@ -246,7 +246,7 @@ def _label_isolated(
 
 
 def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:
-    """Return K for the nodes with edges: K − 1, if possible, when there are isolated nodes."""
+    # The isolated nodes together are one of the K communities, if possible.
     if n_linked == n_nodes or n_communities == 1:
         return min(n_communities, n_linked)
     return min(n_communities - 1, n_linked)

@@ -43,8 +43,6 @@ _MOST_WARNINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Detected:
-    """The communities of a snapshot, and their message."""
-
     communities: Communities
     message: Message
     state: OutgoingRecord | None  # the memory after the snapshot; None if it changed nothing

@@ -120,7 +120,6 @@ def detect_snapshot(
 
 
 def _known_in(snapshot: Snapshot, settings: DetectSettings) -> dict[str, Any]:
-    """Return what is known of the nodes of a snapshot, as arguments of `detect`."""
     if (of_graph := settings.known.get(snapshot.graph)) is None:
         return {}
     of_nodes = of_graph.of(snapshot.nodes)
@@ -223,7 +222,6 @@ def communities_with(
 
 
 def _found_with(memory: Remembered) -> dict[str, Any]:
-    """Return the fields of `Communities` that only detection with memory knows."""
     optional: dict[str, Any] = {}
     own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
     if own is not None and ids is not None and second is not None:
@@ -252,7 +250,6 @@ def _levels(
     model: VersionedModel,
     memory: Remembered | None,
 ) -> Ids:
-    """Return the levels above the communities, as `Communities` has them."""
     if memory is not None:
         return memory.levels.ancestors(memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))

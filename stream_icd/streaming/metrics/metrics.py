@@ -37,7 +37,7 @@ _PUBLISH = "publish"
 
 
 class _LastPoll(NamedTuple):
-    """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
+    """The last poll of the loop on one topic; see `Watcher.polled`."""
 
     at: float  # on the clock; before the first poll, when the loop started
     generation: int | None

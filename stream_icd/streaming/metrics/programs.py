@@ -19,16 +19,12 @@ _UNAVAILABLE = "unavailable"
 
 @dataclass(frozen=True, slots=True)
 class _SendingHealth:
-    """Readiness of a producer: it is ready while the broker takes what it sends."""
-
     outage: Outage
 
     def not_alive(self) -> list[str]:
-        """Return why this process should be restarted: never, since it waits."""
-        return []
+        return []  # it waits for the broker: a restart would not help
 
     def not_ready(self) -> list[str]:
-        """Return why it sends nothing now; empty if it does."""
         if (away_s := self.outage.seconds) is None:
             return []
         return [f"the broker has not answered for {away_s:.0f} s"]
@@ -58,8 +54,6 @@ class SendingMetrics:
 
 @dataclass(slots=True)
 class _RoundsHealth:
-    """Is the program alive, and do its rounds end?"""
-
     limit_s: float
     clock: Callable[[], float]
     step: str = ""  # what it does since `since`; empty between two rounds
@@ -74,7 +68,6 @@ class _RoundsHealth:
         self.step, self.since = step, self.clock()
 
     def not_alive(self) -> list[str]:
-        """Return why this process should be restarted; empty if it should not."""
         seconds = self.clock() - self.since
         if seconds <= self.limit_s:
             return []
@@ -82,7 +75,6 @@ class _RoundsHealth:
         return [f"{step} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"]
 
     def not_ready(self) -> list[str]:
-        """Return why its rounds decide nothing now; empty if they do."""
         if self.trouble is None:
             return ["starting: the first round has not ended"]
         return [self.trouble] if self.trouble else []

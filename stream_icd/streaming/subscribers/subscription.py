@@ -75,8 +75,6 @@ def _log_gap(gap: Gap) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ReadOptions:
-    """Which results to read, from where, and how to report errors."""
-
     topic: str
     graph: str | None = None
     model: str | None = None
@@ -322,7 +320,6 @@ def _superseded(options: _ReadOptions, stop: Stop) -> Callable[[Record], bool]:
 
 
 def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
-    """Return a test for records that a later revision replaces, of these of one topic."""
     seen_results, newest = SeenResults(), dict[object, tuple[int, int]]()
     for record in records:
         result = result_of(record)
@@ -342,7 +339,6 @@ def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
 def _report_gap(
     options: _ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
 ) -> None:
-    """Report the windows of a graph that are missing after its last one."""
     before = last.get(result.graph)
     if too_far_ahead(result.window, utc_now()):
         return  # else it would report a false gap, and hide later ones
