@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stream_icd.core.store.whole_file
 from stream_icd.core.errors import (
     BadSettings,
     ChampionChanged,
@@ -28,6 +27,7 @@ from stream_icd.core.errors import (
     StoreUnwritable,
 )
 from stream_icd.core.lineage import Lineage
+from stream_icd.core.store import whole_file
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.recipe import Recipe
@@ -238,7 +238,7 @@ def test_a_full_disk_leaves_the_old_champion(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stream_icd.core.store.whole_file, "_synchronise", full)
+        patch.setattr(whole_file, "_synchronise", full)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
             crown(registry, B)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
@@ -291,21 +291,17 @@ def _publish_and_crown(registry: Store) -> None:
 
 def _killed_at(step: int, registry: Store) -> None:
     """Publish and promote; this process kills itself at the `step`-th file operation."""
-    done = 0
+    steps = iter(range(step))
 
     def counted(operation: Callable[..., object]) -> Callable[..., object]:
         def run(*arguments: object, **named: object) -> object:
-            nonlocal done
-            if done == step:
+            if next(steps, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            done += 1
             return operation(*arguments, **named)
 
         return run
 
-    stream_icd.core.store.whole_file._synchronise = counted(
-        stream_icd.core.store.whole_file._synchronise
-    )
+    whole_file._synchronise = counted(whole_file._synchronise)
     for name in ("replace", "hardlink_to", "unlink"):
         setattr(Path, name, counted(getattr(Path, name)))
     _publish_and_crown(registry)

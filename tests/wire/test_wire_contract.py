@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +20,7 @@ from stream_icd.core.events import KINDS
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, snapshot_from_pairs
 from stream_icd.kafka.messages.claims import Claim
+from stream_icd.kafka.messages.records import Stage
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
@@ -136,81 +135,75 @@ def test_a_message_about_a_window_is_what_contract_and_prose_say(kind: str) -> N
 @pytest.mark.parametrize("kind", HEADERS)
 def test_headers_of_other_messages_are_what_contract_and_prose_say(kind: str) -> None:
     headers, heading = HEADERS[kind]
-    said = texts(headers)
     schema, rows = headers_schema(kind), rows_under(heading)
-    jsonschema.Draft7Validator(schema).validate(said)  # AsyncAPI's draft
-    assert set(said) == set(schema["properties"]) == set(rows)
+    jsonschema.Draft7Validator(schema).validate(texts(headers))  # AsyncAPI's draft
+    assert set(texts(headers)) == set(schema["properties"]) == set(rows)
     if kind in JSON:
-        jsonschema.validate(json.loads(EVERY_MESSAGE[kind][0].value), CONTRACTS[kind]["payload"])
+        jsonschema.validate(value_of(kind), CONTRACTS[kind]["payload"])
         assert required_in(rows) == set(schema["required"])
 
 
 def test_any_message_about_a_window_may_have_a_trace_or_be_a_claim() -> None:
     claim = texts(HEADERS["claimHeaders"][0])
     for left_out in claim:
-        some = {name: text for name, text in claim.items() if name != left_out}
+        rest = {name: text for name, text in claim.items() if name != left_out}
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.Draft7Validator(SCHEMAS["claimHeaders"]).validate(some)
+            jsonschema.Draft7Validator(SCHEMAS["claimHeaders"]).validate(rest)
     assert context_of(tuple(Tracing.with_context((), CONTEXT))) == CONTEXT
     for kind, (message, decode, _) in MESSAGES.items():
         of_traits = [trait["headers"] for trait in CONTRACTS[kind]["traits"]]
         assert SCHEMAS["claimHeaders"] in of_traits
         assert SCHEMAS["traceHeaders"] in of_traits
         decoded(message, decode, headers=Tracing.with_context(message.headers, CONTEXT))
+    # A trace that others made long takes no room from a result.
+    for length, names in ((8000, ["ce_traceparent"]), (505, ["ce_traceparent", "ce_tracestate"])):
+        headers = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + length * "1"})
+        assert [name for name, _ in headers] == names
+        assert sum(len(name) + len(value) for name, value in headers) < MOST_BYTES
 
 
-def test_a_trace_that_others_made_long_takes_no_room_from_a_result() -> None:
-    headers = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 8000 * "1"})
-    assert [name for name, _ in headers] == ["ce_traceparent"]
-    kept = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 505 * "1"})
-    assert [name for name, _ in kept] == ["ce_traceparent", "ce_tracestate"]
-    assert sum(len(name) + len(value) for name, value in kept) < MOST_BYTES
+def value_of(kind: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(EVERY_MESSAGE[kind][0].value)
+    return value
 
 
 def test_announcements_have_the_fields_that_are_documented() -> None:
     contract, rows = CONTRACTS["announcement"], rows_under("header of an announcement")
-    value, fields = (
-        json.loads(EVERY_MESSAGE["announcement"][0].value),
-        rows_under("field of an annou"),
-    )
+    value, fields = value_of("announcement"), rows_under("field of an annou")
     assert set(value) == set(contract["payload"]["properties"]) == set(fields)
     named = set(re.findall(r"`(\w+)`", fields["gate"]))
     assert named == {*value["gate"], *value["gate"]["figures"][0]}
     for kind in get_args(get_type_hints(Announcement)["kind"]):
-        said = texts(encode_announcement(replace(ANNOUNCEMENT, kind=kind)).headers)["icd_kind"]
-        assert said in contract["headers"]["properties"]["icd_kind"]["enum"]
-        assert f"`{said}`" in rows["icd_kind"]
+        header = texts(encode_announcement(replace(ANNOUNCEMENT, kind=kind)).headers)["icd_kind"]
+        assert header in contract["headers"]["properties"]["icd_kind"]["enum"]
+        assert f"`{header}`" in rows["icd_kind"]
         assert kind in contract["payload"]["properties"]["kind"]["enum"]
 
 
-def test_alerts_have_the_fields_that_are_documented() -> None:
-    message, payload = EVERY_MESSAGE["alert"][0], CONTRACTS["alert"]["payload"]
-    value = json.loads(message.value)
+def test_alerts_and_messages_about_nodes_are_read_with_no_more_than_is_documented() -> None:
+    for kind, sent in (("known", KNOWN), ("member", MEMBER), ("alert", ALERT)):
+        message, decode, _ = EVERY_MESSAGE[kind]
+        required = headers_schema(kind)["required"]
+        headers = tuple(header for header in message.headers if header[0] in required)
+        assert decoded(message, decode, headers=headers) == sent
+    payload, value = CONTRACTS["alert"]["payload"], value_of("alert")
     named = {name for row in rows_under("field of an alert") for name in row.split("`, `")}
     assert set(value) == set(payload["properties"]) == named
     assert payload["properties"]["event"]["enum"] == [*KINDS, MOVED]
     least = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
-    assert decoded(message, decode_alert) == ALERT
-    assert decoded(message, decode_alert, value=least).text == ALERT.text
-
-
-def test_messages_about_nodes_are_read_with_no_more_than_is_documented() -> None:
-    for kind, sent in (("known", KNOWN), ("member", MEMBER)):
-        message, decode, _ = EVERY_MESSAGE[kind]
-        assert message.key == b"a%2Fb/7018"
-        required = headers_schema(kind)["required"]
-        headers = tuple(header for header in message.headers if header[0] in required)
-        assert decoded(message, decode, headers=headers) == sent
-    key = CONTRACTS["known"]["bindings"]["kafka"]["key"]
-    assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
-    most = CONTRACTS["known"]["payload"]["properties"]["community"]["maxLength"]
+    assert decoded(EVERY_MESSAGE["alert"][0], decode_alert, value=least).text == ALERT.text
+    payload, key = CONTRACTS["known"]["payload"], EVERY_MESSAGE["known"][0].key
+    schema = CONTRACTS["known"]["bindings"]["kafka"]["key"]
+    assert key == EVERY_MESSAGE["member"][0].key == b"a%2Fb/7018"
+    assert schema["minLength"] <= len(key) <= schema["maxLength"] == DEFAULT_LIMITS.name_bytes
+    most = payload["properties"]["community"]["maxLength"]
     encode_known("g", "7", "x" * most, DAY.end, "noc")
     with pytest.raises(BadKnown, match=f"more than {most} bytes"):
         encode_known("g", "7", "x" * (most + 1), DAY.end, "noc")
-    value, payload = json.loads(message.value), CONTRACTS["member"]["payload"]
-    assert list(value) == list(payload["properties"]) == list(rows_under("field of a row"))
-    key = CONTRACTS["member"]["bindings"]["kafka"]["key"]
-    assert key["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
+    properties = CONTRACTS["member"]["payload"]["properties"]
+    assert list(value_of("member")) == list(properties) == list(rows_under("field of a row"))
+    schema = CONTRACTS["member"]["bindings"]["kafka"]["key"]
+    assert schema["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
 
 
 def test_topics_and_limits_are_those_of_the_code() -> None:
@@ -231,32 +224,11 @@ def test_topics_and_limits_are_those_of_the_code() -> None:
     assert key["maxLength"] == MOST_GRAPH_BYTES
 
 
-def stages_in(function: ast.FunctionDef) -> Iterator[str]:
-    """The stages with which a function refuses records, as `Refused("decode", error)`."""
-    nodes = list(ast.walk(function))
-    for call in nodes:
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Refused":
-            named = ast.unparse(call.args[0])  # a constant, or a name that is assigned constants
-            values = [
-                node.value
-                for node in nodes
-                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == named
-            ]
-            yield from (ast.literal_eval(value) for value in values or [call.args[0]])
-
-
 def test_the_stages_of_dead_letters_are_those_of_the_code() -> None:
-    used = {
-        stage
-        for file in (DOCS.parent / "stream_icd").rglob("*.py")
-        if "Refused(" in (text := file.read_text(encoding="utf-8"))
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef)
-        for stage in stages_in(node)
-    }
     _, _, documented = rows_under("## Bad messages")["icd_dlq_stage"].partition(":")
-    assert set(re.findall(r"`(\w+)`", documented)) == used
-    assert set(SCHEMAS["deadLetterHeaders"]["properties"]["icd_dlq_stage"]["enum"]) == used
+    assert set(re.findall(r"`(\w+)`", documented)) == set(get_args(Stage))
+    in_contract = SCHEMAS["deadLetterHeaders"]["properties"]["icd_dlq_stage"]["enum"]
+    assert set(in_contract) == set(get_args(Stage))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
