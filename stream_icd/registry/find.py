@@ -13,16 +13,12 @@ from stream_icd.registry.model import VersionedModel, models_in, read_model
 from stream_icd.registry.versions import existing_folder, versions
 
 
-def _models_folder() -> Path:
-    """The folder of the shipped models: in the installed package, or next to it in a checkout."""
-    package = Path(str(files("stream_icd")))
-    installed = package / "models"
-    return installed if installed.is_dir() else package.parent / "models"
-
-
 def shipped_models() -> dict[str, Store]:
     """The folder of each shipped model, by name."""
-    return models_in(open_store(str(_models_folder())))
+    package = Path(str(files("stream_icd")))
+    installed = package / "models"
+    folder = installed if installed.is_dir() else package.parent / "models"  # of a checkout
+    return models_in(open_store(str(folder)))
 
 
 def folder_of(name: str) -> Store:
