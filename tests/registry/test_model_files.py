@@ -162,7 +162,6 @@ def edit(path: Path, old: str, new: str) -> None:
         ("format = 1", "format = 0x" + 9000 * "f", ModelDamaged, "integer of more than 64 bits"),
         ('sha256 = "', 'sha256 = 5 #"', ModelDamaged, "sha256 is 5, not 64 hexadecimal digits"),
         ("format = 1", f"{'a.' * 50}a = 1\nformat = 1", ModelDamaged, "more than 10 deep"),
-        ("[recipe]", f"[recipe]\n{'a.' * 50}a = 1", ModelDamaged, "more than 10 deep"),
         ("format = 1", f"a = {'[' * 9000}{']' * 9000}\nformat = 1", ModelDamaged, "TOML"),
         ("sha256", "sha512", ModelForeign, "stream_icd"),
         ('kind = "gcn"', 'kind = "other"', ModelDamaged, "gcn"),
@@ -170,11 +169,9 @@ def edit(path: Path, old: str, new: str) -> None:
         ("    128,\n", "    130,\n", ModelDamaged, "do not fit"),
         ("mixing = 0.3", "mixing = 1.3", ModelDamaged, "mixing"),
         ("mixing = 0.3", "mixture = 0.3", ModelDamaged, "mixture"),
-        ("[bp]", "[other]", ModelForeign, "stream_icd"),
         ("iterations = 10", "iterations = 1.5", ModelDamaged, "iterations.*1.5"),
         ("iterations = 10", "iterations = 1000000000", ModelDamaged, "iterations.*1000"),
         ("sweeps = 8", 'sweeps = "8"', ModelDamaged, "sweeps"),
-        ("resolution = 2.5", 'resolution = "2.5"', ModelDamaged, "resolution"),
         ("resolution = 2.5", "resolution = inf", ModelDamaged, "resolution"),
         ("smoothing = 0", "smoothing = 1000000000", ModelDamaged, "smoothing.*100.*1000000000"),
         ("learning_rate = 0.001", "learning_rate = inf", ModelDamaged, "learning_rate"),
@@ -194,7 +191,6 @@ def test_an_altered_recipe_is_refused_for_what_it_is(
 @pytest.mark.parametrize(
     ("old", "new", "error", "words"),
     [
-        ("format = 2", "format = 4", ModelTooNew, "upgrade"),
         ("format = 2", "format = 1", ModelDamaged, "model.safetensors is missing"),
         ('weights = "seed"', 'weights = "seed 2"', ModelDamaged, "seed 2.*must be"),
         ("seed = 0", "seed = 1", ModelDamaged, "seed 1 makes weights of SHA-256"),

@@ -27,7 +27,7 @@ from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Figure, Gate
 from stream_icd.core.members import MemberRow
-from stream_icd.core.snapshot import Window, snapshot_from_pairs
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.communities import (
@@ -46,13 +46,17 @@ from tests.testbed.windows import window
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 NODES = pa.array([701, 1239, 7018])
 
+
+def made(src: object, dst: object, **options: Any) -> Snapshot:
+    """The snapshot of these pairs."""
+    named = {"graph": "g", "id": "g/1", "window": DAY}
+    return snapshot_from_pairs(src, dst, **(named | options))
+
+
 SNAPSHOT = encode_snapshot(
-    snapshot_from_pairs(
+    made(
         [701, 701],
         [1239, 7018],
-        graph="g",
-        id="g/1",
-        window=DAY,
         n_communities=2,
         source="s",
         x=[116.4, 116.4],

@@ -21,16 +21,15 @@ from stream_icd.core.snapshot import (
     MOST_NODE_BYTES,
     MOST_WEIGHT,
     Snapshot,
-    snapshot_from_pairs,
 )
 from stream_icd.methods.memory.memory import empty_memory
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import DAY, EVERY_MESSAGE, MESSAGES, decoded, with_header
+from tests.wire.samples import DAY, EVERY_MESSAGE, MESSAGES, decoded, made, with_header
 
-SNAPSHOT = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=DAY))
+SNAPSHOT = encode_snapshot(made([1], [2]))
 
 # A schema of `src` and `dst` without batches; `src` is of a type that pyarrow has no class for.
 MONTH_INTERVALS = base64.b64decode(
@@ -191,7 +190,7 @@ def test_weights_whose_sums_cannot_be_computed_with_are_refused() -> None:
     ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
     for scale in (LEAST_WEIGHT, 0.1 * MOST_WEIGHT):
         weights = np.full(7, scale)
-        snapshot = snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY, weights=weights)
+        snapshot = made(*ends, weights=weights)
         labels = np.array([0, 0, 0, 1, 1, 1])
         assert modularity(snapshot.adjacency(), labels) == pytest.approx(5 / 14)
         assert ncut(snapshot.adjacency(), labels) == pytest.approx(1 / 7)
@@ -225,8 +224,7 @@ LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_an_id_of_a_node_has_a_limit_wherever_it_is(kind: pa.DataType) -> None:
     def snapshot_of(node: str) -> Snapshot:
-        ends = pa.array(["b", "c"], kind), pa.array(["c", node], kind)
-        return snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY)
+        return made(pa.array(["b", "c"], kind), pa.array(["c", node], kind))
 
     message = encode_snapshot(snapshot_of(LONGEST))
     assert decoded(message, decode_snapshot) == snapshot_of(LONGEST)

@@ -17,22 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadSnapshot
-from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import DAY, decoded, with_header
+from tests.wire.samples import DAY, decoded, made, with_header
 
 FAR = datetime(9000, 1, 1, tzinfo=UTC)  # too far for microseconds in a float
-NAMED: dict[str, Any] = {"graph": "g", "id": "g/1", "window": DAY}
 PAIRS = [(1, 2), (2, 3), (2, 1), (3, 1), (7, 1), (1, 2)]
 # Sums of these depend on the order in which they are added.
 WEIGHTS = [0.1, 1e16, 0.3, 0.7, 2.0, 1.1]
 
 
-def made(
-    pairs: list[tuple[object, object]], weights: list[float] | None = None, **changed: object
+def of_pairs(
+    pairs: list[tuple[object, object]], weights: list[float] | None = None, **options: object
 ) -> Snapshot:
     src, dst = map(list, zip(*pairs, strict=True))
-    return snapshot_from_pairs(src, dst, weights=weights, **(NAMED | changed))
+    return made(src, dst, weights=weights, **options)
 
 
 @given(
@@ -46,33 +45,33 @@ def test_order_and_direction_of_rows_do_not_matter(
 ) -> None:
     pairs = [(kind(a), kind(b)) for a, b in PAIRS]
     shuffled = [pairs[i][::-1] if turned[i] else pairs[i] for i in order]
-    snapshot = made(pairs, WEIGHTS if weighted else None)
-    other = made(shuffled, [WEIGHTS[i] for i in order] if weighted else None)
+    snapshot = of_pairs(pairs, WEIGHTS if weighted else None)
+    other = of_pairs(shuffled, [WEIGHTS[i] for i in order] if weighted else None)
     assert snapshot.content == other.content
     assert encode_snapshot(snapshot) == encode_snapshot(other)
 
 
 UNSIGNED = (pa.array([2**64 - 2], pa.uint64()), pa.array([2**64 - 1], pa.uint64()))
 CORRECTIONS = [
-    made([*PAIRS, (7, 2)]),
-    made([*PAIRS, (9, None)]),
-    made([(1, 2), (2, 3), (3, 1), (8, 1)]),
-    made(PAIRS, WEIGHTS),
-    made(PAIRS, [1.0] * 6),
-    made([(str(a), str(b)) for a, b in PAIRS]),
-    made(PAIRS, n_communities=2),
-    made(PAIRS, window=Window(DAY.start, DAY.end + timedelta(microseconds=1))),
-    made(PAIRS, window=Window(DAY.start, FAR + timedelta(microseconds=1))),
-    made(PAIRS, window=Window(DAY.start, FAR + timedelta(microseconds=2))),
-    made([("a", "bc")]),
-    made([("ab", "c")]),  # the same letters
-    made([(-2, -1)]),
-    snapshot_from_pairs(*UNSIGNED, **NAMED),  # the same bits
+    of_pairs([*PAIRS, (7, 2)]),
+    of_pairs([*PAIRS, (9, None)]),
+    of_pairs([(1, 2), (2, 3), (3, 1), (8, 1)]),
+    of_pairs(PAIRS, WEIGHTS),
+    of_pairs(PAIRS, [1.0] * 6),
+    of_pairs([(str(a), str(b)) for a, b in PAIRS]),
+    of_pairs(PAIRS, n_communities=2),
+    of_pairs(PAIRS, window=Window(DAY.start, DAY.end + timedelta(microseconds=1))),
+    of_pairs(PAIRS, window=Window(DAY.start, FAR + timedelta(microseconds=1))),
+    of_pairs(PAIRS, window=Window(DAY.start, FAR + timedelta(microseconds=2))),
+    of_pairs([("a", "bc")]),
+    of_pairs([("ab", "c")]),  # the same letters
+    of_pairs([(-2, -1)]),
+    made(*UNSIGNED),  # the same bits
 ]
 
 
 def test_each_correction_has_a_content_of_its_own_and_a_new_name_is_none() -> None:
-    snapshot = made(PAIRS)
+    snapshot = of_pairs(PAIRS)
     contents = {snapshot.content, *(corrected.content for corrected in CORRECTIONS)}
     assert len(contents) == 1 + len(CORRECTIONS)
     renamed = replace(snapshot, graph="other", id="other/1", source="urn:other")
@@ -83,11 +82,11 @@ def test_neither_the_width_of_integers_nor_the_kind_of_texts_matters() -> None:
     after = pa.array([1, 2, 0])
     for kind in (pa.int8(), pa.uint64()):
         ids = pa.array([1, 2, 3], kind)
-        snapshot = snapshot_from_pairs(ids, ids.take(after), **NAMED)
-        assert snapshot.content == made([(1, 2), (2, 3), (3, 1)]).content
+        snapshot = made(ids, ids.take(after))
+        assert snapshot.content == of_pairs([(1, 2), (2, 3), (3, 1)]).content
     long = pa.array(["x", "b", "é", "a"], pa.large_utf8()).slice(1)
-    snapshot = snapshot_from_pairs(long, long.take(after), **NAMED)
-    assert snapshot.content == made([("b", "é"), ("é", "a"), ("a", "b")]).content
+    snapshot = made(long, long.take(after))
+    assert snapshot.content == of_pairs([("b", "é"), ("é", "a"), ("a", "b")]).content
 
 
 def test_it_is_the_hash_that_the_contract_describes() -> None:
@@ -103,7 +102,7 @@ def test_it_is_the_hash_that_the_contract_describes() -> None:
     weights = struct.pack("<2d", 2.0, 1.5)
     start = datetime(1999, 3, 23, tzinfo=UTC)
     window = Window(start, start + timedelta(seconds=0.5))
-    snapshot = made([("z", "a"), ("é", "a")], [2.0, 1.5], window=window, n_communities=2)
+    snapshot = of_pairs([("z", "a"), ("é", "a")], [2.0, 1.5], window=window, n_communities=2)
     assert snapshot.content == hashlib.sha256(head + ids + edges + weights).hexdigest()
     prose = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
     assert "edges M plain" in prose
@@ -112,7 +111,7 @@ def test_it_is_the_hash_that_the_contract_describes() -> None:
 def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
     start = pandas.Timestamp("1999-04-02T00:00:00.123456789Z")  # in nanoseconds
     for window in (DAY, Window(start, start + pandas.Timedelta(days=1))):
-        snapshot = made(PAIRS, WEIGHTS, window=window)
+        snapshot = of_pairs(PAIRS, WEIGHTS, window=window)
         message = encode_snapshot(snapshot)
         assert dict(message.headers)["icd_content"].decode() == snapshot.content
         for headers in (message.headers, with_header(message.headers, "icd_content", None)):
@@ -142,7 +141,7 @@ def test_it_goes_with_the_message_and_is_the_same_where_it_is_read() -> None:
 )
 def test_what_no_message_can_hold_is_refused(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadSnapshot, match=reason):
-        made(**({"pairs": PAIRS[:1]} | wrong))
+        of_pairs(**({"pairs": PAIRS[:1]} | wrong))
 
 
 def test_a_window_is_of_two_datetimes() -> None:

@@ -18,7 +18,7 @@ import yaml
 from stream_icd.core.errors import BadInput, BadKnown, BadSnapshot
 from stream_icd.core.events import KINDS
 from stream_icd.core.headers import Headers
-from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, snapshot_from_pairs
+from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.messages.records import Stage
 from stream_icd.kafka.record import Record
@@ -43,6 +43,7 @@ from tests.wire.samples import (
     MEMBER,
     MESSAGES,
     decoded,
+    made,
     with_header,
 )
 
@@ -267,10 +268,8 @@ def test_ids_of_the_documented_types_are_read(kind: str) -> None:
     ids = pa.array(values, getattr(pa, kind)())
     assert f"`{kind}`" in PROSE
     ring = ids, ids.take(pa.array([1, 2, 0]))
-    snapshot = snapshot_from_pairs(*ring, graph="g", id="g/1", window=DAY)
-    message = encode_snapshot(snapshot)
-    sent = write_table(pa.table(ring, names=["src", "dst"]))
-    assert decode_snapshot(message.key, sent, message.headers) == snapshot
+    snapshot, sent = made(*ring), write_table(pa.table(ring, names=["src", "dst"]))
+    assert decoded(encode_snapshot(snapshot), decode_snapshot, value=sent) == snapshot
     assert snapshot.nodes.type == (pa.int64() if "int" in kind else pa.string())
 
 
