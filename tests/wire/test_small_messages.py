@@ -39,10 +39,8 @@ def test_a_state_is_read_as_it_was_written_under_a_key_of_its_graph_and_group(
     assert message == encode_state(sent)
     assert encode_state(sent, by_graph=True).key == graph.encode()
     assert read_state_key(message.key) == (group, graph)
-    is_the_same = (group, graph) == (other_group, other_graph)
-    assert (
-        message.key == encode_state(replace(STATE, group=other_group, graph=other_graph)).key
-    ) == is_the_same
+    other = encode_state(replace(STATE, group=other_group, graph=other_graph))
+    assert (message.key == other.key) == ((group, graph) == (other_group, other_graph))
 
 
 @given(st.one_of(st.none(), st.binary(max_size=60)))
