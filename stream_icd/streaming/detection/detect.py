@@ -289,7 +289,7 @@ def _clustered(
     sizes[of_label[used & (of_label < k)]] = len(clusters) + 1  # larger than any: these go on
     given_up = np.argsort(sizes, kind="stable")[: len(new)]
     of_label[new], of_label[~used] = given_up, NOBODY
-    certain = np.append(of_label, np.int32(NOBODY))[known_labels]  # -1 takes the last one
+    certain = np.append(of_label, np.int32(NOBODY))[known_labels]  # NOBODY, -1, takes the last
     start = np.where(np.isin(clusters, given_up), np.int32(NOBODY), clusters)
     start = np.where(certain >= 0, certain, start)
     return seeded(embedding, start, k, certain if fixed else None, threads), of_label

@@ -180,7 +180,7 @@ class RecordDetection(Detection):
 
 
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
-    """Log once for each graph that it has fewer nodes than the k requested communities, if so."""
+    """Log once for each graph that it has fewer nodes than K; `k` is None if it has enough."""
     if k is not None and graph not in warned and len(warned) < _MOST_WARNINGS:
         warned.add(graph)
         structlog.get_logger().warning(

@@ -228,7 +228,7 @@ def _found_with(memory: Remembered) -> dict[str, Any]:
         second = _as_published(second)
         optional = {
             "probabilities": _as_published(own),
-            # After rounding: who is 0 then is nobody.
+            # After rounding: a community whose probability is 0 then is not named.
             "second_ids": np.where(second > 0, ids, NOBODY),
             "second_probabilities": second,
         }
