@@ -137,6 +137,14 @@ def test_the_port_answers(metrics: Metrics) -> None:
         metrics.model("as@1", "group")
         model = 'stream_icd_model_info{group="group",version="as@1"} 1.0'
         assert model in asked(port, "/metrics")[1]
+        assert sample(metrics, "in_hand_seconds") == 0
+        metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
+        assert sample(metrics, "in_hand_seconds") == 12.3
+        ok, first, _ = asked(port, "/healthz")[1].splitlines()
+        assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
+        metrics.in_hand(lambda: [InHand("snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)])
+        too_long = "in hand for 41 s, at most 30 s: snapshot a/7\n"
+        assert asked(port, "/healthz") == (503, too_long)
         with (
             pytest.raises(BadSettings, match=f"port {port}.*--metrics-port"),
             serving(metrics, port=port),
@@ -203,20 +211,6 @@ def test_a_worker_is_ready_while_it_is_a_member_whose_broker_answers(
     clock.now += 2  # whether a loop hangs or never began
     hanging = "has not polled for 301 s, the limit is 300"
     assert health.not_alive() == [f"t: {hanging}", f"other: {hanging}"]
-
-
-def test_what_is_in_hand_is_shown_and_for_longer_than_allowed_makes_it_not_alive(
-    metrics: Metrics,
-) -> None:
-    assert sample(metrics, "in_hand_seconds") == 0
-    metrics.watch("in", "group")
-    metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
-    assert sample(metrics, "in_hand_seconds") == 12.3
-    with serving(metrics, port=0) as port:
-        ok, first, _ = asked(port, "/healthz")[1].splitlines()
-    assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
-    metrics.in_hand(lambda: [InHand("snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)])
-    assert metrics.health.not_alive() == ["in hand for 41 s, at most 30 s: snapshot a/7"]
 
 
 def test_a_producer_is_ready_while_its_broker_answers(clock: Clock) -> None:
