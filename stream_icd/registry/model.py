@@ -315,7 +315,7 @@ def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
     content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
-    # Before it is parsed: half a file may look like a shorter one.
+    # Before it is parsed: an altered weight is still a number.
     actual_hash = hashlib.sha256(content).hexdigest()
     if actual_hash != expected_hash:
         raise ModelDamaged(f"{path} has SHA-256 {actual_hash}; its recipe says {expected_hash}")

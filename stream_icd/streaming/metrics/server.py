@@ -43,7 +43,7 @@ def serving(metrics: _Served, port: int, host: str = "127.0.0.1") -> Iterator[in
             f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
             "--metrics-port or --metrics-host"
         ) from error
-    # A daemon: a scrape that hangs does not keep the program from ending.
+    # A daemon: it never keeps a program from ending.
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     structlog.get_logger().info("metrics", host=host, port=server.server_port)
     try:
