@@ -23,12 +23,14 @@ from tests.testbed.scraping import asked
 
 SENT_MS = 1_000_000
 MOST_GRAPHS, MOST_CONNECTIONS = 100, 50
-RESULT = OutgoingRecord(
-    "out",
-    b"",
-    b"g",
-    (("icd_ms_decode", b"4.000"), ("icd_ms_cluster", b"30.000"), ("icd_evidence", b"weak")),
-)
+
+
+def result(graph: str = "g", **headers: bytes) -> OutgoingRecord:
+    of_result = tuple((f"icd_{name}", value) for name, value in headers.items())
+    return OutgoingRecord("out", b"", graph.encode(), of_result)
+
+
+RESULT = result(ms_decode=b"4.000", ms_cluster=b"30.000", evidence=b"weak")
 
 
 class Clock:
@@ -79,16 +81,11 @@ def test_what_a_batch_published_is_counted_by_topic_graph_and_stage(metrics: Met
     assert sample(metrics, "age_seconds_sum", topic="in") == pytest.approx(5.0)
 
 
-def result(graph: str, **headers: bytes) -> OutgoingRecord:
-    of_result = tuple((f"icd_{name}", value) for name, value in headers.items())
-    return OutgoingRecord("out", b"", graph.encode(), of_result)
-
-
 def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metrics) -> None:
     loop = metrics.watch("in", "group")
     loop.polled(1, 0.0)
-    first = result("g", horizon=b"2", predicted_bits=b"0.5")
-    results = first, result("g", horizon=b"4.5"), result("h", horizon=b"1")
+    first = result(horizon=b"2", predicted_bits=b"0.5")
+    results = first, result(horizon=b"4.5"), result("h", horizon=b"1")
     loop.done(BatchDone((record(0),), results, 0.02))
     assert [sample(metrics, "horizon_windows", graph=graph) for graph in "gh"] == [4.5, 1]
     assert [sample(metrics, "predicted_bits", graph=graph) for graph in "gh"] == [0.5, None]
@@ -102,7 +99,7 @@ def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metr
 
 def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> None:
     for spent, count in ((b"0.000", None), (b"2.000", 1)):  # of bp, which has none, and of icd
-        published = result("g", ms_features=spent, ms_encode=spent)
+        published = result(ms_features=spent, ms_encode=spent)
         metrics.watch("in", "group").done(BatchDone((record(0),), (published,), 0.02))
         for stage in ("features", "encode"):
             assert sample(metrics, "stage_seconds_count", stage=stage) == count
