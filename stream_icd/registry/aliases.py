@@ -95,7 +95,8 @@ def promote(
         return now
     back_to, previous = (None, None) if seen is None else (seen.generation, seen.champion)
     number = (back_to or 0) + 1
-    promoted = Aliases(number, version, previous, "promoted", reason, by, at, back_to, _id())
+    unique = uuid.uuid4().hex
+    promoted = Aliases(number, version, previous, "promoted", reason, by, at, back_to, unique)
     return _set(registry, promoted)
 
 
@@ -111,7 +112,8 @@ def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Alia
         )
     target = _read(registry, seen.back_to)
     open_version(registry, target.champion)
-    back = replace(target, generation=seen.generation + 1, change="rolled back", id=_id())
+    number, unique = seen.generation + 1, uuid.uuid4().hex
+    back = replace(target, generation=number, change="rolled back", id=unique)
     return _set(registry, replace(back, reason=reason, by=by, at=at))
 
 
@@ -158,7 +160,3 @@ def _read(registry: Store, generation: int) -> Aliases:
 
 def _path(generation: int) -> str:
     return f"{_FOLDER}/{generation:08}.json"
-
-
-def _id() -> str:
-    return uuid.uuid4().hex

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
@@ -83,7 +82,7 @@ class Alert:
             "time": rfc3339(self.window_end),
             "subject": self.graph,
             "datacontenttype": JSON_TYPE,
-            "data": _as_json(self),
+            "data": TypeAdapter(Alert).dump_python(self, mode="json"),
         }
         return json.dumps(event, ensure_ascii=False).encode()
 
@@ -99,9 +98,10 @@ def source_of_alerts(group: str) -> str:
 
 def encode_alert(alert: Alert) -> Message:
     """Encode an alert; the same alert gives the same bytes."""
+    fields = TypeAdapter(Alert).dump_python(alert, mode="json")
     return event_message(
         alert.graph.encode(),
-        json.dumps(_as_json(alert), ensure_ascii=False).encode(),
+        json.dumps(fields, ensure_ascii=False).encode(),
         type=_ALERT_TYPE,
         source=source_of_alerts(alert.group),
         id=alert.id,
@@ -126,8 +126,3 @@ def decode_alert(
         # A time without a zone, or text that is not UTF-8, would fail when it is delivered.
         alert.structured()
         return alert
-
-
-def _as_json(alert: Alert) -> dict[str, Any]:
-    fields: dict[str, Any] = TypeAdapter(Alert).dump_python(alert, mode="json")
-    return fields

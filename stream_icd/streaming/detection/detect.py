@@ -184,10 +184,8 @@ def _detect_by_icd(
     known: Labels | None = None,
     fixed: bool = False,
 ) -> _TimedCommunities:
-    """Find communities by K-means; for `known` and `fixed`, see `detect`.
-
-    `before`: the communities that the nodes had, `(n,)`; `NOBODY` for new ones.
-    """
+    """Find communities by K-means, from those that the nodes had `before`, `(n,)`, `NOBODY` for new
+    nodes; for `known` and `fixed`, see `detect`."""
     started = clock()
     n_nodes = adjacency.shape[0]
     linked = linked_nodes(adjacency)

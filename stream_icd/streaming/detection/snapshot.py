@@ -11,7 +11,7 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Ids, Shares
+from stream_icd.core.arrays import NOBODY, Ids
 from stream_icd.core.communities import Communities, MemoryUse, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
@@ -186,7 +186,7 @@ def communities_with(
     if memory is not None:
         optional = _found_with(memory)
     elif memberships is not None:
-        optional["probabilities"] = _as_published(memberships.probabilities)
+        optional["probabilities"] = memberships.probabilities.round(_DIGITS)
     if settings.levels:
         optional["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
@@ -225,9 +225,9 @@ def _found_with(memory: Remembered) -> dict[str, Any]:
     optional: dict[str, Any] = {}
     own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
     if own is not None and ids is not None and second is not None:
-        second = _as_published(second)
+        second = second.round(_DIGITS)
         optional = {
-            "probabilities": _as_published(own),
+            "probabilities": own.round(_DIGITS),
             # After rounding: a community whose probability is 0 then is not named.
             "second_ids": np.where(second > 0, ids, NOBODY),
             "second_probabilities": second,
@@ -254,10 +254,6 @@ def _levels(
         return memory.levels.ancestors(memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
     return levels_of(graph, labels, "above").ancestors(np.arange(int(labels.max()) + 1))
-
-
-def _as_published(shares: Shares) -> Shares:
-    return shares.round(_DIGITS)
 
 
 @dataclass(slots=True)

@@ -95,18 +95,13 @@ class Metrics:
 
     Only committed work is counted, so repeated work is counted once. Each counter whose labels are
     known begins at 0 (`watch`): an alert sees a count that changes, not one that appears.
-
-    Args:
-        max_poll_interval_s: without a poll for this long, a loop hangs, or was removed.
-        session_timeout_s: without an answer for this long, the broker is unavailable.
-        start: the outage of the broker while the worker starts.
     """
 
     def __init__(
         self,
-        max_poll_interval_s: float,
-        session_timeout_s: float,
-        start: Outage | None = None,
+        max_poll_interval_s: float,  # without a poll for this long, a loop hangs, or was removed
+        session_timeout_s: float,  # without an answer for this long, the broker is unavailable
+        start: Outage | None = None,  # of the broker, while the worker starts
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:

@@ -84,14 +84,11 @@ class _RoundsHealth:
 
 
 class RoundsMetrics:
-    """Numbers of all rounds, and their health; a counter for each of the outcomes begins at 0.
-
-    No step takes longer than `limit_s`, nor does the wait between two rounds.
-    """
+    """Numbers of all rounds, and their health; a counter for each of the outcomes begins at 0."""
 
     def __init__(
         self,
-        limit_s: float,
+        limit_s: float,  # no step takes longer, nor does the wait between two rounds
         outcomes: Sequence[str],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
