@@ -1,8 +1,9 @@
-"""Communities and labels survive the wire, and broken ones are named."""
+"""Communities, labels and events survive the wire, and broken ones are named."""
 
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.communities import MOST_IDS, Communities, Labels
-from stream_icd.core.errors import BadCommunities
+from stream_icd.core.errors import BadCommunities, BadEvents
+from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import (
@@ -22,9 +24,23 @@ from stream_icd.wire.communities import (
     encode_communities,
     encode_labels,
 )
+from stream_icd.wire.events import decode_events, encode_events, event_table, is_late
 from stream_icd.wire.message import Message
 from tests.testbed.windows import window
 from tests.wire.samples import DAY, decoded, with_header
+
+
+def table_of(message: Message) -> pa.Table:
+    return pa.ipc.open_stream(message.value).read_all()
+
+
+def column(message: Message, name: str, values: pa.Array) -> dict[str, bytes]:
+    table = table_of(message)
+    return {"value": write_table(table.set_column(table.column_names.index(name), name, values))}
+
+
+def header(message: Message, name: str, text: str) -> dict[str, Headers]:
+    return {"headers": with_header(message.headers, name, text)}
 
 
 def communities(labels: list[int], nodes: pa.Array | None = None) -> Communities:
@@ -33,7 +49,7 @@ def communities(labels: list[int], nodes: pa.Array | None = None) -> Communities
 
 
 @given(st.data())
-def test_what_is_found_is_what_is_read(data: st.DataObject) -> None:
+def test_communities_are_read_as_they_were_sent(data: st.DataObject) -> None:
     k = data.draw(st.integers(1, 12))
     labels = [*range(k), *data.draw(st.lists(st.integers(0, k - 1), max_size=9))]
     names = pa.array([f"AS{i}" for i in range(len(labels))][::-1])  # in any order
@@ -99,10 +115,6 @@ SURE = replace(
 SENT = encode_communities(SURE)
 
 
-def table_of(message: Message) -> pa.Table:
-    return pa.ipc.open_stream(message.value).read_all()
-
-
 def test_ids_and_probabilities_are_columns_that_any_reader_of_arrow_sees() -> None:
     assert table_of(SENT).to_pydict() == {
         "node": [0, 1, 2],
@@ -133,11 +145,6 @@ def test_what_is_not_known_is_null_or_not_there_as_in_earlier_versions() -> None
     assert (got.ids_of_nodes.tolist(), got.probabilities) == ([7, 3, 3], None)
 
 
-def column(name: str, values: pa.Array) -> dict[str, bytes]:
-    table = table_of(SENT)
-    return {"value": write_table(table.set_column(table.column_names.index(name), name, values))}
-
-
 def metadata(name: str, value: list[int] | str | None) -> dict[str, bytes]:
     entries: dict[Any, Any] = table_of(SENT).schema.metadata | {name.encode(): value}
     if isinstance(value, list):
@@ -145,10 +152,6 @@ def metadata(name: str, value: list[int] | str | None) -> dict[str, bytes]:
     elif value is None:
         del entries[name.encode()]
     return {"value": write_table(table_of(SENT).replace_schema_metadata(entries))}
-
-
-def header(name: str, text: str) -> dict[str, Headers]:
-    return {"headers": with_header(SENT.headers, name, text)}
 
 
 def nodes(ids: object, labels: object = (0, 1, 1), kind: object = "int32") -> dict[str, bytes]:
@@ -163,16 +166,16 @@ TWICE = "a node is in the table more than once"
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (column("community_id", pa.array([7, 3, 4])), "community_id is not what"),
-        (column("community_id", pa.array([7, 3, None])), "community_id is not what"),
-        (column("community_id", pa.array(["7", "3", "3"])), "has type string; expected int64"),
-        (column("probability", pa.array([1, 1.5, 1], pa.float32())), "3 nodes need one of prob"),
-        (column("probability", pa.array([1, None, 1], pa.float32())), "need one of prob"),
-        (column("probability", pa.nulls(3, pa.float32())), "second_ids need probabilities"),
-        (column("second_id", pa.array([None, 3, 900])), "is another one than the node's"),
-        (column("second_id", pa.array([None, 7, 2**62])), "second_ids each, in -1"),
-        (column("second_id", pa.array([None, None, 900])), "not null in the same rows"),
-        (column("second_id", pa.nulls(3, pa.int64())), "both, or neither"),
+        (column(SENT, "community_id", pa.array([7, 3, 4])), "community_id is not what"),
+        (column(SENT, "community_id", pa.array([7, 3, None])), "community_id is not what"),
+        (column(SENT, "community_id", pa.array(["7", "3", "3"])), "has type string"),
+        (column(SENT, "probability", pa.array([1, 1.5, 1], pa.float32())), "need one of prob"),
+        (column(SENT, "probability", pa.array([1, None, 1], pa.float32())), "need one of prob"),
+        (column(SENT, "probability", pa.nulls(3, pa.float32())), "need probabilities"),
+        (column(SENT, "second_id", pa.array([None, 3, 900])), "another one than"),
+        (column(SENT, "second_id", pa.array([None, 7, 2**62])), "second_ids each, in -1"),
+        (column(SENT, "second_id", pa.array([None, None, 900])), "not null in the same rows"),
+        (column(SENT, "second_id", pa.nulls(3, pa.int64())), "both, or neither"),
         (metadata("icd_community_ids", "???"), "icd_community_ids is not base64 of int64"),
         (metadata("icd_community_ids", [4]), "2 communities need one stable id each"),
         (metadata("icd_community_ids", [4, 4]), "there are 1 different ones"),
@@ -181,11 +184,11 @@ TWICE = "a node is in the table more than once"
         (metadata("icd_replaced", [4]), "icd_replaced is not base64 of pairs"),
         (metadata("icd_replaced", [4, -2]), "replaced needs ascending ids"),
         (metadata("icd_replaced", None), "both, or neither"),
-        (header("icd_evidence", "certain"), "evidence is 'certain'; expected one of none, weak"),
-        (header("icd_bits_saved", "-0.5"), "icd_bits_saved is -0.5; expected a number from 0"),
-        (header("icd_horizon", "0.5"), "icd_horizon is 0.5; expected a number from 1"),
+        (header(SENT, "icd_evidence", "certain"), "one of none, weak, strong"),
+        (header(SENT, "icd_bits_saved", "-0.5"), "icd_bits_saved is -0.5"),
+        (header(SENT, "icd_horizon", "0.5"), "icd_horizon is 0.5"),
         *(
-            (header(name, text), f"{name} is '.*'; expected a finite number")
+            (header(SENT, name, text), f"{name} is '.*'; expected a finite number")
             for name in NUMBERS
             for text in NO_NUMBERS
         ),
@@ -198,6 +201,102 @@ TWICE = "a node is in the table more than once"
         (nodes([1, 2, 3], [0, 1, 2]), "icd_k says 2 communities; the table has 3"),
     ],
 )
-def test_a_broken_message_says_why(changed: dict[str, Any], reason: str) -> None:
+def test_broken_communities_say_why(changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadCommunities, match=reason):
         decoded(SENT, decode_communities, **changed)
+
+
+def tracked(communities: list[int], named: bool = False, late: bool = False) -> CommunityEvents:
+    """Each community twice among the events, and one that is gone."""
+    nodes = [f"AS{i:03}" if named else i for i in range(len(communities))]
+    merged, split = [], []
+    for label, community in enumerate(sorted(set(communities))):
+        size = communities.count(community)
+        merged.append(CommunityEvent("merged", community, label, size, 3, 0.5, (community, 90)))
+        split.append(CommunityEvent("split", community, label, size, 3, 0.5, (), (4, 5), 2))
+    return CommunityEvents(
+        graph="as733",
+        snapshot_id="as733/1999-04-02",
+        window=DAY,
+        model="as@1",
+        nodes=pa.array(nodes, pa.string() if named else pa.int32()),
+        communities=np.array(communities, np.int64),
+        events=() if late else (*merged, *split, CommunityEvent("died", 99, None, 0, 7)),
+        next_community=100,
+        missed=2,
+        late=late,
+        model_before="as@0",
+    )
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.booleans())
+def test_events_are_read_as_they_were_sent(communities: list[int], named: bool) -> None:
+    sent = tracked(communities, named)
+    message = encode_events(sent)
+    got = decoded(message, decode_events)
+    for name in sent.__dataclass_fields__.keys() - {"nodes", "communities"}:
+        assert getattr(got, name) == getattr(sent, name)
+    assert got.nodes.equals(sent.nodes)
+    assert got.communities.tolist() == communities
+    assert encode_events(got) == message
+
+
+def test_a_return_is_a_birth_for_earlier_readers_and_a_late_window_has_no_events() -> None:
+    back = CommunityEvent("returned", 1, 0, 8, 7, 0.5, (), (), 2)
+    born = CommunityEvent("born", 2, 1, 8, 0)
+    message = encode_events(replace(tracked([1, 2]), events=(back, born)))
+    table = pa.ipc.open_stream(message.value).read_all()
+    assert table["event"].to_pylist() == ["born", "born"]
+    assert table["members"].to_pylist() == [[0], [1]]
+    assert decoded(message, decode_events).events == (back, born)
+    assert event_table(tracked([7, 8, 7]))["members"].to_pylist() == [
+        [0, 2],
+        [1],
+        None,
+        None,
+        None,
+    ]  # once for each
+    late = encode_events(tracked([], late=True))  # an empty table
+    got = decoded(late, decode_events)
+    assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
+    assert is_late(late.headers)
+    assert not is_late(message.headers)
+
+
+def test_many_events_take_the_memory_that_they_need() -> None:
+    (event, *_) = tracked([0]).events
+    many = replace(tracked([0]), events=(event,) * 10_000)
+    message = encode_events(many)
+    tracemalloc.start()
+    got = decoded(message, decode_events)
+    of_events, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert got.events == many.events
+    assert most < 1.5 * of_events
+
+
+EVENTS = encode_events(tracked([7, 8, 7]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (column(EVENTS, "event", pa.array(["eaten", *["born"] * 4])), "unknown event 'eaten'"),
+        (column(EVENTS, "community", pa.array([1, None, 3, 4, 5])), "nulls in community"),
+        (column(EVENTS, "community", pa.array([1] * 5, pa.int32())), "community has type int32"),
+        (column(EVENTS, "community", pa.array([7, 8, 7, 8, 100])), "community is 100"),
+        (column(EVENTS, "parents", pa.array([[100]] * 5)), "parents is 100"),
+        (column(EVENTS, "parents", pa.array([[None]] * 5, pa.list_(pa.int64()))), "in parents"),
+        (column(EVENTS, "members", pa.array([[0.5]] * 5)), "a list of ids"),
+        (column(EVENTS, "members", pa.array([[1], [1], None, None, None])), "two communities"),
+        (column(EVENTS, "members", pa.array([[1], [None], None, None, None])), "null"),
+        (column(EVENTS, "size", pa.array([-1, 1, 1, 1, 1])), "size is -1"),
+        (column(EVENTS, "overlap", pa.array([float("nan")] * 5)), "overlap is nan"),
+        (header(EVENTS, "icd_missed", "-1"), "icd_missed"),
+        (header(EVENTS, "icd_late", "maybe"), "icd_late"),
+        (header(EVENTS, "icd_next_community", "1e3"), "icd_next_community"),
+    ],
+)
+def test_broken_events_say_why(changed: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadEvents, match=reason):
+        decoded(EVENTS, decode_events, **changed)
