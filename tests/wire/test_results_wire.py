@@ -245,17 +245,12 @@ def test_a_return_is_a_birth_for_earlier_readers_and_a_late_window_has_no_events
     back = CommunityEvent("returned", 1, 0, 8, 7, 0.5, (), (), 2)
     born = CommunityEvent("born", 2, 1, 8, 0)
     message = encode_events(replace(tracked([1, 2]), events=(back, born)))
-    table = pa.ipc.open_stream(message.value).read_all()
+    table = table_of(message)
     assert table["event"].to_pylist() == ["born", "born"]
     assert table["members"].to_pylist() == [[0], [1]]
     assert decoded(message, decode_events).events == (back, born)
-    assert event_table(tracked([7, 8, 7]))["members"].to_pylist() == [
-        [0, 2],
-        [1],
-        None,
-        None,
-        None,
-    ]  # once for each
+    members = event_table(tracked([7, 8, 7]))["members"]
+    assert members.to_pylist() == [[0, 2], [1], None, None, None]  # once for each
     late = encode_events(tracked([], late=True))  # an empty table
     got = decoded(late, decode_events)
     assert (got.late, got.events, len(got.nodes)) == (True, (), 0)
