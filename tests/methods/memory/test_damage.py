@@ -72,22 +72,14 @@ def test_after_a_damaged_window_all_is_as_if_it_were_missing(used: Model) -> Non
 
 
 @BOTH
-def test_a_graph_that_stays_small_is_remembered_from_its_second_window_on(used: Model) -> None:
-    windows = stream()
-    shrunk = [*windows[:AT], *(without(window, 0.7) for window in windows[AT:])]
-    found = detected(shrunk, used)
-    assert [one.damaged for one in found] == [at == AT for at in range(7)]
-    assert found[AT + 1].memory.window == windows[AT + 1].window
-
-
-@BOTH
-def test_after_a_run_of_damaged_windows_communities_have_their_ids(used: Model) -> None:
-    """They would have others if the few nodes of the run decided what the graph is like."""
+def test_only_the_first_of_a_run_of_small_windows_is_damaged(used: Model) -> None:
+    """Communities would have other ids if the few nodes of the run decided what the graph is."""
     windows = stream(n_windows=AT + 1)
     run = [later(windows[AT], at, without(windows[AT], 0.7)) for at in range(10)]
     whole = later(windows[AT], 10, windows[AT])
     found = detected([*windows[:AT], *run, whole], used)
     assert [one.damaged for one in found] == [at == AT for at in range(AT + 11)]
+    assert found[AT + 1].memory.window == run[1].window
     before, after = ids_of(found[AT - 1]), ids_of(found[-1])
     (missing,) = detected([windows[AT]], used, found[AT - 1].memory)
     unchanged = ids_of(missing) == before

@@ -153,15 +153,6 @@ def test_a_part_of_the_graph_that_breaks_is_forgotten_and_the_rest_is_not() -> N
     assert nmi(ids_of(before)[order], after.communities) == 1.0
 
 
-def test_nodes_without_edges_stay_where_they_are_remembered() -> None:
-    adjacency = cliques(6, 6).tolil()
-    before = then(None, cliques(6, 6), BELIEFS)
-    adjacency[0, :] = adjacency[:, 0] = 0
-    after = then(before.memory, csr_array(adjacency), BELIEFS)
-    assert ids_of(after).tolist() == ids_of(before).tolist()
-    assert after.memory.known.shares[0].sum() < before.memory.known.shares[0].sum()
-
-
 @BOTH
 @pytest.mark.parametrize("k", [1, 7, 25, 80])
 def test_exactly_k_communities_with_memory(parameters: BpParameters, k: int) -> None:
