@@ -8,10 +8,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.bp import evidence as module
 from stream_icd.methods.bp.evidence import Evidence, evidence_for
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.level_graph import finest_level
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from tests.methods.bp.graphs import cliques, labels_of, lfr, padded, shuffled
@@ -44,14 +42,9 @@ def test_a_small_graph_is_compared_with_rewired_ones() -> None:
     assert evidence(CLUB) == Evidence(0.0, "weak")
     n_none = 0
     for seed in range(20):
-        one = module._rewired(finest_level(CLUB), np.random.default_rng(seed))
-        rewired = csr_array((one.weights, one.indices, one.indptr), CLUB.shape)
-        assert (rewired.data == 1).all()
-        assert not rewired.diagonal().any()
-        assert (rewired != rewired.T).nnz == 0
-        assert np.array_equal(np.diff(one.indptr), np.diff(CLUB.indptr))
-        assert (rewired != CLUB).nnz > CLUB.nnz / 2
-        n_none += evidence(rewired) == NONE
+        rewired = nx.Graph(nx.karate_club_graph().edges)
+        nx.double_edge_swap(rewired, nswap=300, max_tries=10_000, seed=seed)
+        n_none += evidence(as_adjacency(rewired)) == NONE
     assert n_none >= 18
 
 

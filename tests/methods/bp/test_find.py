@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
 
@@ -107,6 +105,23 @@ def test_k_unites_what_belongs_together_most_and_cuts_where_the_graph_is_thin() 
     thin = cliques(6, 6, 6, links=[(node, node + 6) for node in range(6)])
     found = find_communities(thin, BpParameters(resolution=0.3), 3)
     assert found.tolist() == labels_of(6, 6, 6).tolist()
+    # Far fewer communities than modularity finds are not only merged: that gives 0.539.
+    adjacency = lfr(0, 2000).adjacency()
+    assert modularity(adjacency, find_communities(adjacency, MODULARITY, 5)) > 0.54
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_communities_than_there_are_describe_no_worse_than_those_of_modularity(
+    seed: int,
+) -> None:
+    random = np.random.default_rng(seed)
+    parents = [int(random.integers(node) * random.random()) for node in range(1, 300)]
+    tree = as_adjacency((np.array([parents, range(1, 300)]), 300))
+    bits, by_modularity = (
+        description_length(tree, find_communities(tree, parameters, 40))
+        for parameters in (SEARCH, MODULARITY)
+    )
+    assert bits <= by_modularity + 0.01  # beliefs leave most of forty empty
 
 
 def test_beliefs_find_more_than_modularity_at_any_resolution() -> None:
@@ -167,15 +182,6 @@ def test_heavy_weights_and_hubs_do_not_overflow() -> None:
     adjacency = graph_of(3000, np.concatenate([star, chain], axis=1), weights)
     for parameters in (BELIEFS, EQUAL_BELIEFS):
         assert len(np.unique(find_communities(adjacency, parameters, 40))) == 40
-
-
-def test_bp_starts_without_heavy_libraries() -> None:
-    code = (
-        "import sys; from stream_icd.methods.bp.find import find_communities; "
-        "print({'torch', 'sklearn', 'matplotlib', 'igraph'} & set(sys.modules))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize(
@@ -279,14 +285,6 @@ def test_beliefs_without_doubt_cost_what_their_partition_costs() -> None:
     marginals = believe(graph, labels, 6, PlantedModel(mixing, 1.0, 6), 20)
     expected = description_length(adjacency, labels)
     assert marginals.bits(graph, 6) == pytest.approx(expected, abs=0.01)
-
-
-def test_beliefs_in_doubt_cost_less_than_any_partition() -> None:
-    graph = lfr(3, mixing=0.6)
-    level, k = finest_level(graph.adjacency()), graph.n_communities
-    marginals = believe(level, graph.communities, k, PlantedModel(0.6, 1.0, k), 20)
-    named = description_length(graph.adjacency(), marginals.likeliest)
-    assert marginals.bits(level, k) < named - 0.1
 
 
 def test_chance_saves_next_to_nothing_in_beliefs() -> None:
