@@ -45,13 +45,6 @@ def test_a_name_says_how_much_of_its_community_it_covers() -> None:
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
 
 
-@pytest.mark.parametrize("table", [dict, pandas.DataFrame, polars.DataFrame, pa.table])
-def test_attributes_may_be_in_any_table(table) -> None:  # type: ignore[no-untyped-def]
-    attributes = attributes_of(NODES, table({"class": CLASSES, "tier": range(100)}))
-    assert attributes.names == ("class", "tier")
-    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -98,13 +91,6 @@ def test_there_is_agreement_with_values_and_a_name_with_something_to_compare() -
     assert (nobody.names(), nobody.agreement()) == ({}, {"class": None, "none": None})
 
 
-def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
-    attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
-    (attribute,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
-    values = [*attribute.values, None]  # the last one for -1, that of a node without a value
-    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
-
-
 @pytest.mark.parametrize(
     ("nodes", "columns", "said"),
     [
@@ -127,28 +113,35 @@ def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: 
         attributes_of(nodes, columns)
 
 
-def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
-    attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
-    with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
-        named(pa.array([7018]), np.array([0]), attributes)
-
-
 @pytest.mark.parametrize(
-    "column",
+    ("column", "table"),
     [
-        list,
-        np.array,
-        pandas.Series,
-        polars.Series,
-        lambda ids: pa.chunked_array([ids[:40], ids[40:]]),
+        (list, dict),
+        (np.array, pandas.DataFrame),
+        (pandas.Series, polars.DataFrame),
+        (polars.Series, pa.table),
+        (lambda ids: pa.chunked_array([ids[:40], ids[40:]]), dict),
     ],
 )
-def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-def]
+def test_ids_and_attributes_may_be_in_any_column_and_table(column, table) -> None:  # type: ignore[no-untyped-def]
     nodes, communities = column(NODES.to_pylist()), np.repeat([0, 1], 50)
     expected = named(NODES, communities, attributes_of(NODES, {"class": CLASSES})).names()
-    table = pandas.DataFrame({"class": CLASSES})
-    assert named(nodes, communities, attributes_of(nodes, table)).names() == expected
-    assert attributes_of([2**63, 1], {"class": ["x", "y"]}).nodes.to_pylist() == [1, 2**63]
+    attributes = attributes_of(nodes, table({"class": CLASSES, "tier": range(100)}))
+    assert attributes.names == ("class", "tier")
+    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
+    only_class = attributes_of(nodes, table({"class": CLASSES}))
+    assert named(nodes, communities, only_class).names() == expected
+
+
+def test_ids_may_come_in_any_order_be_missing_and_be_large_but_not_of_another_kind() -> None:
+    attributes = attributes_of(
+        pa.array([5, 3, 2**63], pa.uint64()), {"country": ["CH", "AT", "DE"]}
+    )
+    (attribute,) = attributes.of_nodes(pa.array([2**63, 4, 3, 5], pa.uint64()))
+    values = [*attribute.values, None]  # the last one for -1, that of a node without a value
+    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        named(pa.array(["7018"]), np.array([0]), attributes)
 
 
 @pytest.mark.parametrize(
