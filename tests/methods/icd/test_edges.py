@@ -141,18 +141,6 @@ def test_before_training_no_weight_changes(graph: LabelledGraph) -> None:
     np.testing.assert_allclose(embedded(graph.adjacency, untrained), expected, atol=1e-5)
 
 
-def test_nothing_that_is_given_changes(graph: LabelledGraph) -> None:
-    weights, before = random_weights(), graph.adjacency.copy()
-    features = z(graph.adjacency)
-    kept = features.toarray()
-    first = Edges(SETTINGS).embed(weights, features, graph.adjacency)
-    again = Edges(SETTINGS).embed(weights, features, graph.adjacency)
-    np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(features.toarray(), kept)
-    np.testing.assert_array_equal(graph.adjacency.toarray(), before.toarray())
-    assert all(np.array_equal(w, random_weights()[name]) for name, w in weights.items())
-
-
 @pytest.mark.parametrize(
     "dense",
     [

@@ -43,34 +43,26 @@ def test_events_that_last_are_confirmed_that_many_windows_later_and_others_are_n
     windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
     assert {"split"} in kinds(windows, 1)
     assert {"split"} not in kinds(windows, 2)
-
-
-def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
-    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
-    (event,) = merged.events
-    for later in (merged, gone):
-        exists = event.community in later.communities
-        assert still_hold([event], None, merged, later) == [exists]
-    assert event.community not in gone.communities
-
-
-def test_births_deaths_and_sizes_are_compared_with_later_windows() -> None:
-    born = [0] * 10 + [1] * 8 + [2] * 6
+    born = [*APART, *[2] * 6]
     first, second, third = tracked(APART, born, APART)
-    hold = still_hold(second.events, first, second, third)
-    assert {event.kind: it for event, it in zip(second.events, hold, strict=True)} == {
-        "continued": True,
-        "born": False,
-    }
+    held = zip(second.events, still_hold(second.events, first, second, third), strict=True)
+    assert {event.kind: holds for event, holds in held} == {"continued": True, "born": False}
     assert all(still_hold(second.events, first, second, second))
+    # A merger of unknown parts holds while its community exists.
+    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
+    holds = [still_hold(merged.events, None, merged, later) for later in (merged, gone)]
+    assert holds == [[True], [False]]
+
+
+def late_window(window: CommunityEvents) -> CommunityEvents:
+    nothing = {"nodes": window.nodes.slice(0, 0), "communities": np.empty(0, np.int64)}
+    return replace(window, **nothing, events=(), late=True)
 
 
 def test_graphs_are_confirmed_each_for_itself_and_late_windows_are_left_out() -> None:
     one, other = (tracked(APART, TOGETHER, TOGETHER, graph=graph) for graph in ("a", "b"))
     mixed = [window for pair in zip(one, other, strict=True) for window in pair]
-    late = CommunityEvents("a", "a/-1", one[0].window, "m@1", one[0].nodes.slice(0, 0),
-                           np.empty(0, np.int64), (), 2, late=True)  # fmt: skip
-    found = list(confirmed([*mixed[:3], late, *mixed[3:]], 1))
+    found = list(confirmed([*mixed[:3], late_window(one[0]), *mixed[3:]], 1))
     assert [each.snapshot_id for each in found] == ["a/0", "b/0", "a/1", "b/1"]
 
 
@@ -79,6 +71,12 @@ def test_a_revision_takes_the_place_of_the_window_that_it_corrects() -> None:
     (_, right) = tracked(APART, APART)
     assert kinds([first, wrong, third], 1) == [set(), {"merged"}]
     assert kinds([first, wrong, right, third], 1) == [set(), set()]
+    for waiting in (0, 9):  # all are told to those who follow
+        told = list(followed([first, wrong, right, late_window(first), third], waiting))
+        assert [one.late for one in told] == [False, False, False, True, False]
+        assert [one.events for one in told[1:3]] == [wrong.events, right.events]
+        assert told[2].before is not None
+        assert told[2].before.snapshot_id == "g/0"
 
 
 class Compared(np.ndarray):
@@ -124,19 +122,6 @@ def test_windows_that_wait_tell_how_long_their_events_have_lasted() -> None:
     assert not any(one.lasted for one in at_once)
     assert at_once[4].before is not None
     assert at_once[4].before.snapshot_id == "g/3"
-
-
-def test_late_and_corrected_windows_are_told_too() -> None:
-    first, wrong, third = tracked(APART, TOGETHER, TOGETHER)
-    (_, right) = tracked(APART, APART)
-    late = replace(first, nodes=first.nodes.slice(0, 0), communities=np.empty(0, np.int64),
-                   events=(), late=True)  # fmt: skip
-    for waiting in (0, 9):
-        told = list(followed([first, wrong, right, late, third], waiting))
-        assert [one.late for one in told] == [False, False, False, True, False]
-        assert [one.events for one in told[1:3]] == [wrong.events, right.events]
-        assert told[2].before is not None
-        assert told[2].before.snapshot_id == "g/0"
 
 
 def test_names_of_the_tracker_are_those_of_both_windows() -> None:
