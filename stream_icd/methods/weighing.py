@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.sparse import csr_array
 
-from stream_icd.methods.bp.parameters import BpParameters, as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights
@@ -28,15 +28,15 @@ class Weighing:
     @property
     def parameters(self) -> BpParameters:
         """With which bp finds communities in a graph that was weighted."""
-        return as_weighted(float(self.weights["resolution"][0]))
+        return BpParameters.as_weighted(float(self.weights["resolution"][0]))
 
     def __call__(self, adjacency: csr_array) -> csr_array:
         """Return the graph `(n, n)` with other weights, all positive, for the same edges."""
         graph = among(comparable(adjacency), linked_nodes(adjacency))
         features = model_features(graph, self.recipe)
-        found = Edges(self.recipe.encoder).weigh(self.weights, features, graph, self.threads)
+        weighed = Edges(self.recipe.encoder).weigh(self.weights, features, graph, self.threads)
         return csr_array(
-            (found.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
+            (weighed.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
         )
 
 

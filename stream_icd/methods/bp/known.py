@@ -130,7 +130,8 @@ def believed_with(
     prior.communities[is_known, 0] = certain[is_known]
     prior.shares[is_known, 0] = 1.0 if fixed else MOST_TRUST
     k = max(int(found.max()), int(certain.max()), int(prior.communities.max())) + 1
-    mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
+    labels, n_labels = compact(start)
+    mixing = bounded_mixing(mixing_beyond_chance(graph, labels, n_labels))
     model = PlantedModel(mixing, parameters.size_spread, k)
     marginals = believe(
         graph, start, k, model, parameters.sweeps, prior, 1.0, learn_stay=False, exact=False

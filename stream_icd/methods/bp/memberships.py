@@ -46,7 +46,7 @@ def _renamed(communities: Labels, shares: Shares, labels: Labels, into: Labels) 
     n_nodes, n_kept = communities.shape
     own, second = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
     seconds = np.full(n_nodes, NOBODY, np.int32)
-    others, sums = np.empty(n_kept, np.int32), np.empty(n_kept, np.float32)
+    other_names, sums = np.empty(n_kept, np.int32), np.empty(n_kept, np.float32)
     for node in range(n_nodes):
         own[node], n_others = shares[node, 0], 0
         for place in range(1, n_kept):
@@ -57,16 +57,16 @@ def _renamed(communities: Labels, shares: Shares, labels: Labels, into: Labels) 
                 own[node] += shares[node, place]
             elif name >= 0:
                 at = 0
-                while at < n_others and others[at] != name:
+                while at < n_others and other_names[at] != name:
                     at += 1
                 if at == n_others:
-                    others[at], sums[at] = name, np.float32(0.0)
+                    other_names[at], sums[at] = name, np.float32(0.0)
                     n_others += 1
                 sums[at] += shares[node, place]
         own[node] = min(own[node], np.float32(1.0))  # sums are rounded
         for at in range(n_others):
             if sums[at] > second[node]:
-                seconds[node], second[node] = others[at], sums[at]
+                seconds[node], second[node] = other_names[at], sums[at]
     return Memberships(own, seconds, second)
 
 

@@ -86,10 +86,10 @@ def numbered(labels: ArrayLike | Sequence[Any]) -> NDArray[np.int32]:
     [1, -1, 0, 1]
     """
     try:
-        given = pa.array(labels, from_pandas=True)
-        if pa.types.is_integer(given.type):
-            given = pc.if_else(pc.equal(given, -1), None, given)
-        encoded = given.dictionary_encode()
+        array = pa.array(labels, from_pandas=True)
+        if pa.types.is_integer(array.type):
+            array = pc.if_else(pc.equal(array, -1), None, array)
+        encoded = array.dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(

@@ -78,7 +78,7 @@ def structure_matrix(adjacency: csr_array, variant: Variant) -> SparsePlusRankOn
 
     ICD-M: Q = A − d dᵀ / 2e. ICD-C: M = D^-½ A D^-½; the row of an isolated node is zero.
     """
-    degrees = weighted_degrees(adjacency)
+    degrees = adjacency.sum(axis=1, dtype=np.float64)
     if variant == "ICD-C":
         return SparsePlusRankOne(_scaled_both_sides(adjacency, degrees))
     scaled = degrees / np.sqrt(max(degrees.sum(), np.finfo(np.float64).tiny))
@@ -89,12 +89,7 @@ def propagation_matrix(adjacency: csr_array) -> csr_array:
     """D̂^-½ Â D̂^-½ with Â = A + I, `(n, n)`: the matrix of one graph convolution."""
     with_loops = (adjacency + eye_array(adjacency.shape[0], format="csr")).tocsr()
     with_loops.sort_indices()
-    return _scaled_both_sides(with_loops, weighted_degrees(with_loops))
-
-
-def weighted_degrees(adjacency: csr_array) -> _Floats:
-    """Sum of the weights of each node's edges, `(n,)`."""
-    return np.asarray(adjacency.sum(axis=1), dtype=np.float64)
+    return _scaled_both_sides(with_loops, with_loops.sum(axis=1, dtype=np.float64))
 
 
 def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
@@ -197,9 +192,9 @@ def _merged_into(n_edges: Any, size: int) -> Any:
     into = np.arange(len(n_edges))
     while len(heap) > size:
         edges, node = heapq.heappop(heap)
-        more, kept = heap[0]
-        into[node] = kept
-        heapq.heapreplace(heap, (edges + more, kept))
+        more, survivor = heap[0]
+        into[node] = survivor
+        heapq.heapreplace(heap, (edges + more, survivor))
     return into
 
 

@@ -131,13 +131,13 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     if len(values) != len(order):
         raise BadSettings(f"column {name} has {len(values)} values for {len(order)} nodes")
     try:
-        given = pa.array(values, from_pandas=True)  # NaN among texts is null
-        text = given.cast(pa.string()).take(order)
+        array = pa.array(values, from_pandas=True)  # NaN among texts is null
+        text = array.cast(pa.string()).take(order)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
-    unknown = ["", "nan"] if pa.types.is_floating(given.type) else [""]
+    unknown = ["", "nan"] if pa.types.is_floating(array.type) else [""]
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)
-    known = pc.unique(text.drop_null())
-    known = known.take(pc.sort_indices(known))
-    codes = pc.fill_null(pc.index_in(text, value_set=known), _UNKNOWN).to_numpy()
-    return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))
+    distinct = pc.unique(text.drop_null())
+    distinct = distinct.take(pc.sort_indices(distinct))
+    codes = pc.fill_null(pc.index_in(text, value_set=distinct), _UNKNOWN).to_numpy()
+    return Attribute(name, tuple(distinct.to_pylist()), codes.astype(np.int32))

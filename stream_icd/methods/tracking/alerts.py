@@ -177,13 +177,15 @@ class _Change:
 
     def _with_one_of(self, nodes: frozenset[str]) -> frozenset[int]:
         if nodes not in self._watched:
-            both = self.before, self.now
-            self._watched[nodes] = frozenset(chain(*(_ids_with(nodes, one) for one in both)))
+            windows = self.before, self.now
+            self._watched[nodes] = frozenset(
+                chain(*(_ids_with(nodes, window) for window in windows))
+            )
         return self._watched[nodes]
 
 
 def _ids_with(nodes: frozenset[str], window: CommunityEvents) -> list[int]:
     sought = pa.array(sorted(nodes), pa.string())
-    there = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
-    ids: list[int] = np.unique(window.communities[there]).tolist()
+    is_sought = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
+    ids: list[int] = np.unique(window.communities[is_sought]).tolist()
     return ids

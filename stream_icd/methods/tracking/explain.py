@@ -76,8 +76,8 @@ class Explanation:
         """Yield what happened, in words; `names`: of communities, by id."""
         node, at = printable(shortened(self.node)), f"{told(self.at)} UTC"
         called = called_by(names)
-        here = "not" if self.now is None else f"in {called(self.now)}"
-        yield f"Node {node} is {here} in the window of {at}."
+        where = "not" if self.now is None else f"in {called(self.now)}"
+        yield f"Node {node} is {where} in the window of {at}."
         if self.before is not None and self.left is not None:
             yield f"It was in {called(self.before)} until {told(self.left)}."
         if self.now is None:
@@ -85,8 +85,8 @@ class Explanation:
         if self.before is None:
             yield "It was in no other community in the windows before that are known."
         else:
-            others = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
-            yield f"With it moved {others}."
+            companions = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
+            yield f"With it moved {companions}."
         if not self.edges:
             yield "It has no edges to nodes of this window: nothing speaks for any community."
             return
@@ -227,8 +227,8 @@ def _choices_and_edges(
     for weight, ends in edges_of.aligned():
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
-        for here, there in (ends, ends[::-1]):
-            mine += weight * np.bincount(there[here == me], minlength=len(labels))
+        for ends_here, ends_there in (ends, ends[::-1]):
+            mine += weight * np.bincount(ends_there[ends_here == me], minlength=len(labels))
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()

@@ -54,10 +54,10 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
             part of a merger, and in that of the event. Sizes that are not there are left out.
     """
     me = called(event.community)
-    others = [one for one in (*event.parents, *event.children) if one != event.community]
-    parts = _listed(others, called, before if event.kind == "merged" else now)
+    parts_of = [one for one in (*event.parents, *event.children) if one != event.community]
+    parts = _listed(parts_of, called, before if event.kind == "merged" else now)
     match event.kind:
-        case "split" if event.size and others:
+        case "split" if event.size and parts_of:
             return f"{parts} left {me}"
         case "split":
             return f"{me} fell apart into {parts}"
@@ -66,7 +66,7 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
         case "merged":
             return f"{parts} became {me}"
         case "born":
-            out_of = f", out of {parts}" if others else ""
+            out_of = f", out of {parts}" if parts_of else ""
             return f"{me} is new, with {_nodes(event.size)}{out_of}"
         case "returned":
             return f"{me} is back, with {_nodes(event.size)}"

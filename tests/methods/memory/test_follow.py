@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.methods.bp.parameters import BpParameters, as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind, read_horizon
 from stream_icd.methods.memory.memory import Memory
@@ -68,7 +68,7 @@ def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
 class Knowing:
     """Weights edges by what is known of the cliques; stands in for a trained encoder."""
 
-    parameters = as_weighted(0.0)
+    parameters = BpParameters.as_weighted(0.0)
 
     def __init__(self, across: float, *, leads: bool = False) -> None:
         self.across, self.leads = across, leads

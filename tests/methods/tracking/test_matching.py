@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking import partition
-from stream_icd.methods.tracking.partition import Partition
+from stream_icd.methods.tracking import identities
+from stream_icd.methods.tracking.identities import Partition
 from tests.testbed.windows import follow, window
 
 STREAMS = st.integers(1, 24).flatmap(
@@ -91,7 +91,7 @@ def test_no_other_matching_has_more_overlap(old: list[int], new: list[int], leas
 def test_a_long_chain_of_alike_communities_takes_no_table_of_all_their_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partition, "linear_sum_assignment", None)
+    monkeypatch.setattr(identities, "linear_sum_assignment", None)
     at = np.arange(20_000)
     old, new = (Partition.by_first_node(pa.array(at), (at + shift) // 2) for shift in (0, 1))
     between = old.overlaps(new)  # each community has a node of each of its two neighbours

@@ -133,8 +133,8 @@ def test_missing_windows_are_bridged_and_counted_unless_they_are_too_many() -> N
 
 def test_a_late_window_is_not_tracked_and_another_model_is_matched_on() -> None:
     hours = [window(0, groups(5, 5)), window(2, groups(5, 5), model="m@2")]
-    last = window(3, groups(5, 5), model="m@2")
-    _, second, late, last = follow([*hours, window(1, groups(10)), last])
+    after = window(3, groups(5, 5), model="m@2")
+    _, second, late, last = follow([*hours, window(1, groups(10)), after])
     assert (late.late, late.events, len(late.nodes)) == (True, (), 0)
     assert events_of(second) == events_of(last) == [("continued", 0), ("continued", 1)]
     assert (second.missed, last.missed, last.late) == (1, 0, False)

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters, as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import EDGES, Recipe
@@ -83,7 +83,7 @@ def test_bp_searches_the_weighted_graph(
     assert len(np.unique(weighed.data)) > 1000
     assert (weighed != weighed.T).nnz == 0
     found = detect(with_isolated, learned, k, method="bp")
-    expected = find_communities(weighed, as_weighted(0.0), k)
+    expected = find_communities(weighed, BpParameters.as_weighted(0.0), k)
     assert np.array_equal(found.communities, expected)
     assert found.milliseconds["encode"] > 0
 
