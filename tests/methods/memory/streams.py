@@ -56,7 +56,8 @@ def ids_of(found: Remembered) -> Ids:
 
 def bits_of(memory: Memory) -> bytes:
     """All that memory knows of its nodes and their communities, as bytes."""
-    arrays = [*memory.known[:2], np.array(memory.known[2:]), memory.seen, memory.community_ids]
+    arrays = [*memory.posterior[:2], np.array(memory.posterior[2:])]
+    arrays += [memory.seen, memory.community_ids]
     for hypothesis in memory.hypotheses:
         numbers = np.array([hypothesis.saved, hypothesis.n_vain, hypothesis.wait])
         arrays += [*hypothesis.evidence, hypothesis.labels, numbers]

@@ -45,7 +45,7 @@ def detected(horizon: Horizon, *windows: Window) -> list[list[int]]:
             graph, ids, hour(number), BpParameters(), memory, horizon=horizon, find=components
         )
         memory = now.memory
-        assert memory.known.shares.max(initial=0) <= 1
+        assert memory.posterior.shares.max(initial=0) <= 1
         found.append(ids_of(now).tolist())
     return found
 
