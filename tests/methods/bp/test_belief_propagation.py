@@ -145,15 +145,13 @@ def test_a_node_between_two_communities_names_the_second() -> None:
     assert own[16] == pytest.approx(0.5, abs=0.1)
     assert of_seconds[16] == pytest.approx(1 - own[16])
     assert own[3] > 0.99  # with edges to its own community only
-
-
-def test_without_edges_each_community_is_as_probable_as_it_is_large() -> None:
+    # Without edges, each community is as probable as it is large.
     labels = np.array([0, 0, 0, 1, 0], np.int32)
     own, seconds, _ = memberships_given_others(finest_level(csr_array((5, 5))), labels)
     assert own[0] == pytest.approx(3 / 4)
     assert (seconds == NOBODY).all()
-    nobody = find_memberships(csr_array((0, 0)), BELIEFS)
-    assert [len(nobody[0]), *map(len, nobody[1])] == [0, 0, 0, 0]
+    labels, nobody = find_memberships(csr_array((0, 0)), BELIEFS)
+    assert [len(labels), *map(len, nobody)] == [0, 0, 0, 0]
 
 
 def test_beliefs_in_communities_that_are_one_now_add_up() -> None:

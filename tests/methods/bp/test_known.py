@@ -82,14 +82,10 @@ def test_known_nodes_are_seeds_of_k_means() -> None:
     assert found[24] == icd.known_["c"] != found[25] == icd.known_["d"]
     with pytest.raises(BadSettings, match="3 communities are too few for 4 known labels"):
         icd.predict(CLIQUES, 3, known=known)
-
-
-def test_known_nodes_without_edges_are_with_their_label_if_that_is_fixed() -> None:
-    icd, graph = ICD.load("default", method="icd"), cliques(10, 10, 10, 1, 1, 1)
-    known = {0: "a", 30: "a", 31: "b", 32: "b"}
-    alone = icd.predict(graph, known=known)
-    assert len(set(alone[30:])) == 3
-    found = icd.predict(graph, known=known, fixed=True)
+    # Known nodes without edges are with their label if that is fixed.
+    known, with_isolated = {0: "a", 30: "a", 31: "b", 32: "b"}, cliques(10, 10, 10, 1, 1, 1)
+    assert len(set(icd.predict(with_isolated, known=known)[30:])) == 3
+    found = icd.predict(with_isolated, known=known, fixed=True)
     assert found[0] == found[30] == icd.known_["a"] != found[31] == found[32] == icd.known_["b"]
     assert set(found) == set(range(4))
 
