@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -101,16 +99,6 @@ def test_kept_threads_end_with_the_outermost_block() -> None:
         parts = compiled.in_threads(lambda *part: part, range(9))
     assert parts == [(i, i + 1) for i in range(8)]
     assert set(threading.enumerate()) == before
-
-
-def test_small_graphs_and_small_parts_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", None)  # nothing may start one
-    assert compiled.threads_for(SMALL_ENOUGH_FOR_A_TEST - 1, 4) == 1
-    with compiled.keep_threads(4):
-        for n_items in (0, 10):
-            weights = partial(np.full, n_items, SMALL_ENOUGH_FOR_A_TEST / 10)
-            parts = compiled.in_parts(lambda *part: part, n_items, weights)
-            assert parts == [(0, n_items)]
 
 
 def _found(adjacency: csr_array) -> bytes:

@@ -61,12 +61,9 @@ def test_every_kind_of_graph_gives_one_matrix(kind: str) -> None:
     assert adjacency.has_canonical_format
 
 
-@pytest.mark.parametrize(
-    "edge_index",
-    [PAIRS, PAIRS.astype(np.uint32), PAIRS.tolist(), tuple(PAIRS), [*map(pa.array, PAIRS)]],
-)
-def test_a_bare_edge_index_has_the_nodes_that_it_names(edge_index: object) -> None:
-    assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
+def test_a_bare_edge_index_has_the_nodes_that_it_names() -> None:
+    for edge_index in (PAIRS.astype(np.uint32), PAIRS.tolist(), [*map(pa.array, PAIRS)]):
+        assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
 
 
 def test_tensors_are_read_as_arrays_are() -> None:
@@ -95,16 +92,12 @@ def test_small_and_planted_graphs_are_taken_as_they_are() -> None:
         ICD().fit_predict(networkx.Graph())
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20))
-def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
-    pairs: list[tuple[int, int]],
-) -> None:
-    pairs = list({frozenset(pair): pair for pair in pairs}.values())  # each in one direction
-    index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+@given(st.sets(st.frozensets(st.integers(0, 6), min_size=1, max_size=2), max_size=20))
+def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(pairs: set[frozenset]) -> None:
+    index = np.array([(min(pair), max(pair)) for pair in pairs], np.int64).reshape(-1, 2).T
     dense = as_adjacency((index, 7)).toarray()
     assert np.array_equal(dense, dense.T)
-    assert not dense.diagonal().any()
-    joined = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
+    joined = {pair for pair in pairs if len(pair) == 2}  # loops are dropped
     assert {frozenset(pair) for pair in np.argwhere(dense).tolist()} == joined
 
 
@@ -112,11 +105,9 @@ def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
     ("graph", "way_out"),
     [
         (networkx.DiGraph([(0, 1)]), "give graph.to_undirected()"),
-        (networkx.MultiDiGraph([(0, 1), (1, 0)]), "give graph.to_undirected()"),
         (networkx.DiGraph(), "give graph.to_undirected()"),
         (igraph.Graph(3, [(0, 1)], directed=True), 'graph.as_undirected(combine_edges="sum")'),
         (csr_matrix([[0, 5, 0], [2, 0, 0], [0, 1, 0]]), "from node 0 to 1 weighs 5, the edge back"),
-        (np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), "one direction, or in both with the same"),
         (np.array([[0, 1, 1], [1, 0, 2]]), "from node 1 to 2 weighs 1, the edge back 0"),
         (np.array([[0, 1, 0, 2], [1, 0, 1, 3]]), "from node 0 to 1 weighs 2, the edge back 1"),
         (SimpleNamespace(edge_index=PAIRS[:, [0, 0]] ^ [[0, 1]], num_nodes=2, edge_weight=[1, 3]),
@@ -151,27 +142,19 @@ TRIANGLE = networkx.complete_graph(3)
     [
         [TRIANGLE],
         (TRIANGLE, TRIANGLE),
-        [networkx.empty_graph(1)],
-        [networkx.cycle_graph(40), networkx.path_graph(40)],
         [TRIANGLE.adj, TRIANGLE.adj],
         [igraph.Graph(2, [(0, 1)])] * 2,
         [MATRIX, MATRIX],
         (EXPECTED, EXPECTED),
         [MATRIX.tolist(), MATRIX.tolist()],
         [csr_matrix(EXPECTED)] * 2,
-        [csc_array(EXPECTED)],
         [PAIRS.tolist(), PAIRS.tolist()],
         [(PAIRS, 5), (PAIRS, 5)],
-        ((PAIRS, 5), (PAIRS, 5)),
         [tuple(PAIRS), tuple(PAIRS)],
-        [[(0, 1), (1, 2)], [(0, 2), (1, 2)]],
         [[("a", "b"), ("b", "c")], [("a", "b")]],
         [pandas.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
-        [polars.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
         [pa.table({"a": [0, 1], "b": [1, 2]})] * 2,
-        [generate_gn(np.random.default_rng(0), 60, 4, 0.5, 0.05)] * 2,
         [SimpleNamespace(edge_index=PAIRS, num_nodes=5)] * 2,
-        [WithItems(), WithItems()],
         [(WithItems(), WithItems())] * 2,
         [[0, 1, 0], TRIANGLE, [0, 1, 0]],
         np.stack([MATRIX, MATRIX]),
@@ -209,19 +192,14 @@ def test_weights_of_a_repeated_pair_add_and_directions_may_differ_by_rounding() 
     ("graph", "words"),
     [
         ((TRIANGLE, 3), "is not an array"),
-        ((csc_array(EXPECTED), 5), "is not an array"),
         (list(networkx.grid_2d_graph(3, 3).edges), "ids are integers or strings"),
         (networkx.Graph([("a", "b", {"weight": "heavy"})]), "heavy"),
         (networkx.Graph([("a", "b", {"weight": 10**400})]), "too large"),
         (igraph.Graph(2, [(0, 1)], edge_attrs={"weight": ["a"]}), "weights must be numbers.*'a'"),
         ([(0, 1, 2), (1, 2, 2)], "column `weight`"),
-        ([(0, 1, 2), (1, 2, 2), (2, 3, 2)], "column `weight`"),
-        ([(0, 1, 2), (1, 2, 2), (2, 3, 2), (3, 4, 2)], "column `weight`"),
         (coo_array(np.ones((2, 3))), "square"),
         ((np.array([[0], [5]]), 5), "0..4"),
-        ((np.array([[0], [-1]]), 5), "0..4"),
         ((np.array([[0.5], [1.0]]), 5), "integers"),
-        ((np.array([0, 1]), 5), "shape"),
         (coo_array([[0.0, -1.0], [-1.0, 0.0]]), "-1.0"),
         (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
         (coo_array([[0.0, 1j], [1j, 0.0]]), "real numbers, not complex128"),
@@ -236,17 +214,13 @@ def test_weights_of_a_repeated_pair_add_and_directions_may_differ_by_rounding() 
         ([[0, 1], [1]], "list is not an array"),
         ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
         ([(0, 1), (1, "b")], "not all integers of 64 bits or all strings"),
-        ([(0, 1), (2**64, 1)], "not all integers of 64 bits or all strings"),
         ([(0.5, 1), (1, 2)], "src has type double"),
         (pandas.DataFrame({"a": ["x"], "b": ["x"]}), "no edge between two different nodes"),
-        (pandas.DataFrame({"a": [1], "b": [2], "c": [3]}), "two columns of ids"),
         (pandas.DataFrame({"a": [0, 1, 2], "b": [1, 2, 0], "n": [5, 1, 2]}), "two columns of ids"),
         (polars.DataFrame({"a": [0, 1], "weight": [1, 2]}), "two columns of ids.*a.*weight"),
         (np.array([[0, 10**15], [1, 2]]).T.repeat(2, axis=1), "node 1000000000000000.*num_nodes"),
         (np.array([[0, 0, 1], [2, 1, 2**63]], np.uint64), "node 9223372036854775808.*table"),
         (np.ma.masked_equal(EXPECTED, 1), "masked"),
-        ((np.ma.masked_equal(PAIRS, 3), 5), "masked"),
-        (tuple(np.ma.masked_equal(PAIRS, 3)), "masked"),
         (polars.DataFrame({"a": [1, 2], "b": [2, 3], "weight": [1.0, -2.0]}), "-2.0"),
     ],
 )
@@ -256,12 +230,11 @@ def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: st
         as_adjacency(graph)
 
 
-@pytest.mark.parametrize(("graph", "kind"), [("a graph", "str"), (3, "int"), ({0: [1]}, "dict")])
-def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str) -> None:
-    with pytest.raises(
-        BadSettings, match=f"a {kind} is not a supported graph.*NetworkX.*adjacency()"
-    ):
-        as_adjacency(graph)
+def test_an_unknown_kind_is_named_and_told_what_to_give() -> None:
+    for graph, kind in (("a graph", "str"), (3, "int"), ({0: [1]}, "dict")):
+        reason = rf"a {kind} is not a supported graph.*NetworkX.*adjacency\(\)"
+        with pytest.raises(BadSettings, match=reason):
+            as_adjacency(graph)
 
 
 @pytest.mark.parametrize(
@@ -288,14 +261,11 @@ def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: li
     assert as_named(graph).nodes.tolist() == nodes
 
 
-@pytest.mark.parametrize("nodes", [["a", "b"], [5, 9], ["a", "b", "c"]])
-@pytest.mark.parametrize("kind", [int, float])
-def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs(
-    nodes: list[object], kind: type
-) -> None:
-    path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
-    adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
-    assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
+def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs() -> None:
+    for nodes, kind in ((["a", "b"], int), ([5, 9], float), (["a", "b", "c"], int)):
+        path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
+        adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
+        assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
 
 
 @pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])

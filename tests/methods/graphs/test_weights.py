@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.errors import BadInput
-from stream_icd.methods.bp.modularity import estimate_n_communities
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Method, Model
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.streaming.detection.detect import detect, embed
@@ -70,17 +67,6 @@ def test_the_unit_of_the_weights_changes_nothing(
     weights = drawn_weights(seed)
     expected = found(weighted(weights), method, parameters, k)
     assert found(weighted(weights * factor), method, parameters, k) == expected
-
-
-@pytest.mark.parametrize("power", [-300, 1, 300])
-def test_a_power_of_two_changes_no_bit_and_no_metric(power: int) -> None:
-    adjacency, labels = weighted(drawn_weights(2)), planted().communities
-    scaled = weighted(drawn_weights(2) * 2.0**power)
-    assert np.array_equal(comparable(scaled).data, comparable(adjacency).data)
-    assert np.array_equal(embed(scaled, model("beliefs")), embed(adjacency, model("beliefs")))
-    assert estimate_n_communities(scaled) == estimate_n_communities(adjacency)
-    for metric in (modularity, ncut):
-        assert metric(scaled, labels) == pytest.approx(metric(adjacency, labels), rel=1e-12)
 
 
 @BOTH_METHODS

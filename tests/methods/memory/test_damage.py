@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -14,10 +13,8 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
-from stream_icd.registry.find import open_model
 from stream_icd.sources.generated import planted_snapshots
 from tests.methods.memory.streams import BELIEFS, detected, ids_of, model
-from tests.real_data import real_data
 
 DAY = timedelta(days=1)
 N_NODES, AT = 1000, 4
@@ -133,24 +130,3 @@ def test_smoothing_leaves_a_damaged_window_as_it_is() -> None:
     alone = detect_smoothed(rest, STAYING)
     for one, other in zip(smoothed[:AT], alone[:AT], strict=True):
         assert np.array_equal(ids_of(one), ids_of(other))
-
-
-@pytest.mark.parametrize("bad_day", [date(1999, 8, 29), date(1999, 11, 12)])
-def test_incomplete_days_of_the_internet_change_no_identity(bad_day: date) -> None:
-    """On these days a real source lost 98 and 55 percent of the nodes."""
-    days = [bad_day + at * DAY for at in (-2, -1, 0, 1)]
-    snapshots = [internet_on(day) for day in days]
-    found = detected(snapshots, open_model("as").model)
-    assert [one.damaged for one in found] == [False, False, True, False]
-    missing = detected([snapshots[at] for at in (0, 1, 3)], open_model("as").model)
-    first = missing[1].memory.next_id
-    ids, others = ids_of(found[3]), ids_of(missing[2])
-    assert ids[others < first].tolist() == others[others < first].tolist()
-    assert (others < first).mean() > 0.5
-
-
-def internet_on(day: date) -> Snapshot:
-    table = pq.read_table(real_data("as733.parquet"), filters=[("window_start", "=", day)])
-    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    src, dst = table["src"].to_numpy(), table["dst"].to_numpy()
-    return snapshot_from_pairs(src, dst, graph="as", id=str(day), window=Window(start, start + DAY))

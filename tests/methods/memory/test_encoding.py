@@ -16,12 +16,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array, triu
 
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadMemory, LimitExceeded
 from stream_icd.methods.bp import level_graph
-from stream_icd.methods.bp.level_graph import rows_of
 from stream_icd.methods.bp.posterior import Posterior, certain_posterior, uninformed
 from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import (
@@ -33,7 +31,7 @@ from stream_icd.methods.memory.encoding import (
     next_id_of,
     table_of_nodes,
 )
-from stream_icd.methods.memory.horizon import FILTER, SIDE_BY_SIDE, Kind
+from stream_icd.methods.memory.horizon import FILTER
 from stream_icd.methods.memory.memory import (
     BEFORE_ALL,
     COUNTS,
@@ -44,53 +42,39 @@ from stream_icd.methods.memory.memory import (
     Memory,
     no_edges,
 )
-from stream_icd.methods.memory.nodes import cut
-from stream_icd.methods.memory.sums import rounded
+from stream_icd.methods.memory.nodes import cut, of_nodes
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import decode_communities, encode_communities
 from tests.methods.memory.streams import bits_of, detected, hour
 from tests.testbed.drifting import remembering_model, stream
 from tests.testbed.windows import window
 
-
-def known_of(n_nodes: int, rng: np.random.Generator) -> Posterior:
-    communities = np.array([rng.permutation(3) for _ in range(n_nodes)], np.int32).reshape(-1, 3)
-    communities[:, 0], at = np.arange(n_nodes) % 3, np.arange(3)
-    unused = (communities == communities[:, :1]) & (at > 0) | (rng.random((n_nodes, 3)) < 0.2)
-    unused |= communities > communities[:, 0].max(initial=-1)
-    communities = np.where(unused & (at > 0), -1, communities)
-    communities = np.pad(communities, ((0, 0), (0, 1)), constant_values=-1).astype(np.int32)
-    shares = (rng.integers(0, 64, (n_nodes, 4)) / 255).astype(np.float32)
-    shares[communities < 0] = 0
-    return Posterior(communities, shares, 0.1 + 0.2, 1 / 3, bool(rng.integers(2)), 1.5)
+MODEL = remembering_model().model
+*BEFORE, NEXT = stream("g", 4)
 
 
-def hypothesis_of(n_nodes: int, rng: np.random.Generator, kind: Kind) -> Hypothesis:
-    weights = triu(csr_array(rng.exponential(1, (n_nodes, n_nodes)).round()), 1)
-    evidence = csr_array(weights + weights.T)
-    evidence.data = rounded(evidence.data / 3)
-    labels = np.minimum(rng.integers(-1, 3, n_nodes), n_nodes - 1).astype(np.int32)
-    return Hypothesis(kind, rows_of(evidence), labels, rng.normal(), 2, 3)
+@cache
+def memory() -> Memory:
+    """The memory of a graph after some windows."""
+    return detected(BEFORE, MODEL)[-1].memory
 
 
-def memory_of(nodes: pa.Array, seed: int = 0, **values: Any) -> Memory:
-    rng = np.random.default_rng(seed)
-    known = known_of(len(nodes), rng)
-    followed = tuple(hypothesis_of(len(nodes), rng, kind) for kind in SIDE_BY_SIDE)
-    ids = np.arange(known.n_communities)[::-1] * 2
-    rest = {"next_id": 9, "n_windows": seed + 1, "leader": 1, "since": 2, **values}
-    seen = rng.random(len(nodes)) < 0.7
-    return Memory(hour(0), nodes, seen, known, ids, hypotheses=followed, **rest)
+def memory_of(n_nodes: int, **values: Any) -> Memory:
+    """The memory of the first nodes of a graph."""
+    return replace(of_nodes(memory(), np.arange(n_nodes)), **values)
 
 
 @settings(max_examples=30)
 @given(
-    ids=st.one_of(st.sets(st.integers(-(2**63), 2**63 - 1)), st.sets(st.text(max_size=5))),
-    seed=st.integers(0, 9),
+    ids=st.one_of(
+        st.sets(st.integers(-(2**63), 2**63 - 1), max_size=100),
+        st.sets(st.text(max_size=5), max_size=100),
+    ),
+    credit=st.integers(0, 9),
 )
-def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> None:
+def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], credit: int) -> None:
     kind = pa.string() if any(isinstance(node_id, str) for node_id in ids) else pa.int64()
-    memory = memory_of(pa.array(sorted(ids), kind), seed, credit=seed)
+    memory = memory_of(len(ids), nodes=pa.array(sorted(ids), kind), credit=credit)
     value = encode_memory(memory)
     back = decode_memory(value)
     assert back.nodes.equals(memory.nodes)
@@ -116,7 +100,7 @@ def test_nodes_without_edges_take_hardly_more_than_their_ids(n_nodes: int, is_kn
 
 
 def test_other_bytes_parts_of_a_memory_and_later_versions_are_refused(tmp_path: Path) -> None:
-    value, communities = encode_memory(memory_of(pa.array(range(50)))), {"community": [0]}
+    value, communities = encode_memory(memory_of(50)), {"community": [0]}
     cut_off = [value[:end] for end in range(0, len(value) - 8, 97)]
     for wrong in (b"", b"no table", write_table(pa.table({"node": [1], **communities})), *cut_off):
         with pytest.raises(BadMemory):
@@ -164,7 +148,7 @@ def test_the_memory_of_the_version_before_starts_the_graph_anew_with_its_ids_use
     ],
 )
 def test_values_out_of_range_are_refused(change: dict[str, Any], match: str) -> None:
-    memory = memory_of(pa.array(range(30)))
+    memory = memory_of(30)
     if "labels" in change:
         hypotheses = replace(memory.hypotheses[0], **change), *memory.hypotheses[1:]
         memory = replace(memory, hypotheses=hypotheses)
@@ -177,7 +161,7 @@ def test_values_out_of_range_are_refused(change: dict[str, Any], match: str) -> 
 
 
 def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
-    memory = memory_of(pa.array(range(30)))
+    memory = memory_of(30)
     communities = memory.posterior.communities.copy()
     communities[7, 0] = 2**31 - 1  # 16 GiB of places
     known = memory.posterior._replace(communities=communities)
@@ -219,7 +203,7 @@ def with_columns(value: bytes, columns: dict[str, list[Any]]) -> bytes:
 def test_edges_that_are_none_are_refused(
     change: dict[str, list[Any]], match: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    value = encode_memory(memory_of(pa.array([1, 2, 3])))
+    value = encode_memory(memory_of(3))
     for bits in (1, 0x3F80, 0x7F7F):  # from the least to the most
         good = with_columns(value, {**EDGE, "weights_0": [[bits], [0x3F80], []]})
         assert decode_memory(good).n_nodes == 3
@@ -231,19 +215,21 @@ def test_edges_that_are_none_are_refused(
 
 
 def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
-    value = encode_memory(memory_of(pa.array(range(500)), next_id=41))
+    value = encode_memory(memory_of(100, next_id=41))
     damaged = value[:-900] + bytes(900)
     with pytest.raises(BadMemory):
         decode_memory(damaged)
     assert next_id_of(damaged) == 41
     assert decode_memory(anew(damaged)).next_id == 41
-    for lost in (b"", b"no table", encode_memory(memory_of(pa.array([1]), next_id=MOST_IDS))):
+    for lost in (b"", b"no table", encode_memory(memory_of(1, next_id=MOST_IDS))):
         assert next_id_of(lost) is None
         assert decode_memory(anew(lost)).next_id == FAR_IDS
 
 
 def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
-    memory = memory_of(pa.array(range(40)))
+    whole, faded = memory_of(40), np.random.default_rng(0).random((40, 1), np.float32)
+    posterior = whole.posterior._replace(shares=whole.posterior.shares * faded)
+    memory = replace(whole, posterior=posterior)
     kept = cut(memory, 10)
     shares = memory.posterior.shares.sum(axis=1)
     weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))
@@ -254,19 +240,11 @@ def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
     assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0
 
 
-MODEL = remembering_model().model
-*BEFORE, NEXT = stream("g", 4)
 NUMBERS: list[object] = [
     -1, 0, 2**31, 2**53, 2**63, 10**15, 0.0, -0.0, 5e-324, 1 - 2**-53, 1e308, -1e308,
     float("nan"), float("inf"), -float("inf"),
 ]  # fmt: skip
 OTHERS: list[object] = [True, None, "x", [], {}, "present", "0001-01-01T00:00:00+23:59"]
-
-
-@cache
-def memory() -> Memory:
-    """The memory of a graph after some windows."""
-    return detected(BEFORE, MODEL)[-1].memory
 
 
 def table() -> pa.Table:

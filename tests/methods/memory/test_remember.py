@@ -16,7 +16,6 @@ from stream_icd.core.arrays import NOBODY
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.posterior import certain_posterior
 from stream_icd.methods.memory.detect import Remembered, detect_window
 from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.horizon import Horizon
@@ -233,23 +232,6 @@ def test_where_a_window_shows_little_several_together_show_more() -> None:
     assert last.horizon > 1.5
     truth = graphs[-1].communities
     assert nmi(truth, last.communities) > nmi(truth, believed.communities) + 0.2
-
-
-def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
-    graph = cliques(8, 8, 8, 8)
-    memory = then(None, graph, MODULARITY, horizon=20).memory
-    pieces = certain_posterior(np.arange(32, dtype=np.int32) % 4, 0.9, resolution=40.0)
-    stuck = replace(memory.hypotheses[0], labels=pieces.likeliest)
-    stuck = replace(memory, posterior=pieces, community_ids=np.arange(4), hypotheses=(stuck,))
-    freed = then(stuck, graph, MODULARITY, horizon=20)
-    assert freed.communities.tolist() == np.repeat(range(4), 8).tolist()
-    assert freed.moved is None  # detection has changed, not the graph
-    memory = freed.memory
-    for wait in (1, 2, 1):
-        again = then(memory, graph, MODULARITY, horizon=20)
-        assert again.moved is not None
-        assert again.memory.hypotheses[0].wait == wait
-        memory = again.memory
 
 
 def test_a_search_frees_a_single_community_near_the_limit_of_what_can_be_found() -> None:

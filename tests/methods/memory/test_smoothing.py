@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.prior import N_KEPT, Prior, uninformed_prior
 from stream_icd.methods.memory.encoding import encode_memory
-from stream_icd.methods.memory.smoothing import backward_message, detect_smoothed, two_sided_prior
+from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from tests.methods.memory.streams import cliques, detected, hour, ids_of, model
@@ -130,52 +129,3 @@ def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
         detect_smoothed([snapshot, replace(snapshot, id="again")], model())
     with pytest.raises(BadInput, match="one graph; there are g and other"):
         detect_smoothed([snapshot, replace(cliques(1, range(5)), graph="other")], model())
-
-
-K, N = 6, 200
-BEFORE, AFTER = 0.8, 0.6
-"""η before and after the window."""
-
-
-def beliefs(rng: np.random.Generator, total: float) -> Prior:
-    """Random sparse beliefs about N nodes that add up to `total`; some places are unused."""
-    communities = np.array([rng.permutation(K)[:N_KEPT] for _ in range(N)], np.int32)
-    n_used = rng.integers(1, N_KEPT + 1, N)[:, None]
-    unused = np.arange(N_KEPT) >= n_used
-    shares = -np.sort(-rng.random((N, N_KEPT)) * ~unused, axis=1)
-    shares *= total / shares.sum(axis=1, keepdims=True)
-    return Prior(np.where(unused, -1, communities).astype(np.int32), shares.astype("f4"))
-
-
-def dense(sizes: NDArray[np.float64], one: Prior) -> NDArray[np.float64]:
-    """(N, K): what is missing to 1 is spread by size."""
-    table = np.zeros((N, K + 1))
-    np.put_along_axis(table, one.communities.astype(np.int64), one.shares.astype(float), axis=1)
-    table = table[:, :K]
-    spread: NDArray[np.float64] = table + (1 - table.sum(axis=1, keepdims=True)) * sizes
-    return spread
-
-
-@pytest.mark.parametrize("total", [1.0, 0.7])
-def test_the_prior_is_that_of_the_chain(total: float) -> None:
-    rng = np.random.default_rng(1)
-    sizes = rng.dirichlet(np.ones(K))
-    past, now = beliefs(rng, total), beliefs(rng, total)
-    then = beliefs(rng, 1.0)
-    found = two_sided_prior(sizes, past, BEFORE, backward_message(sizes, now, then, AFTER))
-
-    def moves(stay: float) -> NDArray[np.float64]:
-        table: NDArray[np.float64] = (1 - stay) * sizes + stay * np.eye(K)  # from row to column
-        return table
-
-    predicted = dense(sizes, now) @ moves(AFTER)
-    message = (dense(sizes, then) / predicted) @ moves(AFTER).T
-    expected = (dense(sizes, past) @ moves(BEFORE)) * message
-    expected /= expected.sum(axis=1, keepdims=True)
-    few = (found.communities >= 0).sum(axis=1) < N_KEPT  # nothing was left out
-    assert few.sum() > 20
-    assert dense(sizes, found)[few] == pytest.approx(expected[few], abs=1e-5)
-    nothing = backward_message(sizes, now, uninformed_prior(N), AFTER)
-    found = two_sided_prior(sizes, past, BEFORE, nothing)
-    assert found.communities.tolist() == past.communities.tolist()
-    assert found.shares == pytest.approx(BEFORE * past.shares, abs=1e-6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -77,26 +76,6 @@ def test_a_revision_takes_the_place_of_the_window_that_it_corrects() -> None:
         assert [one.events for one in told[1:3]] == [wrong.events, right.events]
         assert told[2].before is not None
         assert told[2].before.snapshot_id == "g/0"
-
-
-class Compared(np.ndarray):
-    """Communities of nodes that count how often all of them are compared."""
-
-    times = 0
-
-    def __eq__(self, other: object) -> Any:
-        Compared.times += 1
-        return np.asarray(self) == other
-
-
-def test_all_nodes_are_not_compared_for_each_of_many_mergers() -> None:
-    apart = np.repeat(np.arange(60), 4)
-    before, at, later = tracked(apart, apart // 2, apart // 2)
-    at = replace(at, communities=at.communities.view(Compared))
-    mergers = [event for event in at.events if event.kind == "merged"]
-    assert still_hold(mergers, before, at, later) == 30 * [True]
-    assert still_hold(mergers, before, at, before) == 30 * [False]
-    assert Compared.times < len(mergers)
 
 
 def lasted(told: Sequence[FollowedEvents], kind: str) -> list[tuple[int, bool]]:
