@@ -139,6 +139,7 @@ def believe(
     within, evidence, stayed = (np.zeros(n) for n in (n_nodes, n_nodes * exact, n_nodes))
     visits = _Visits(within, evidence, stayed, is_due)
     linked_shares = recalled.shares.compress(is_linked, axis=0)
+    # In float64: a sum of many float32 shares loses digits, and η is a ratio of such sums.
     remembered = float(linked_shares.sum(dtype=np.float64)) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
 
@@ -151,9 +152,11 @@ def believe(
     for number in range(max_sweeps):
         field = _expected(beliefs, graph, n_communities, mixing, model)
         trust = float(trusted(stay)) if learn_stay else stay
+        # The last sweep visits all: the evidence of a node is that of its last visit.
         if exact and (settled or number == max_sweeps - 1):
             is_due[:n_nodes] = is_linked
         n_changed = sum(in_threads(visit, bounds))
+        # Only after all blocks: what a block reads must not depend on which thread was first.
         if copies > 1:
             in_threads(partial(_deliver, graph, beliefs, is_due), bounds)
         if exact:
@@ -161,10 +164,12 @@ def believe(
         unsettled = n_changed / n_nodes
         if weight > 0:
             mixing = bounded_mixing(1.0 - float(within.sum()) / weight)
+        # Rounding may leave the ratio a little above 1.
         if stay > 0 and learn_stay:
             stay = min(float(stayed.sum()) / remembered, 1.0)
         if settled:
             break
+        # In the first sweep no node has heard yet what another one learned.
         settled = number > 0 and n_changed <= _TOLERANCE * n_nodes
         if settled and not exact:
             break
@@ -324,6 +329,7 @@ def _sweep(
         if not is_due[node]:
             continue
         is_due[node] = False
+        # Neighbours lie anywhere in memory: asked for four nodes ahead, they have come in time.
         if n_nodes >= FAR and node + 4 < stop:
             for entry in range(indptr[node + 4], indptr[node + 5]):
                 neighbour = indices[entry]
@@ -344,6 +350,7 @@ def _sweep(
                 if c < 0:
                     break
                 prior = moved * priors[c] + trust * remembered_shares[node, slot]
+                # Never 0, which marks a community that the node has not met.
                 products[c] = max(prior * _pull(strength, pulls[c]), _TINY)
                 touched[n_touched] = c
                 n_touched += 1
@@ -373,6 +380,7 @@ def _sweep(
                 product *= factor
                 products[c] = max(product, _TINY)
                 largest = max(largest, product)
+            # All by one factor, that of communities not met included: only their ratios count.
             if largest > _HUGE:
                 scale /= _HUGE
                 log_scale += log(_HUGE)
@@ -494,6 +502,7 @@ def _sweep(
                         elsewhere -= share
             total += max(elsewhere, 0.0) * moved_by_stay / max(moved, _TINY)
             stayed_of[node] = stayed / max(total, _TINY)
+        # Not all K of them: a sweep would take time in proportion to N K.
         for rank in range(n_touched):
             products[touched[rank]] = 0.0
     return n_changed

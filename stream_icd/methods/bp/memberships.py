@@ -82,6 +82,7 @@ def memberships_given_others(graph: LevelGraph, labels: Labels) -> Memberships:
     k = int(labels.max(initial=NOBODY)) + 1
     volumes = np.bincount(labels, graph.strengths, k)
     between = float(links(graph, labels, False).sum())
+    # A graph without edges divides by the least number, not by 0.
     mixing = bounded_mixing(between / max(graph.total, 1e-300))
     excess = (1 - mixing) / mixing * graph.total / np.maximum(volumes, 1e-300)
     sizes = np.bincount(labels, minlength=k).astype(np.float64)
@@ -107,6 +108,7 @@ def _given_others(
                 n_touched += 1
             weights[name] += graph.weights[entry]
         for at in range(n_touched):
+            # The largest exponent is taken off all of them, so that none overflows.
             most = max(most, weights[touched[at]] * log_odds[touched[at]])
         # Without itself, a community of one node is one that the node might found.
         total, rest = 0.0, float(n_nodes)
@@ -114,12 +116,14 @@ def _given_others(
             name = touched[at]
             size = max(sizes[name] - 1.0, 0.5) if name == mine else sizes[name]
             share = size * exp(weights[name] * log_odds[name] - most)
+            # Only what was touched is cleared: all K for each node would take N K steps.
             total, rest = total + share, rest - sizes[name]
             weights[name] = 0.0
             if name == mine:
                 own[node] = share
             elif share > second[node]:
                 seconds[node], second[node] = name, share
+        # All communities without an edge to the node, at once; the exponent of each is 0.
         total += rest * exp(-most)
         own[node] /= total
         second[node] /= total

@@ -77,12 +77,14 @@ def as_adjacency(graph: Any) -> csr_array:
     if _is_table_of_pairs(graph):
         return _snapshot_of_pairs(graph).adjacency()
     matrix = _as_matrix(graph)
+    # Before entries are added up: a sum may hide a negative weight.
     _check(matrix)
     row, column = matrix.coords
     paired = row != column
     weights = np.asarray(matrix.data[paired], dtype=np.float64)
     pairs = coo_array((weights, (row[paired], column[paired])), shape=matrix.shape)
     directed = _canonical(pairs.tocsr())
+    # The larger of both, no sum: an edge that stands in both directions is one edge.
     undirected = _canonical(directed.maximum(directed.T))
     if undirected.nnz < 2 * directed.nnz:  # some edges are there in both directions
         _check_same(directed, undirected)
@@ -251,6 +253,7 @@ _ACCEPTED = (
 def _as_matrix(graph: Any) -> coo_array:
     if issparse(graph):
         return coo_array(graph)
+    # Before `adjacency()`, which graphs of NetworkX have too, with another meaning.
     if _is_graph_of("networkx", graph):
         return _from_networkx(graph)
     if _is_graph_of("igraph", graph):

@@ -81,6 +81,7 @@ def structure_matrix(adjacency: csr_array, variant: Variant) -> SparsePlusRankOn
     degrees = adjacency.sum(axis=1, dtype=np.float64)
     if variant == "ICD-C":
         return SparsePlusRankOne(_scaled_both_sides(adjacency, degrees))
+    # Shared by both factors, so that neither overflows; a graph without edges divides by no 0.
     scaled = degrees / np.sqrt(max(degrees.sum(), np.finfo(np.float64).tiny))
     return SparsePlusRankOne(adjacency, (-scaled, scaled))
 
@@ -102,6 +103,7 @@ def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
     coarsening = _coarsening_matrix(
         structure, adjacency, settings.n_features, settings.coarsening_exponent
     )
+    # Rounded only now: sums of thousands of products would lose digits in float32.
     return structure.times_sparse(coarsening).astype(np.float32)
 
 
@@ -134,6 +136,7 @@ def _supernodes(structure: SparsePlusRankOne, adjacency: csr_array, size: int) -
     n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
     most = min(_MAX_PASSES, max(_WORK // max(len(i), 1), _FEWEST_PASSES))
     while count > size and len(i) and passes < most:
+        # Reversed only after a stable sort: of equal weights, the larger pair comes first.
         order = np.argsort(weights, kind="stable")[::-1]
         mapping, count = _match(i[order], j[order], count, size)
         i, j, weights = _contract(mapping[i], mapping[j], weights, count)

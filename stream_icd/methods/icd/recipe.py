@@ -202,6 +202,7 @@ class Recipe(_Settings):
         values = self.model_dump()
         for name, change in changes.items():
             values[name] = {**values[name], **change} if isinstance(change, dict) else change
+        # Validated anew: pydantic's own copy with changes checks nothing.
         return Recipe.model_validate(values)
 
     def values(self) -> dict[str, Any]:

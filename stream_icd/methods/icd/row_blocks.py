@@ -40,6 +40,7 @@ def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> 
             for block in blocks:
                 work(block)
             return
+        # The blocks are the same on any number of threads, and each writes rows of its own.
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, blocks))
 

@@ -50,6 +50,7 @@ class Attributes:
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
             )
+        # Place -1, of a node that the table lacks, reads the entry after the last: unknown.
         at = places(nodes, self.nodes)
         return tuple(
             Attribute(column.name, column.values, np.append(column.codes, np.int32(_UNKNOWN))[at])
@@ -136,6 +137,7 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
     unknown = ["", "nan"] if pa.types.is_floating(array.type) else [""]
+    # NaN among numbers has become the text "nan", which may be a value among texts.
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)
     distinct = pc.unique(text.drop_null())
     distinct = distinct.take(pc.sort_indices(distinct))

@@ -247,6 +247,7 @@ def named(
     tables = [_counts(labels, len(ids), node) for node in of_nodes]
     z = [_log_odds(table) for table in tables]
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
+    # All attributes at once: the more comparisons, the more would be significant by chance.
     chosen = _significant([_chance(table) for table in tables], n_tests)
     compared = tuple(map(_ComparedAttribute, of_nodes, tables, z, chosen))
     return NamedWindow(ids.astype(np.int64), labels, compared)

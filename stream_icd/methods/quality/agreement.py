@@ -140,6 +140,7 @@ def ami(truth: AnyLabels, labels: AnyLabels) -> float:
     information = sum(entropies) - _entropy(counts.data)
     expected = _expected_information(true_sizes, found_sizes)
     most = float(np.mean(entropies))
+    # Where nothing can be gained over chance, both differences are 0: no division by 0.
     return float((information - expected) / max(most - expected, np.finfo(float).eps))
 
 

@@ -52,6 +52,7 @@ class CommunityWeights(NamedTuple):
             )
         sources, weights = np.repeat(labels, np.diff(adjacency.indptr)), adjacency.data  # (2E,)
         with np.errstate(over="ignore"):
+            # By a power of two, which changes no digit.
             if not np.isfinite(2 * weights.sum()):
                 weights = np.ldexp(weights, -100)
         inside = sources == labels.take(adjacency.indices)
@@ -83,6 +84,7 @@ class CommunityWeights(NamedTuple):
         if total == 0 or linked.sum() == 1:
             return 0.0
         inside, share = self.within[linked] / total, self.volume[linked] / total
+        # Rounding may leave the sum a little above 1.
         mixing = max(1 - inside.sum(), 0.0)
         # Mean log probability of an edge, minus that without communities.
         gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()

@@ -155,6 +155,7 @@ def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[Follo
             if of_graph and of_graph[-1].identity()[:3] == packed.identity()[:3]:
                 of_graph.pop()  # it is corrected
             of_graph.append(packed)
+        # The one without a window for the longest time: a window puts its graph last.
         if len(graphs) > MOST_WAITING:
             del graphs[next(iter(graphs))]
         if len(queue) > waiting:
@@ -168,6 +169,7 @@ def _followed(window: PackedWindow, graphs: Mapping[str, deque[PackedWindow]]) -
     of_graph = graphs.get(window.about.graph, deque())
     if window not in of_graph:  # it is late, or another revision took its place
         return FollowedEvents.of(window.whole())
+    # Older windows will not be asked for again: what waits must not grow with the stream.
     while of_graph[0] is not window and of_graph[1] is not window:
         of_graph.popleft()
     at = int(of_graph[0] is not window)

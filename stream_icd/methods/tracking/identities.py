@@ -255,6 +255,7 @@ class TrackedHistory:
                 identities.reappeared[before] = True
                 identities.away[before] = self[len(self) - 1].away + 1
         nameless = np.flatnonzero(identities.ids == NOBODY)
+        # Also above ids that a detector gave in this window, so that none is given twice.
         unused = max(next_id, int(identities.ids.max(initial=NOBODY)) + 1)
         identities.ids[nameless] = unused + np.arange(len(nameless))
         return identities
@@ -282,6 +283,7 @@ def _holders(claimed: Ids, front: Front) -> Ids:
     Not if that community still has nodes, but none in common with the one that claims its id.
     """
     between = front.between
+    # An id above all others has its place behind the last one.
     place = np.minimum(np.searchsorted(front.ids, claimed), len(front.ids) - 1)
     shares = np.zeros(len(claimed), np.bool_)
     shares[between.new[between.old == place[between.new]]] = True
@@ -307,6 +309,7 @@ def _recognise_alike(
             pairs, old=pairs.old[possible], new=pairs.new[possible], shared=pairs.shared[possible]
         )
         _recognise(identities, front, free.matched(threshold), steps)
+        # An identity that a later window had is never searched for in an earlier one.
         taken.update(front.ids.tolist())
 
 
@@ -363,6 +366,7 @@ def _best_first(old: Ids, new: Ids, weights: Floats) -> tuple[Ids, Ids]:
     matched_old: set[int] = set()
     matched_new: set[int] = set()
     chosen: list[int] = []
+    # Stable: of equal pairs the first, so that the result does not depend on the sort.
     order = np.argsort(-weights, kind="stable")
     for at, a, b in zip(order.tolist(), old[order].tolist(), new[order].tolist(), strict=True):
         if a not in matched_old and b not in matched_new:

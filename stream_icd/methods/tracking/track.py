@@ -103,6 +103,7 @@ def track(
         LimitExceeded: the graph has no stable ids left for new communities.
     """
     revised = recent[-1] if recent else None
+    # As if the older revision had never been: its events must not count, nor its ids be used up.
     recent = _without_revised(recent, communities)
     last = recent[-1] if recent else None
     late = _late(communities, last)
@@ -124,6 +125,7 @@ def track(
         events = _with_strength(
             _events_between(history, identities, settings), communities, identities
         )
+    # An id is never given twice, also if its community is gone.
     next_community = max(int(identities.ids.max()) + 1, late.next_community, first_id)
     if next_community > MOST_IDS:
         raise LimitExceeded(

@@ -53,6 +53,7 @@ class EdgeGraph(NamedTuple):
 
     def strengths(self, values: Floats32) -> Floats32:
         """The sum of the values `(E,)` of each node's edges, `(n,)`."""
+        # In float64: a hub adds up millions of float32 values.
         total = np.zeros(self.n_nodes)
         _add_to_ends(self.source, self.target, values, total)
         return total.astype(np.float32)

@@ -105,6 +105,7 @@ class Edges(Encoder):
             weights[name] += 1
         for name in ("first", "second"):
             n_in = weights[name].shape[1]
+            # Versions of NumPy share raw bits, but not what distributions make of them.
             raw = np.asarray(rng.bit_generator.random_raw(weights[name].size))
             uniform = (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1  # from -1 to 1
             bound = np.sqrt(6 / n_in)  # He et al. 2015: the variance of rectified units stays
@@ -197,6 +198,7 @@ def edge_columns(
     rows = iter(columns)
     probability = _probabilities(log_odds)
     joining = weights * probability
+    # The logarithm of a strength of 0 would be infinite.
     before, strengths = (np.maximum(graph.strengths(w), _LEAST) for w in (weights, joining))
     degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
 
@@ -232,6 +234,7 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
         weights[name][number]
         for name in ("mean", "scale", "first", "first_bias", "second", "second_bias", "last")
     )
+    # Scale and mean go into the layer: the columns of all edges are not copied for them.
     first = first / scale[:, None]
     bias = bias - mean @ first
     following = log_odds.copy()

@@ -55,6 +55,7 @@ class _Hops(Differentiable):
         from stream_icd.methods.icd.features import propagation_matrix
 
         a, b, c = weights["exponents"]
+        # The power of a degree of 0 would be infinite.
         degrees = np.maximum(adjacency.sum(axis=1), _LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():
             first = features.times_dense(projection(features.shape[1], self.settings.widths[-1]))
@@ -85,6 +86,7 @@ class _Hops(Differentiable):
 
 def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     """Numbers from -1 to 1, from raw output of the bit generator."""
+    # Versions of NumPy share raw bits, but not what distributions make of them.
     raw = np.asarray(rng.bit_generator.random_raw(n))
     return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
 

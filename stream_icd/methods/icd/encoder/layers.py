@@ -200,6 +200,7 @@ def _one_thread() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
+    # Several threads add up in an order of their own, and the embedding would differ by bits.
     torch.set_num_threads(1)
     try:
         yield
