@@ -50,15 +50,6 @@ def test_beliefs_repair_a_partition_and_a_mixing_with_errors(
     assert nmi(truth, found) > 0.98
 
 
-def test_a_weight_is_that_many_edges() -> None:
-    # Node 0 has one edge of weight 3 into community 1 and two edges into community 0.
-    edges = np.array([[0, 0, 0, 1, 1, 2, 4, 4, 5], [1, 2, 4, 2, 3, 3, 5, 6, 6]])
-    for weight, community in ((1.0, 0), (3.0, 1)):
-        weights = np.where((edges[0] == 0) & (edges[1] == 4), weight, 1.0)
-        found = believed(graph_of(7, edges, weights), labels_of(4, 3), PlantedModel(0.4, 1, 2), 1)
-        assert found[0] == community
-
-
 def test_a_hub_with_thousands_of_neighbours_goes_where_most_of_them_are() -> None:
     # Node 3000 has 1,000 neighbours in community 0 and then 2,000 in 1, where each also has a
     # hub of its own; alone, the evidence for either is past the range of floating point.

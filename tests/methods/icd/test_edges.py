@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.encoder.contract import Weights, projection
-from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph
 from stream_icd.methods.icd.encoder.edges import ROUNDS, Edges
 from stream_icd.methods.icd.features import SparsePlusRankOne, model_features
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
@@ -164,17 +163,3 @@ def test_any_graph_has_finite_results(dense: np.ndarray) -> None:
     assert (found != found.T).nnz == 0
     assert found.data.min(initial=1) > 0
     assert (found.shape, found.nnz) == (adjacency.shape, adjacency.nnz)
-
-
-def test_edges_are_numbered_as_pairs_ascend_and_common_neighbours_are_of_the_squared_matrix(
-    graph: LabelledGraph,
-) -> None:
-    adjacency = weighted_graph(graph)
-    numbered = EdgeGraph.of(adjacency)
-    pairs = np.argwhere(np.triu(adjacency.toarray()))
-    np.testing.assert_array_equal(np.stack([numbered.source, numbered.target], 1), pairs)
-    np.testing.assert_array_equal(numbered.weights[numbered.number], adjacency.data)
-    found = np.empty(len(pairs), np.float32)
-    numbered.common_neighbours(numbered.weights, found)
-    squared = (adjacency @ adjacency).toarray()
-    np.testing.assert_allclose(found, squared[numbered.source, numbered.target], rtol=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.linalg import hadamard
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
@@ -111,17 +110,6 @@ def test_orthogonal_columns_are_orthonormal_or_rows_where_there_are_fewer(
     matrix = initial_weight(np.random.default_rng(0), shape, "orthogonal")
     tall = matrix if shape[0] >= shape[1] else matrix.T
     np.testing.assert_allclose(tall.T @ tall, np.eye(min(shape)), atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (5, 6), (6, 3), (100, 40), (1500, 7)])
-def test_hadamard_entries_are_sylvesters_with_a_random_sign_a_row(shape: tuple[int, int]) -> None:
-    order = 1 << (max(shape) - 1).bit_length()
-    raw = np.random.PCG64(3).random_raw(3 * order).reshape(3, order)
-    rows, columns = raw[0].argsort()[: shape[0]], raw[1].argsort()[: shape[1]]
-    signs = np.where(raw[2, : shape[0]] >= 2**63, -1, 1)
-    expected = signs[:, None] * hadamard(order)[np.ix_(rows, columns)] / np.sqrt(max(shape))
-    found = initial_weight(np.random.Generator(np.random.PCG64(3)), shape, "hadamard")
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @every_differentiable

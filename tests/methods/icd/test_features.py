@@ -16,7 +16,6 @@ from stream_icd.methods.icd import features
 from stream_icd.methods.icd.features import (
     SparsePlusRankOne,
     model_features,
-    propagation_matrix,
     structure_matrix,
 )
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe, Variant
@@ -69,13 +68,6 @@ def test_features_equal_the_dense_product(
     isolated = csr_array(np.pad(1 - np.eye(2), (0, 1)))
     assert not z(isolated, 2, variant).toarray()[2].any()
     assert not z(csr_array((4, 4)), 2, variant).toarray().any()
-
-
-def test_propagation_adds_a_loop_and_scales_both_sides(graph: LabelledGraph) -> None:
-    with_loops = graph.adjacency.toarray() + np.eye(300)
-    root = 1 / np.sqrt(with_loops.sum(axis=1))
-    expected = root[:, None] * with_loops * root
-    np.testing.assert_allclose(propagation_matrix(graph.adjacency).toarray(), expected)
 
 
 def reference_supernodes(i: list, j: list, weights: list, n: int, size: int) -> list[int]:

@@ -23,10 +23,8 @@ from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Method
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
-from stream_icd.sources.generated import planted_snapshots
 from stream_icd.streaming.detection.detect import finding
 from tests.methods.memory.streams import (
     BELIEFS,
@@ -109,17 +107,6 @@ def test_a_late_window_is_found_with_memory_and_leaves_it_unchanged(
     assert again.memory is second.memory
 
 
-def test_away_nodes_follow_a_community_that_merged() -> None:
-    others = (range(100, 110), range(200, 210), range(300, 310))
-    joined = ((*range(1, 8), *range(20, 30)), *others)
-    windows = (range(8), range(20, 30), *others), joined, (*joined, (0, 40))
-    (_, before), (second, now), _ = seen(BELIEFS, *windows)
-    assert now[20] == before[20]
-    memory = second.memory
-    assert memory.nodes[0].as_py() == 0
-    assert memory.community_ids[memory.posterior.communities[0, 0]] == now[20]
-
-
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
@@ -153,14 +140,6 @@ def test_ids_are_new_after_another_model_or_without_remembered_nodes_up_to_the_h
     highest = replace(first.memory, next_id=MOST_READ_IDS)
     (last,) = detected([cliques(1, *TWO, range(40, 50))], model(parameters), highest)
     assert ids_of(last)[-1] == MOST_READ_IDS
-
-
-def test_no_community_is_remembered_twice_of_a_node() -> None:
-    """In the third window of this stream, a merger becomes the likeliest community of a node."""
-    settings = LfrSettings(1000, max_degree=100, max_community=100, mixing=0.6)
-    graphs = (graph for graph, _ in generate_drifting_lfr(4, 3, settings, churn=0.05))
-    windows = [one for one, _ in planted_snapshots(graphs, "drifting", "test")]
-    assert through_bytes(detected(windows)[-1].memory)  # else it is refused
 
 
 def test_a_graph_that_stays_the_same_is_not_broken() -> None:

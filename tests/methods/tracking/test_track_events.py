@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking import track
 from stream_icd.methods.tracking.track import TrackSettings
 from tests.testbed.windows import events_of, follow, groups, window
 
@@ -147,11 +143,7 @@ def test_the_community_of_a_node() -> None:
     assert numbers.community_of(5) is numbers.community_of("AS5") is None
     assert (numbers.community_of(701.0), numbers.community_of(701.5)) == (0, None)
     (texts,) = follow([window(0, groups(1, 1), ["701", "b"])])
-    assert (texts.community_of("701"), texts.community_of(701), texts.community_of("c")) == (
-        0,
-        0,
-        None,
-    )
+    assert [texts.community_of(node) for node in ("701", 701, "c")] == [0, 0, None]
 
 
 @pytest.mark.parametrize(
@@ -216,25 +208,3 @@ def test_with_an_absence_of_0_or_without_ids_only_the_last_window_counts() -> No
     labels = (APART, SOME, MORE)
     assert happened(hours(*labels, settings=TrackSettings(absence=0))[-1]) == []
     assert happened(follow(map(window, range(3), labels))[-1]) == []
-
-
-def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    k, counts, plain = 200, Counter[str](), track._merged_lately
-
-    class Community(int):
-        """A stable id that counts how often it is looked up in a set or a mapping."""
-
-        def __hash__(self) -> int:
-            counts["look-ups"] += 1
-            return hash(int(self))
-
-    def counted(recent: Sequence[CommunityEvents]) -> dict[int, int]:
-        return {Community(old): Community(new) for old, new in plain(recent).items()}
-
-    apart = [community for community in range(k) for _ in range(10)]
-    most = [label + (at % 10 < 6) for at, label in enumerate(apart)]  # of each are in the next one
-    parted = moved(most, *[at for at, label in enumerate(most) if label == k - 1][:5], into=k + 1)
-    assert [event[0] for event in happened(hours(apart, most, most)[-1])] == ["merged"] * (k - 1)
-    monkeypatch.setattr(track, "_merged_lately", counted)
-    hours(apart, most, most, parted)
-    assert counts["look-ups"] < 100 * k
