@@ -98,27 +98,22 @@ def rewritten(table: pa.Table, kind: pa.DataType, *names: str) -> bytes:
     return write_table(table)
 
 
-def table_of(value: bytes) -> pa.Table:
-    return pa.ipc.open_stream(value).read_all()
-
-
 def test_every_decoder_widens() -> None:
     snapshot = cliques(0, pa.int64())
-    message = encode_communities(communities(snapshot))
-    value = rewritten(table_of(message.value), pa.uint16(), "node")
-    assert encode_communities(decode_communities(message.key, value, message.headers)) == message
-
-    message = encode_events(tracked([snapshot])[0])
-    value = rewritten(table_of(message.value), pa.int16(), "members")
-    assert encode_events(decode_events(message.key, value, message.headers)) == message
-
-    message = encode_snapshot(snapshot)
-    value = rewritten(table_of(message.value), pa.int8(), *table_of(message.value).column_names)
-    assert encode_snapshot(decode_snapshot(message.key, value, message.headers)) == message
-
+    of_snapshot, of_result = encode_snapshot(snapshot), encode_communities(communities(snapshot))
+    of_events = encode_events(tracked([snapshot])[0])
+    for message, encode, decode, columns in (
+        (of_snapshot, encode_snapshot, decode_snapshot, ("src", "dst")),
+        (of_result, encode_communities, decode_communities, ("node",)),
+        (of_events, encode_events, decode_events, ("members",)),
+    ):
+        value = rewritten(pa.ipc.open_stream(message.value).read_all(), pa.int8(), *columns)
+        assert value != message.value
+        assert encode(decode(message.key, value, message.headers)) == message
     memory = encode_memory(detected([snapshot])[0].memory)
     rest = json.loads(pa.ipc.open_stream(memory).schema.metadata[METADATA])
-    narrow = enclosed(table_of(rewritten(table_of_nodes(memory), pa.uint32(), "node")), rest)
+    value = rewritten(table_of_nodes(memory), pa.uint32(), "node")
+    narrow = enclosed(pa.ipc.open_stream(value).read_all(), rest)
     assert narrow != memory
     assert encode_memory(decode_memory(narrow)) == memory
 
@@ -161,12 +156,12 @@ def test_a_negative_id_is_never_one_above_int64_and_no_number_is_a_text() -> Non
     assert tracked([numbers, texts])[-1].next_community == 8
 
 
-@pytest.mark.parametrize("kind", INTEGERS, ids=str)
-def test_labels_belong_to_the_same_nodes(kind: pa.DataType) -> None:
+def test_labels_belong_to_the_same_nodes() -> None:
     snapshot = cliques(0, pa.int64(), int, HIGH - 1)
-    known = np.arange(40) // 10
-    labels = Labels("g", "g/0", snapshot.window, pa.array(range(40), kind), known.astype(np.int32))
-    joined = Lesson.of(snapshot, labels).labels
-    assert joined is not None
-    assert (joined >= 0).sum() == 40
-    assert labels.nodes.type == pa.int64()
+    for kind in INTEGERS:
+        nodes, known = pa.array(range(40), kind), (np.arange(40) // 10).astype(np.int32)
+        labels = Labels("g", "g/0", snapshot.window, nodes, known)
+        joined = Lesson.of(snapshot, labels).labels
+        assert joined is not None
+        assert (joined >= 0).sum() == 40
+        assert labels.nodes.type == pa.int64()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pandas
 import polars
@@ -45,18 +42,12 @@ def test_a_name_says_how_much_of_its_community_it_covers() -> None:
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        (["CH"] * 30 + [float("nan")] * 70, "CH"),
-        (np.array(["CH"] * 30 + [float("nan")] * 70, object), "CH"),
-        (pa.array([1.0] * 30 + [float("nan")] * 70), "1"),
-    ],
-)
-def test_what_is_missing_is_no_value(column: Sequence[object], value: str) -> None:
-    (attribute,) = attributes_of(NODES, {"country": column}).columns
-    assert attribute.values == (value,)
-    assert attribute.codes.tolist() == [0] * 30 + [-1] * 70
+def test_what_is_missing_is_no_value() -> None:
+    texts, numbers = ["CH"] * 30 + [float("nan")] * 70, pa.array([1.0] * 30 + [float("nan")] * 70)
+    for column, value in ((texts, "CH"), (np.array(texts, object), "CH"), (numbers, "1")):
+        (attribute,) = attributes_of(NODES, {"country": column}).columns
+        assert attribute.values == (value,)
+        assert attribute.codes.tolist() == [0] * 30 + [-1] * 70
 
 
 def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
@@ -144,16 +135,10 @@ def test_ids_may_come_in_any_order_be_missing_and_be_large_but_not_of_another_ki
         named(pa.array(["7018"]), np.array([0]), attributes)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (np.array([0]), "2 nodes need one community each; got 1"),
-        (np.zeros(2), "communities are integers, not float64"),
-        ([None, None], "communities are integers, not"),
-        (np.zeros((2, 1), int), "communities are integers, not"),
-    ],
-)
-def test_each_node_has_a_community(wrong: Any, said: str) -> None:
+def test_each_node_has_a_community() -> None:
     countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
-    with pytest.raises(BadInput, match=said):
-        named(pa.array([1, 2]), wrong, countries)
+    with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
+        named(pa.array([1, 2]), np.array([0]), countries)
+    for wrong in (np.zeros(2), [None, None], np.zeros((2, 1), int)):
+        with pytest.raises(BadInput, match="communities are integers, not"):
+            named(pa.array([1, 2]), wrong, countries)
