@@ -47,6 +47,7 @@ class Model:
         """
         if self.trained is not None:
             return self.trained
+        # Not stored in models that are not trained: the seed makes the same bits on every machine.
         weights = initial_weights(self.recipe)
         if self.sha256 is not None and (own_digest := digest(weights)) != self.sha256:
             raise ModelDamaged(

@@ -32,6 +32,7 @@ class Weighing:
 
     def __call__(self, adjacency: csr_array) -> csr_array:
         """Return the graph `(n, n)` with other weights, all positive, for the same edges."""
+        # As in training: nodes without edges have no row, and weights are comparable.
         graph = among(comparable(adjacency), linked_nodes(adjacency))
         features = model_features(graph, self.recipe)
         weighed = Edges(self.recipe.encoder).weigh(self.weights, features, graph, self.threads)
@@ -47,6 +48,7 @@ def weighing(model: Model, threads: int = 1) -> Weighing | None:
     """
     if model.trained is None or model.recipe.encoder.kind != "edges":
         return None
+    # With a power of 0 all weights stay as they are: the encoder's time would be for nothing.
     if not model.trained["power"][0]:
         return None
     return Weighing(model.recipe, model.trained, threads, model.leads)

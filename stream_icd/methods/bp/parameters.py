@@ -38,6 +38,7 @@ class BpParameters:
     stay: float = 0.5
 
     def __post_init__(self) -> None:
+        # Types first: a text would raise a TypeError in the comparisons below.
         for name in ("resolution", "mixing", "size_spread", "weight_exponent", "stay"):
             value = getattr(self, name)
             if not (_is_number(value) or (name == "mixing" and value is None)):

@@ -147,6 +147,7 @@ def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
     n_nodes = len(nodes)
     if n_nodes == adjacency.shape[0]:
         return adjacency
+    # Columns of nodes without edges do not occur: what stands there is never read.
     place = np.zeros(adjacency.shape[0], adjacency.indices.dtype)
     place[nodes] = np.arange(n_nodes)
     starts = adjacency.indptr[np.append(nodes, adjacency.shape[0])]

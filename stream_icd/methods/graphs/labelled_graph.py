@@ -96,6 +96,7 @@ def numbered(labels: ArrayLike | Sequence[Any]) -> NDArray[np.int32]:
             f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
             f"for each node, all integers or all strings, and None where it is unknown"
         ) from error
+    # In the order of the labels, not of the nodes: a permuted graph has the same numbers.
     ranks = np.empty(len(order) + 1, np.int32)
     ranks[order], ranks[-1] = np.arange(len(order)), -1
     places: NDArray[np.int32] = encoded.indices.fill_null(len(order)).to_numpy()

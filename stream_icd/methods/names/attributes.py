@@ -102,6 +102,7 @@ def attributes_of(
             f"{n_doubled} rows name a node that another row names too, such as {doubled!r}; give "
             "each node one row"
         )
+    # Ascending, as `places` needs them.
     order = pc.sort_indices(nodes)
     return Attributes(
         nodes.take(order), tuple(_attribute(name, columns[name], order) for name in names)

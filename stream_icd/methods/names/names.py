@@ -77,6 +77,7 @@ def _log_odds(table: _ValueCounts) -> NDArray[np.float64]:
         delta += sign * (np.log(has) - np.log(has_not))
         variance += 1 / has + 1 / has_not
     z = delta / np.sqrt(variance)
+    # With no other nodes, or none without the value, there is nothing to compare.
     z[(outside[1] == 0) | (total == all_known)] = 0.0
     return z
 
@@ -246,6 +247,7 @@ def named(
     of_nodes = attributes.of_nodes(nodes)
     tables = [_counts(labels, len(ids), node) for node in of_nodes]
     z = [_log_odds(table) for table in tables]
+    # Also of pairs that do not occur: a value that a community lacks was compared, too.
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
     # All attributes at once: the more comparisons, the more would be significant by chance.
     chosen = _significant([_chance(table) for table in tables], n_tests)
@@ -322,6 +324,7 @@ class Naming:
         try:
             window = named(nodes, ids, attributes)
         except BadSettings as error:
+            # Noted, not raised: one graph with other ids must not end the naming of all.
             self.other_ids = str(error)
             return None
         self.found = self.found or any(

@@ -355,11 +355,13 @@ def _drift(
     moved = np.empty(0, np.int64)
     for step in range(n_snapshots):
         if step:
+            # Events first: nodes that move one by one move between communities that there are now.
             events = {
                 name: event(rng, homes, settings, fresh)
                 for name, event in _EVENTS.items()
                 if rng.random() < event_rate
             }
+            # Split anew for each window: a node's edges inside must fit the community it is in now.
             stubs = _fit(_split_degrees(rng, degrees, settings.mixing), homes)
             moved = _move(rng, homes, stubs.internal, round(churn * len(homes)))
         identities, labels = np.unique(homes, return_inverse=True)

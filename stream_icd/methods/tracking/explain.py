@@ -235,14 +235,18 @@ def _choices_and_edges(
     rates = edges_of.rates(volume, n_edges, within)
     to = np.bincount(labels, mine, minlength=len(ids))
     sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
+    # In a community without other nodes, half a node stands for none: log 0 would rule it out.
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))
+    # Less the largest, so that the power of 2 does not overflow.
     shares = np.exp2(bits - bits.max())
     shares /= shares.sum()
+    # By the edges where probabilities are equal, as those near 0 are after rounding.
     best = np.lexsort((-to, -shares))[:MOST_CHOICES].tolist()
     choices = tuple(_CommunityChoice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
     gains = mine * rates[labels]
     order = np.argsort(-gains, kind="stable")[: int((mine > 0).sum())]
     own = labels[order] == labels[me]
+    # Some are always against: else only the edges that agree would be shown.
     against = order[~own][: MOST_EDGES // 2]
     strongest = [*order[own][: MOST_EDGES - len(against)], *against]
     names = newest.nodes.take(strongest).to_pylist()

@@ -258,6 +258,7 @@ def _held(
     ends, weights = np.concatenate(of_mine, axis=1), np.concatenate(of_windows)
     to = labels[ends[1]]
     links = _sums(to, weights, k)
+    # Its own edges are not edges to the nearest community.
     links[me] = 0.0
     inside = to == me
     core = _sums(ends[:, inside].ravel(), np.tile(weights[inside], 2), n)

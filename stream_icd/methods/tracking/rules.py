@@ -127,6 +127,7 @@ def _words(text: str) -> list[_Word]:
         content = quoted[1:-1] if quoted else sign or word
         at = token.end()
         words.append(_Word(content, at - len(quoted or content), at, bool(quoted)))
+    # Before it is parsed: each bracket takes a call, and Python has a limit of them.
     if len(words) > _MOST_WORDS:
         _refuse(text, words[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
     return words
@@ -151,6 +152,7 @@ class _Parser:
         fires = self._either()
         if self.words:
             self._fail(self.words[0], f"expected and, or, or the end, not {self.words[0].text!r}")
+        # Nearly every window has nodes that moved: without nodes to watch, all would be alerts.
         if self.moved is not None and not self.asks_for_nodes:
             self._fail(self.moved, "say which nodes, such as: node in watch.csv and moved")
         return Rule(self.text, fires, moves=self.moved is not None, continues=self.continues)

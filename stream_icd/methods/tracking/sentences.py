@@ -54,6 +54,7 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
             part of a merger, and in that of the event. Sizes that are not there are left out.
     """
     me = called(event.community)
+    # A community that took part in its own merger or split is the one that the sentence is about.
     parts_of = [one for one in (*event.parents, *event.children) if one != event.community]
     parts = _listed(parts_of, called, before if event.kind == "merged" else now)
     match event.kind:

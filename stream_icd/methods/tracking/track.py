@@ -106,6 +106,7 @@ def track(
     # As if the older revision had never been: its events must not count, nor its ids be used up.
     recent = _without_revised(recent, communities)
     last = recent[-1] if recent else None
+    # The result of a window that is not tracked; one that is tracked fills in the rest.
     late = _late(communities, last)
     if last is not None and communities.window.end <= last.window.end:
         return late
@@ -119,6 +120,7 @@ def track(
         events = _first_events(identities)
     else:  # of as many windows, whether or not the last was revised
         claimed = history.claims(communities)
+        # Matched by nodes, a window too far away shares nothing; by ids, it may be at any distance.
         if claimed is None:
             history = replace(history, absence=settings.absence)
         identities = history.identify(max(last.next_community, first_id), settings.match, claimed)
@@ -372,6 +374,7 @@ def _children_of(
         doubtful = {(old, new) for old, new in pairs if new in fresh}
         if not doubtful:
             break
+        # What merged since counts as one: a part of it now was in one or the other then.
         front = _united(history[steps], _merged_lately(recent[-steps:]))
         existed = set(front.ids.tolist())
         strangers = set(identities.ids[front.between.new_sizes == 0].tolist())
@@ -421,6 +424,7 @@ def _last_of_each(into: Mapping[int, int]) -> dict[int, int]:
         while community in into and community not in last and community not in path:
             path[community] = len(path)
             community = into[community]
+        # Two communities may each have merged into the other, in different windows.
         circle = path.get(community, len(path))
         end = last.get(community, community)
         last |= {member: member if place >= circle else end for member, place in path.items()}

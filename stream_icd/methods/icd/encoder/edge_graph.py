@@ -110,6 +110,7 @@ def _turned_forward(indptr: Labels, indices: Labels, number: Labels) -> _Forward
         for entry in range(indptr[i], indptr[i + 1]):
             j = indices[entry]
             more = (indptr[j + 1] - indptr[j]) - (indptr[i + 1] - indptr[i])
+            # At the end with fewer neighbours: a hub would be at the start of all its triangles.
             if more > 0 or (more == 0 and i < j):
                 ends[n_edges], numbers[n_edges] = j, number[entry]
                 n_edges += 1
