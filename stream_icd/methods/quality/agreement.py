@@ -96,8 +96,8 @@ def _most_in_agreement(counts: csr_array) -> int:
         for ends in (rows, columns):  # of equal ones, the first
             chosen = chosen[np.unique(ends[chosen], return_index=True)[1]]
         n_agreeing += int(shared[chosen].sum())
-        left = ~(np.isin(rows, rows[chosen]) | np.isin(columns, columns[chosen]))
-        rows, columns, shared = rows[left], columns[left], shared[left]
+        unmatched = ~(np.isin(rows, rows[chosen]) | np.isin(columns, columns[chosen]))
+        rows, columns, shared = rows[unmatched], columns[unmatched], shared[unmatched]
         if not (len(chosen) and len(shared)):
             break
     if not len(shared):

@@ -127,7 +127,6 @@ def _words(text: str) -> list[_Word]:
         content = quoted[1:-1] if quoted else sign or word
         at = token.end()
         words.append(_Word(content, at - len(quoted or content), at, bool(quoted)))
-    # Before it is parsed: each bracket takes a call, and Python has a limit of them.
     if len(words) > _MOST_WORDS:
         _refuse(text, words[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
     return words

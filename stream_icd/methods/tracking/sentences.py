@@ -55,10 +55,11 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
     """
     me = called(event.community)
     # A community that took part in its own merger or split is the one that the sentence is about.
-    parts_of = [one for one in (*event.parents, *event.children) if one != event.community]
-    parts = _listed(parts_of, called, before if event.kind == "merged" else now)
+    relatives = (*event.parents, *event.children)
+    others = [community for community in relatives if community != event.community]
+    parts = _listed(others, called, before if event.kind == "merged" else now)
     match event.kind:
-        case "split" if event.size and parts_of:
+        case "split" if event.size and others:
             return f"{parts} left {me}"
         case "split":
             return f"{me} fell apart into {parts}"
@@ -67,7 +68,7 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
         case "merged":
             return f"{parts} became {me}"
         case "born":
-            out_of = f", out of {parts}" if parts_of else ""
+            out_of = f", out of {parts}" if others else ""
             return f"{me} is new, with {_nodes(event.size)}{out_of}"
         case "returned":
             return f"{me} is back, with {_nodes(event.size)}"

@@ -117,7 +117,7 @@ def track(
         identities = history.identify(
             start, settings.match, history.claims(communities, start, revised)
         )
-        events = _first_events(identities)
+        events = tuple(_living(at, identities, "born") for at in range(len(identities.ids)))
     else:  # of as many windows, whether or not the last was revised
         claimed = history.claims(communities)
         # Matched by nodes, a window too far away shares nothing; by ids, it may be at any distance.
@@ -194,10 +194,6 @@ def _without_revised(
     if recent and recent[-1].identity()[:3] == result.identity()[:3]:
         return recent if recent[-1].revision == result.revision else recent[:-1]
     return recent
-
-
-def _first_events(identities: Identities) -> tuple[CommunityEvent, ...]:
-    return tuple(_living(at, identities, "born") for at in range(len(identities.ids)))
 
 
 def _events_between(

@@ -242,9 +242,9 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
     with single_threaded_blas():
         for start in range(0, len(log_odds), _BLOCK):
             block = slice(start, start + _BLOCK)
-            one, two = layers[:, :, : len(log_odds) - start]
-            hidden = _rectified(first, columns[:, block], bias, one)
-            hidden = _rectified(second, hidden, second_bias, two)
+            of_first, of_second = layers[:, :, : len(log_odds) - start]
+            hidden = _rectified(first, columns[:, block], bias, of_first)
+            hidden = _rectified(second, hidden, second_bias, of_second)
             following[block] += last[:-1] @ hidden + last[-1]
     return following.clip(-_SUREST, _SUREST, out=following)
 
@@ -291,7 +291,7 @@ def _unit_product(
         shift, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
         with single_threaded_blas():
             constant = right @ hidden
-    indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
+    indptr, indices = (np.asarray(part, np.int32) for part in (sparse.indptr, sparse.indices))
 
     def fill(rows: slice) -> None:
         end = min(rows.stop, n_nodes)  # compiled loops do not check it
