@@ -25,6 +25,19 @@ class Weighing:
     threads: int = 1
     leads: bool = False  # see `Model.leads`
 
+    @classmethod
+    def of(cls, model: Model, threads: int = 1) -> Weighing | None:
+        """Return how a model weights graphs for bp.
+
+        None unless its encoder `edges` is trained, and helps bp: its power is above 0.
+        """
+        if model.trained is None or model.recipe.encoder.kind != "edges":
+            return None
+        # With a power of 0 all weights stay as they are: the encoder's time would be for nothing.
+        if not model.trained["power"][0]:
+            return None
+        return cls(model.recipe, model.trained, threads, model.leads)
+
     @property
     def parameters(self) -> BpParameters:
         """With which bp finds communities in a graph that was weighted."""
@@ -39,16 +52,3 @@ class Weighing:
         return csr_array(
             (weighed.adjacency.data, adjacency.indices, adjacency.indptr), adjacency.shape
         )
-
-
-def weighing(model: Model, threads: int = 1) -> Weighing | None:
-    """Return how a model weights graphs for bp.
-
-    None unless its encoder `edges` is trained, and helps bp: its power is above 0.
-    """
-    if model.trained is None or model.recipe.encoder.kind != "edges":
-        return None
-    # With a power of 0 all weights stay as they are: the encoder's time would be for nothing.
-    if not model.trained["power"][0]:
-        return None
-    return Weighing(model.recipe, model.trained, threads, model.leads)

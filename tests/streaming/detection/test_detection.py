@@ -21,7 +21,7 @@ from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Method, MethodChoice, Model
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.methods.weighing import weighing
+from stream_icd.methods.weighing import Weighing
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.detect import detect, finding
@@ -76,7 +76,7 @@ def with_isolated(graph: LabelledGraph) -> csr_array:
 def test_bp_searches_the_weighted_graph(
     learned: Model, with_isolated: csr_array, k: int | None
 ) -> None:
-    weigh = weighing(learned)
+    weigh = Weighing.of(learned)
     assert weigh is not None
     weighed = weigh(with_isolated)
     assert np.array_equal(weighed.indices, with_isolated.indices)
@@ -90,7 +90,7 @@ def test_bp_searches_the_weighted_graph(
 
 def test_without_trained_weights_nothing_changes_for_bp(graph: LabelledGraph) -> None:
     for model in (Model(Recipe(name="edges", encoder=EDGES), BP), Model(Recipe(name="hops"), BP)):
-        assert weighing(model) is None
+        assert Weighing.of(model) is None
         found = detect(graph.adjacency, model, method="bp")
         assert found.communities.max() == 0
         assert found.milliseconds["encode"] == 0
@@ -101,7 +101,7 @@ def test_with_a_power_of_0_bp_does_without_the_encoder(
 ) -> None:
     assert learned.trained is not None
     without = replace(learned, trained=learned.trained | {"power": np.zeros(1, np.float32)})
-    assert weighing(without) is None
+    assert Weighing.of(without) is None
     assert detect(graph.adjacency, without, method="bp").communities.max() == 0
     by_icd = (detect(graph.adjacency, one, 9, method="icd") for one in (learned, without))
     assert np.array_equal(*(one.communities for one in by_icd))
