@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
@@ -65,16 +65,6 @@ def test_exactly_k_communities_on_any_graph(
     assert labels.dtype == np.int32
     assert labels.shape == (adjacency.shape[0],)
     assert np.unique(labels).tolist() == list(range(n_communities))
-
-
-@ALL_PARAMETERS
-@pytest.mark.parametrize("n_communities", [1, 7, 60, 61, 119, 400])
-def test_exactly_k_on_many_components_and_isolated_nodes(
-    parameters: BpParameters, n_communities: int
-) -> None:
-    adjacency = csr_array(block_diag([cliques(*range(2, 27)), csr_array((50, 50))]))
-    labels = find_communities(adjacency, parameters, n_communities)
-    assert len(np.unique(labels)) == n_communities
 
 
 @pytest.mark.parametrize("n_communities", [0, -1, 11])

@@ -36,7 +36,6 @@ ALIKE = {
     "networkx": networkx.from_numpy_array(EXPECTED),
     "igraph": igraph.Graph(5, PAIRS.T.tolist()),
     "pandas": pandas.DataFrame(WITH_ALONE).astype("Int64"),
-    "pandas with weights": pandas.DataFrame({"weight": 1.0, **WITH_ALONE}).astype({"b": "Int64"}),
     "pandas matrix": pandas.DataFrame(EXPECTED),
     "polars": polars.DataFrame(WITH_ALONE),
     "arrow table": pa.table(WITH_ALONE),
@@ -45,9 +44,7 @@ ALIKE = {
     "edge_index attribute": SimpleNamespace(edge_index=PAIRS, num_nodes=5),
     "adjacency method": SimpleNamespace(adjacency=lambda: coo_array(EXPECTED)),
     "dense": EXPECTED,
-    "dense bool": EXPECTED.astype(bool),
     "dense lists": EXPECTED.tolist(),
-    "dense tuples": tuple(map(tuple, EXPECTED.tolist())),
     "rows of pandas": [*map(pandas.Series, EXPECTED)],
 }
 

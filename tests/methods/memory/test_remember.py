@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,7 +16,6 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory.detect import Remembered, detect_window
-from stream_icd.methods.memory.encoding import encode_memory
 from stream_icd.methods.memory.horizon import Horizon
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.quality.agreement import nmi
@@ -171,22 +169,6 @@ def test_many_moves_make_remembered_beliefs_count_less() -> None:
     for churn in (0.01, 0.2):
         *_, last = found(drifting(5, 5, mixing=0.3, churn=churn, event_rate=0.0), BELIEFS)
         assert last.memory.posterior.stay == pytest.approx(1 - churn, abs=0.05)
-
-
-@BOTH
-def test_equal_arguments_give_equal_bytes_in_any_thread(parameters: BpParameters) -> None:
-    first, second = drifting(1, 2)
-    memory = then(None, first.adjacency(), parameters).memory
-    before = encode_memory(memory)
-
-    def again(_: int) -> tuple[bytes, bytes]:
-        one = then(memory, second.adjacency(), parameters)
-        return one.communities.tobytes(), encode_memory(one.memory)
-
-    alone = again(0)
-    with ThreadPoolExecutor(2) as pool:
-        assert set(pool.map(again, range(4))) == {alone}
-    assert encode_memory(memory) == before
 
 
 @BOTH

@@ -39,12 +39,9 @@ def subject(kind: str = "merged", nodes: tuple[str, ...] = (), **numbers: float 
 @pytest.mark.parametrize(
     ("rule", "fires"),
     [
-        ("merged", True),
-        ("split", False),
         ("merged and bits >= 20 and size >= 50", True),
         ("merged and bits > 25", False),
         ("split or merged", True),
-        ("not merged", False),
         ("split or born and merged", False),
         ("(split or merged) and size=60", True),
         ("not (split or born)", True),
@@ -54,17 +51,13 @@ def subject(kind: str = "merged", nodes: tuple[str, ...] = (), **numbers: float 
         ("merged and not (split or size < 9) and (bits > 99 or graph = as733)", True),
         ("overlap < 1", False),  # not known
         ("not overlap < 1", True),
-        ("community = 3", True),
-        ("community != 3", False),
-        ("graph = as733", True),
+        ("community = 3 and not community != 3", True),
         ("graph != 'as733'", False),
         ('graph contains "73"', True),
-        ("name contains UA", True),
-        ("name = UA", False),
+        ("name contains UA and not name = UA", True),
         ("node in watch.csv", True),
         ('node in "my nodes.txt"', False),
-        ("node = 7", True),
-        ("node != 7", False),
+        ("node = 7 and not node != 7", True),
         ("bits>=2.5e1", True),
     ],
 )
