@@ -63,6 +63,8 @@ def test_the_hypothesis_that_leads_and_since_when_is_known() -> None:
     memory, off = after(3), after(1, horizon="off")
     assert (leads(memory), memory.since) == (SIDE_BY_SIDE[0], 3)
     assert (leads(off), off.horizon) == (FILTER, 1.0)
+    # What finds nothing new in a steady graph pauses, each time for longer.
+    assert [after(n).hypotheses[0].wait for n in (2, 3, 6)] == [1, 2, 3]
 
 
 class Knowing:
