@@ -41,7 +41,7 @@ from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.nodes import of_nodes
 from tests.methods.memory.streams import hour
 
-N = 24
+N = 16
 
 
 def graphs() -> Iterator[csr_array]:
