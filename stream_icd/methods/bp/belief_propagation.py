@@ -123,6 +123,7 @@ def believe(
             )
     n_nodes, mixing, saved, unsettled = len(start), model.mixing, 0.0, 0.0
     n_blocks = _N_BLOCKS if n_nodes >= LARGE else 1
+    # Of about as many entries, not nodes: a block of hubs would keep the others waiting.
     inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
     bounds, copies = [0, *inner.tolist(), n_nodes], min(n_blocks, 2)
     certain = uninformed_prior(n_nodes)  # each node of its start community
@@ -262,6 +263,7 @@ def _expected(
     sizes, volumes = _expected_sizes(
         beliefs.communities, beliefs.shares, graph.strengths, n_communities
     )
+    # A community that lost its nodes keeps a little volume, so that its odds stay finite.
     volumes = np.maximum(volumes, _LEAST_SHARE * graph.total / n_communities)
     mean = (graph.total / model.n_communities) ** (1 - model.size_spread)
     expected = volumes**model.size_spread * mean

@@ -189,6 +189,7 @@ def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     extra = (sizes - 1) * (k - len(sizes))
     rest = max(int(sizes.sum()) - len(sizes), 1)
     shares: NDArray[np.int64] = 1 + extra // rest
+    # The largest remainders get one more, so that there are K in all.
     shares[np.argsort(-(extra % rest), kind="stable")[: k - int(shares.sum())]] += 1
     return shares
 
@@ -237,6 +238,7 @@ def _keep_nearest(
 
     turned: the points, `(d, n)`. squares: their squared lengths, `(n,)`.
     """
+    # |x − c|² = |x|² − 2 x·c + |c|²: one product instead of a difference for each pair.
     distances = (-2 * points[candidates]) @ turned
     distances += squares
     distances += squares[candidates, None]
@@ -276,6 +278,7 @@ def _nearest(points: Floats32, centres: Floats32, threads: int) -> Labels:
     """The nearest centre of each point; an empty cluster takes the point farthest from its own."""
     labels = np.empty(len(points), np.int32)
     scores = np.empty(len(points), np.float32)
+    # The nearest has the largest x·c − |c|²/2: the length of x is the same for all centres.
     offset = np.einsum("ij,ij->i", centres, centres) / 2
     turned = np.ascontiguousarray(centres.T)
 

@@ -247,6 +247,7 @@ class HiddenEdges:
         if not weights.size:
             return 0.0
         one_end, other_end = labels[self.ends[:, has_visible_ends]]
+        # Communities without a visible edge have no volume; none of these edges is theirs.
         lift = np.where(
             one_end == other_end, total / np.where(volume > 0, volume, total)[one_end], 0.0
         )
@@ -272,6 +273,7 @@ def hide_edges(
     if parts < 2:
         raise BadSettings(f"parts={parts}; hiding all edges leaves nothing to find: give 2 or more")
     rows = np.repeat(np.arange(adjacency.shape[0], dtype=np.int32), np.diff(adjacency.indptr))
+    # Each edge once; a stored zero is none.
     upper = np.flatnonzero((rows < adjacency.indices) & (adjacency.data > 0))
     ends = np.stack([rows[upper], adjacency.indices[upper]]).astype(np.int32)  # (2, E)
     weights = np.asarray(adjacency.data[upper], np.float64)

@@ -91,6 +91,7 @@ def _where_most_are(later_ids: Ids, *groups: Ids) -> dict[tuple[int, ...], int]:
     is_there = later_ids != NOBODY
     names = np.stack([*groups, later_ids])[:, is_there]
     names = names[:, np.lexsort(names[::-1])]
+    # Before the first stands what is below any id, so that it begins a group.
     starts = np.flatnonzero((np.diff(names, prepend=NOBODY - 1) != 0).any(axis=0))
     most: dict[tuple[int, ...], tuple[int, int]] = {}
     counts = np.diff(starts, append=names.shape[1]).tolist()

@@ -357,6 +357,7 @@ def _best(old: Ids, new: Ids, weights: Floats) -> tuple[Ids, Ids]:
     dense = np.zeros((len(rows), len(columns)))
     dense[row, column] = weights
     a, b = linear_sum_assignment(dense, maximize=True)
+    # The assignment pairs all it can, also communities that share no node.
     real = dense[a, b] > 0
     return rows[a[real]], columns[b[real]]
 

@@ -289,6 +289,7 @@ def _with_strength(
     ids, moved, moved_bits = communities.community_ids, communities.moved, communities.moved_bits
     if ids is None or moved is None or moved_bits is None:
         return events
+    # The detector tells bits by its own ids: here they would be those of other communities.
     if not np.array_equal(ids[identities.partition.names], identities.ids):
         return events
     into: dict[int, dict[int, float]] = defaultdict(dict)
