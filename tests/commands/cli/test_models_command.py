@@ -9,6 +9,7 @@ import shutil
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,7 +21,6 @@ from stream_icd.core.errors import (
     ModelDamaged,
     ModelNotFound,
     RegistryDamaged,
-    StreamIcdError,
 )
 from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.core.store.store import Store, open_store
@@ -34,6 +34,7 @@ from stream_icd.registry.announce import announcements
 from stream_icd.registry.find import open_model, shipped_models
 from stream_icd.registry.model import ABOUT_FILE, About, pack, read_about, read_card, save_model
 from stream_icd.registry.versions import publish, version_folder, versions
+from tests.run_here import run_here
 from tests.testbed.brokers import Broker
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -58,38 +59,37 @@ def models(*arguments: str, announced: bool = False) -> str:
 
 def test_the_way_from_a_shipped_model_to_a_champion_and_back(registry: Store) -> None:
     assert models("import", "as") == f"{AS}\n"
-    assert models("import", "lfr") == f"{LFR}\n"
-    assert models("import", "lfr") == f"{LFR}\n"
+    for _ in range(2):
+        assert models("import", "lfr") == f"{LFR}\n"
     assert models("promote", "as", "--reason", "first") == f"champion {AS}, previous none\n"
     assert models("promote", LFR) == f"champion {LFR}, previous {AS}\n"
-    listed = models("list")
-    assert f"{AS}  previous\n" in listed
-    assert f"{LFR}  champion\n" in listed
-    assert re.search(r"made     2\d{3}-.* UTC by models import from lfr \(stream-icd ", listed)
-    assert f"lfr  ({LFR})" in listed  # the shipped models, as without a registry
+    lines = models("list").splitlines()
+    assert {f"{AS}  previous", f"{LFR}  champion", f"lfr  ({LFR})"} <= {*lines}  # last: as shipped
+    made = lines[lines.index(f"{LFR}  champion") + 1]
+    assert re.match(r"  made     2\d{3}-.* UTC by models import from lfr \(stream-icd ", made)
+    changes = models("diff", "previous", "champion").splitlines()
+    assert "recipe.name: as -> lfr" in changes
+    assert any(line.startswith("bp.resolution: ") for line in changes)
+    assert models("diff", "champion", LFR) == ""
     assert models("rollback", "--reason", "worse") == f"champion {AS}, previous none\n"
-    assert [aliases.reason for aliases in history(registry)] == ["first", "by command", "worse"]
+    assert [change.reason for change in history(registry)] == ["first", "by command", "worse"]
     with pytest.raises(BadSettings, match="none to go back to"):
         models("rollback")
 
 
-def test_the_first_champion_is_never_replaced_by_starting_again(registry: Store) -> None:
+def test_there_is_one_first_champion_which_is_never_replaced_by_starting_again(
+    registry: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = models("import", "lfr", "--first-champion")
     assert first == f"{LFR}\nchampion {LFR}, previous none\n"
-    models("import", "as")
+    with monkeypatch.context() as at_once:
+        looks = iter([lambda _: None])  # as before the other program made its champion
+        at_once.setattr(aliases, "current", lambda of: next(looks, current)(of))
+        assert models("import", "as", "--first-champion") == f"{AS}\n"
+    assert champion(registry).champion == LFR
     models("promote", "as")
     assert models("import", "lfr", "--first-champion") == f"{LFR}\n"
     assert champion(registry).champion == AS
-
-
-def test_of_two_first_champions_at_once_one_is_made(
-    registry: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models("import", "lfr", "--first-champion")
-    looks = iter([lambda _: None])  # as before the other one
-    monkeypatch.setattr(aliases, "current", lambda of: next(looks, current)(of))
-    assert models("import", "as", "--first-champion") == f"{AS}\n"
-    assert champion(registry).champion == LFR
 
 
 def test_a_version_without_its_lineage_is_not_promoted_and_is_mended_by_importing_it(
@@ -110,10 +110,7 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
     figures = (Figure("hidden edges, bits an edge", 1.25, 1.5, 0.125, 0.375), Figure("K", 7, 8))
     gate = Gate(AS, "mine@1", NOW, NOW, 12, True, "better on hidden edges", figures)
     data = DataRange(("as733",), NOW, NOW + timedelta(days=2), windows=200, labelled=3)
-    lineage = Lineage("retrain", NOW, "0.9", parent=AS, data=data, gate=gate)
-    packed = pack(Model(RECIPE))
-    publish(registry, packed, lineage)
-    version = packed.version
+    version = published(registry, parent=AS, data=data, gate=gate)
     models("promote", "mine", "--reason", "it passed")
     shown = models("show", "champion")
     assert shown == models("show", version)
@@ -134,31 +131,28 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
     assert "parent" not in models("show", "lfr")  # a shipped one is not in the registry
 
 
-def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
+def published(registry: Store, bp: BpParameters | None = None, **origin: Any) -> str:
+    """Publish a model of the recipe `mine`; return its version."""
+    packed = pack(Model(RECIPE, bp or BpParameters()))
+    publish(registry, packed, Lineage("retrain", NOW, "0.9", **origin))
+    return packed.version
+
+
+def test_a_name_stands_for_its_only_version_and_is_not_guessed_among_several(
     registry: Store, tmp_path: Path
 ) -> None:
-    packed = pack(Model(RECIPE))
-    publish(registry, packed, Lineage("retrain", NOW, "0"))
-    version = packed.version
+    version, place = published(registry), str(tmp_path / "copy")
     assert f"version  {version}\n" in models("show", "mine")
     assert models("diff", "mine", version) == ""
-    place = str(tmp_path / "copy")
     assert models("export", "mine", place) == f"{place}\n"
     assert open_model(place).version == version
-    other = pack(Model(RECIPE, BpParameters(resolution=2.0)))
-    publish(registry, other, Lineage("retrain", NOW, "0"))
-    with pytest.raises(ModelNotFound, match="several versions of 'mine'"):
-        models("show", "mine")
-
-
-@pytest.mark.usefixtures("registry")
-def test_models_are_compared_setting_by_setting() -> None:
-    models("import", "as")
-    models("promote", "as")
-    lines = models("diff", "champion", "lfr").splitlines()
-    assert "recipe.name: as -> lfr" in lines
-    assert any(line.startswith("bp.resolution: ") for line in lines)
-    assert models("diff", "champion", AS) == ""
+    assert version in models("promote", "mine")
+    published(registry, BpParameters(resolution=2.0))
+    for command in ("show", "promote"):
+        with pytest.raises(ModelNotFound, match=rf"several versions of 'mine' in .*{version}"):
+            models(command, "mine")
+    with pytest.raises(ModelNotFound, match=rf"has: .*{version}.* \(stream-icd models import adds"):
+        models("promote", "as")
 
 
 @pytest.mark.parametrize(
@@ -177,20 +171,19 @@ def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "reason"),
+    ("arguments", "reason"),
     [
-        (("promote", "lfr"), ModelNotFound, r"'lfr' in .*: none \(stream-icd models import"),
-        (("rollback",), ModelNotFound, "has no champion yet: stream-icd models import"),
-        (("show", "champion"), ModelNotFound, "has no champion yet"),
-        (("show", "lfr@00000000"), ModelNotFound, "no version 'lfr@00000000' in"),
-        (("import", "nonesuch"), ModelNotFound, "one of the shipped models"),
+        (("promote", "lfr"), r"'lfr' in .*: none \(stream-icd models import"),
+        (("rollback",), "has no champion yet: stream-icd models import"),
+        (("show", "champion"), "has no champion yet"),
+        (("show", "lfr@00000000"), "no version 'lfr@00000000' in"),
+        (("show", "internet"), "models list shows what each is for"),
+        (("import", "nonesuch"), "one of the shipped models"),
     ],
 )
 @pytest.mark.usefixtures("registry")
-def test_what_is_missing_is_named(
-    arguments: tuple[str, ...], error: type[StreamIcdError], reason: str
-) -> None:
-    with pytest.raises(error, match=reason):
+def test_what_is_missing_is_named(arguments: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(ModelNotFound, match=reason):
         models(*arguments)
 
 
@@ -212,36 +205,12 @@ def test_a_registry_must_be_named_by_option_or_setting(
 def test_a_registry_without_versions_is_said_to_be_one(
     command: str, notice: str, tmp_path: Path
 ) -> None:
-    place = str(tmp_path / "nonesuch")
-    result = CliRunner().invoke(app, ["models", command, "--registry", place])
-    assert result.exit_code == 0
-    assert place in result.stderr
-    assert notice in result.stderr
+    done = run_here("models", command, "--registry", str(tmp_path / "nonesuch"))
+    assert done.returncode == 0
+    assert f"{tmp_path / 'nonesuch'} {notice}" in done.stderr
 
 
-def test_a_name_of_several_versions_is_not_guessed_and_no_damaged_one_is_promoted(
-    registry: Store, tmp_path: Path
-) -> None:
-    models("import", "lfr")
-    models("export", "lfr", str(tmp_path / "other"))
-    recipe = tmp_path / "other" / "recipe.toml"
-    recipe.write_text(f"{recipe.read_text()}\n")
-    models("import", str(tmp_path / "other"))
-    assert len(versions(registry)) == 2
-    with pytest.raises(ModelNotFound, match=rf"several versions of 'lfr' in .*{LFR}"):
-        models("promote", "lfr")
-    with pytest.raises(ModelNotFound, match=rf"has: .*{LFR}.* \(stream-icd models import adds one"):
-        models("promote", "as")
-    recipe.write_text("format = 1")
-    with pytest.raises(StreamIcdError):
-        models("import", str(tmp_path / "other"))
-    (Path(registry.root) / "versions" / LFR.replace("@", "-") / "recipe.toml").write_text("a = ")
-    with pytest.raises((ModelDamaged, ModelNotFound)):
-        models("promote", LFR)
-
-
-@pytest.mark.brokers("memory")
-def test_damaged_versions_are_listed_beside_the_others(registry: Store) -> None:
+def test_damaged_versions_are_listed_beside_the_others_and_not_promoted(registry: Store) -> None:
     for name in ("as", "lfr", "taxi"):
         models("import", name)
     models("promote", "lfr")
@@ -256,6 +225,9 @@ def test_damaged_versions_are_listed_beside_the_others(registry: Store) -> None:
     assert "RegistryDamaged" in listed[listed.index(AS) + 1]
     assert "ModelDamaged" in listed[listed.index(taxi) + 1]
     assert sum(line.endswith("champion") for line in listed) == 1
+    version_folder(registry, taxi).put("recipe.toml", pa.py_buffer(b"a = "))
+    with pytest.raises(ModelDamaged):
+        models("promote", taxi)
     shutil.rmtree(version_folder(registry, LFR).root)
     listed = models("list").splitlines()
     assert "ModelNotFound" in listed[listed.index(f"{LFR}  champion") + 1]
@@ -283,10 +255,7 @@ def test_each_change_is_announced_once(broker: Broker, registry: Store) -> None:
     ):
         models(*arguments, *where, announced=True)
     announced = list(announcements(settings))[before:]
-    assert [
-        (announcement.kind, announcement.version, announcement.champion, announcement.generation)
-        for announcement in announced
-    ] == [
+    assert [(a.kind, a.version, a.champion, a.generation) for a in announced] == [
         ("published", AS, None, 0),
         ("promoted", AS, AS, 1),
         ("published", LFR, None, 0),
@@ -353,7 +322,7 @@ def _promote_and_die(bootstrap_servers: str) -> None:
     CliRunner().invoke(app, ["models", "promote", "as", "--bootstrap-servers", bootstrap_servers])
 
 
-def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
+def test_shipped_models_say_what_they_are_for_and_how_good_they_are() -> None:
     listed = models("list")
     for name, folder in shipped_models().items():
         assert f"{name}  ({open_model(name).version})" in listed
@@ -361,32 +330,24 @@ def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
         for text in (about.purpose, about.learned_on, about.figures):
             assert text != "not said"
             assert text in listed
-
-
-def test_models_of_a_folder_are_listed_too(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path / "mine"))
-    save_model(Model(RECIPE), tmp_path / "mine")
-    assert "for      not said" in models("list", str(tmp_path))
-    about = About("mails of one office", "3 weeks", "modularity 70 %")
-    store.put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
-    assert "mine  (mine@" in models("list", str(tmp_path))
-    assert "mails of one office" in models("list", str(tmp_path))
-    with pytest.raises(ModelNotFound, match="models show shows a single one"):
-        models("list", str(tmp_path / "mine"))
-
-
-def test_a_card_is_shown() -> None:
-    for name, folder in shipped_models().items():
         assert models("show", name) == read_card(folder)
-    with pytest.raises(ModelNotFound, match="models list shows what each is for"):
-        models("show", "internet")
 
 
-def test_what_is_no_model_is_not_shown(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    for command, place in (("show", tmp_path), ("show", tmp_path / "file")):
+def test_a_folder_of_models_is_listed_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    place, mine = str(tmp_path), tmp_path / "mine"
+    save_model(Model(RECIPE), mine)
+    assert "for      not said" in models("list", place)
+    about = About("mails of one office", "3 weeks", "modularity 70 %")
+    open_store(str(mine)).put(ABOUT_FILE, pa.py_buffer(about.to_toml()))
+    listed = models("list", place)
+    assert "mine  (mine@" in listed
+    assert "mails of one office" in listed
+    with pytest.raises(ModelNotFound, match="models show shows a single one"):
+        models("list", str(mine))
+    (file := tmp_path / "file").write_text("no folder")
+    for no_model in (place, str(file)):
         with pytest.raises(ModelNotFound):
-            models(command, str(place))
-    for options in ([str(tmp_path / "file")], ["--registry", str(tmp_path / "file")]):
+            models("show", no_model)
+    for options in ([str(file)], ["--registry", str(file)]):
         with pytest.raises(BadSettings, match="is a file: give a folder"):
             models("list", *options)
