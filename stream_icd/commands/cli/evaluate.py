@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stream_icd.commands.cli.report import OneGraph
 from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import ArchivedGraph, HistoryUri
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ app = typer.Typer()
 
 
 @command(app, "evaluate")
-class _Evaluate(OneGraph):
+class _Evaluate:
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,
@@ -36,6 +36,7 @@ class _Evaluate(OneGraph):
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
 
+    history: HistoryUri
     methods: str = option(
         "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
         "Names, separated by commas, of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
@@ -50,6 +51,7 @@ class _Evaluate(OneGraph):
     seconds: float = option(600, "Limit of processor time, for each method and window.")
     memory_gb: float = option(8, "Limit of memory, for each method.", min=0, max=1e6)
     seed: int = option(0, "Seed of every random choice.", min=0)
+    graph: ArchivedGraph = None
 
     def run(self) -> None:
         from stream_icd.commands.programs.process import progress_bar, wide_console

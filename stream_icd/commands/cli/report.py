@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from stream_icd.commands.programs.declared import command, option, options
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import First, Last, Zone, parse_time
+from stream_icd.commands.programs.options import (
+    ArchivedGraph,
+    First,
+    HistoryUri,
+    Last,
+    Zone,
+    parse_time,
+)
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable, say, shortened
 
@@ -28,24 +35,16 @@ _A_FEW = 3
 
 
 @options
-class OneGraph:
-    """The options for one graph of an archive."""
-
-    history: Annotated[
-        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
-    graph: str | None = option(None, "The graph. Default: the only one in the archive.")
-
-
-@options
-class _ArchivedGraph(OneGraph):
+class _ArchivedGraph:
     """The options for what can be asked of a graph."""
 
+    history: HistoryUri
     model: str | None = option(
         None,
         "Only results of this model, such as gn or gn@cabbaec5. Default: all, one after the other.",
     )
     names: GraphNames = None
+    graph: ArchivedGraph = None
 
     def read(
         self, start: datetime | None = None, end: datetime | None = None, zone: str = "UTC"

@@ -109,12 +109,16 @@ def checked_graph(name: str | None) -> str | None:
     return name
 
 
-def checked_group(name: str | None) -> str | None:
+def _checked_group(name: str | None) -> str | None:
     """Return the name; raise `BadSettings` if it is empty, as by an unset variable of a script."""
     if name == "":
         raise BadSettings("--group is empty: name the group, or omit it")
     return name
 
+
+StoppedGroup = Annotated[
+    str, Option(help="Consumer group; stop all its members first.", callback=_checked_group)
+]
 
 OnlyGraph = Annotated[
     str | None,
@@ -287,7 +291,7 @@ class WorkerOptions(ServedOptions, _WaitingOptions):
     )
 
     def __post_init__(self) -> None:
-        checked_group(self.group)
+        _checked_group(self.group)
 
     def group_of(self, name: str) -> str:
         """Return the group of the program of this name; those of other graphs need other groups.
@@ -412,6 +416,14 @@ class PastOptions:
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
         return Selection(kind, self.graph, start=start, end=end)
 
+
+HistoryUri = Annotated[
+    str, Option("--history", help="The archive: a folder, or a URI such as s3://bucket/history.")
+]
+
+ArchivedGraph = Annotated[
+    str | None, Option("--graph", help="The graph. Default: the only one in the archive.")
+]
 
 ArchiveUri = Annotated[
     str, Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")

@@ -49,7 +49,7 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     graphs = ("x\x1b[2J", "y", "g")
-    named = shapes.named(shapes.shape_of("communities"), naming(*graphs), of_one_graph=False)
+    named = shapes.shape_of("communities", naming=naming(*graphs), of_one_graph=False)
     for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
         names = named.document(result(graph, text=text))["names"]
         assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
@@ -58,23 +58,21 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
 
 
 def test_a_table_names_the_communities_of_its_graph_only() -> None:
-    one = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    one = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
     with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
         one.document(result("g", text=True))
-    several = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=False)
+    several = shapes.shape_of("communities", naming=naming(), of_one_graph=False)
     assert names_in(several, result("g"))
     with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
         several.document(result("school"))
-    of_g = shapes.named(shapes.shape_of("communities"), naming("g"), of_one_graph=False)
+    of_g = shapes.shape_of("communities", naming=naming("g"), of_one_graph=False)
     assert names_in(of_g, result("school")) == {}
     assert names_in(of_g, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
-    named = shapes.named(
-        shapes.shape_of("communities"), naming("g", "h0", "h1"), of_one_graph=False
-    )
+    named = shapes.shape_of("communities", naming=naming("g", "h0", "h1"), of_one_graph=False)
     first = result("g")
     for communities in (first, *(result(f"h{number}") for number in range(2))):
         names_in(named, communities)
@@ -85,7 +83,7 @@ def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatc
 
 
 def test_each_result_has_the_names_of_its_own_communities() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    named = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
     first = result("g")
     other = replace(first, labels=1 - first.labels)
     assert names_in(named, first) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
@@ -96,7 +94,7 @@ def test_each_result_has_the_names_of_its_own_communities() -> None:
 
 
 def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    named = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
     ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
     first = replace(result("g"), community_ids=ids, replaced=replaced)
     assert names_in(named, first) == {"4": "PC, 10 of 10", "7": "MP, 8 of 8"}
@@ -119,7 +117,7 @@ def test_lines_leave_out_what_the_edges_speak_against() -> None:
 def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]
-    named = shapes.named(shapes.shape_of("members", community=1), naming(), of_one_graph=True)
+    named = shapes.shape_of("members", community=1, naming=naming(), of_one_graph=True)
     lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
     assert len(lines) == 3
     assert all(line.endswith("  MP, 8 of 8") for line in lines)

@@ -84,7 +84,7 @@ def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write("table", [found(f"{FORGED}\t"), found()], shape_of("communities"))
+    formats.writer_of("table")([found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
@@ -93,7 +93,7 @@ def test_a_subscriber_s_table_has_a_line_a_snapshot(
 def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
     say("as733")
-    write = partial(formats.write, "csv", [found()], shape_of("communities"))
+    write = partial(formats.writer_of("csv"), [found()], shape_of("communities"))
     monkeypatch.setattr(main, "app", write)
     main.main()
 
@@ -240,7 +240,7 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write("csv", [found("=cmd\x1b[2J", nodes)], shape_of("communities"))
+    formats.writer_of("csv")([found("=cmd\x1b[2J", nodes)], shape_of("communities"))
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stream_icd.commands.cli.subscribe_formats import write
+from stream_icd.commands.cli.subscribe_formats import writer_of
 from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BrokerUnavailable
@@ -140,9 +140,9 @@ def test_what_cannot_be_read_has_no_heading(capsys: pytest.CaptureFixture[str]) 
         yield
 
     with pytest.raises(BrokerUnavailable):
-        write("table", failing(), shape_of("communities"))
+        writer_of("table")(failing(), shape_of("communities"))
     assert capsys.readouterr().out == ""
-    write("table", [], shape_of("communities"))
+    writer_of("table")([], shape_of("communities"))
     assert capsys.readouterr().out == shape_of("communities").heading + "\n"
 
 
@@ -298,7 +298,7 @@ def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
         replace(window("b", 0, [0, 0]), **same, revision="f00d"),
         replace(window(".hidden/..", 0, [0, 0]), snapshot_id="x" * 400),
     ]
-    write("parquet", found, shape_of("communities"), tmp_path)
+    writer_of("parquet", tmp_path)(found, shape_of("communities"))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names[1:] == [
         "a@2026-01-01@m@1.parquet",
@@ -318,7 +318,7 @@ def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
 
     out = tmp_path / "found.parquet"
     with pytest.raises(BrokerUnavailable):
-        write("parquet", fails(), shape_of("communities"), out)
+        writer_of("parquet", out)(fails(), shape_of("communities"))
     assert [path.name for path in tmp_path.iterdir()] == ["found.incomplete.parquet"]
     assert pq.read_table(tmp_path / "found.incomplete.parquet").num_rows == 2
     assert "found.incomplete.parquet" in capsys.readouterr().err
