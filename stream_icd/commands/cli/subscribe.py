@@ -206,6 +206,7 @@ class _Subscribe(BrokerOptions):
                 yield result
 
         self.kafka()  # a broker that is not there is said before anything waits
+        # After the broker has answered: from here on, an end of the program is no error.
         _when_reader_leaves(subscription.close)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -286,24 +287,24 @@ def refuse_nothing(
     if graph is None and model is None and topic != _EVENTS:
         return
     with open_reader(settings, topic, until="end") as records:
-        held = {
+        published = {
             (record.key_text, dict(record.headers).get("icd_model", b""))
             for record in records
             if record.value is not None  # which starts a graph anew, even one that is not there
         }
-    if not held and topic == _EVENTS:
+    if not published and topic == _EVENTS:
         raise BadSettings(_NO_TRACKER)
-    graphs = {name for name, _ in held}
+    graphs = {name for name, _ in published}
     if graph is not None and graph not in graphs:
         raise _other("graph", graph, topic, graphs)
-    versions = {version.decode(errors="replace") for _, version in held if version}
+    versions = {version.decode(errors="replace") for _, version in published if version}
     names = {version.rpartition("@")[0] for version in versions}
     if model is not None and model not in names | versions:
         raise _other("model", model, topic, versions)
 
 
-def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
-    others = f"it holds {listed(sorted(known))}{did_you_mean(name, known)}"
-    if not known:
-        others = "it is empty: what publishes there is still at its first window, or does not run"
-    return BadSettings(printable(f"{topic} holds nothing of {what} {name}; {others}"))
+def _other(kind: str, name: str, topic: str, names: Collection[str]) -> BadSettings:
+    content = f"it holds {listed(sorted(names))}{did_you_mean(name, names)}"
+    if not names:
+        content = "it is empty: what publishes there is still at its first window, or does not run"
+    return BadSettings(printable(f"{topic} holds nothing of {kind} {name}; {content}"))

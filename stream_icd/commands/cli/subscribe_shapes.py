@@ -216,12 +216,12 @@ class _OfEvents(Shape[CommunityEvents]):
         for event in without_consequences(result.events):
             strong = event.bits is None or event.bits >= self.least_bits
             if strong and event.kind not in self.left_out:
-                what = sentence(event, called, before, now)
+                happened = sentence(event, called, before, now)
                 time, undone = window.lasted.get(event, NOTHING_KNOWN)
                 sure = certainty(event, time, undone=undone)
                 yield (
                     f"{event.kind:<10} {event.community:>9} {event.size_before:>8,} "
-                    f"{event.size:>8,}  {'; '.join(filter(None, (what, sure)))}"
+                    f"{event.size:>8,}  {'; '.join(filter(None, (happened, sure)))}"
                 )
 
     def values(self, result: CommunityEvents) -> dict[str, Any]:

@@ -387,7 +387,7 @@ class RowOptions:
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
 
     @cached_property
-    def found(self) -> list[str]:
+    def file_columns(self) -> list[str]:
         """The columns of the file, or of the first one in the folder; empty for a topic."""
         from stream_icd.sources.tables import columns_of
 

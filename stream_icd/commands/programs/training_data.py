@@ -97,8 +97,8 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         table = options.get("labels")
         graphs = _generated(kind, options) if kind in _GENERATED else _produced(kind, options)
     except (_UsageError, ValueError) as error:
-        said = getattr(error, "format_message", error.__str__)()
-        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{_FORMS}") from error
+        reason = getattr(error, "format_message", error.__str__)()
+        raise BadSettings(f"{description!r}: {reason}; describe graphs as\n{_FORMS}") from error
     try:
         chosen = list(islice(graphs, limit))
     except (BadRow, BadSettings) as error:
@@ -130,8 +130,8 @@ def _parsed(description: str) -> tuple[str, _Options]:
     if kind in _GENERATED or named:
         options: _Options = {}
         for part in filter(None, rest.split(",")):
-            name, given, value = part.partition("=")
-            if not given or not value:
+            name, equals, value = part.partition("=")
+            if not equals or not value:
                 raise ValueError(f"{part!r} is not name=value")
             if name in options:
                 raise ValueError(f"{name} is given twice")
@@ -149,10 +149,10 @@ def _parsed(description: str) -> tuple[str, _Options]:
     raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
-def _generated(kind: str, given: _Options) -> Iterator[LabelledGraph]:
-    if unknown := given.keys() - _GENERATED[kind].keys():
+def _generated(kind: str, chosen: _Options) -> Iterator[LabelledGraph]:
+    if unknown := chosen.keys() - _GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-    options = {**_GENERATED[kind], **given}
+    options = {**_GENERATED[kind], **chosen}
     if (first := int(options["seed"])) < 0:
         raise ValueError(f"seed={first} is below 0")
     draw: Callable[[np.random.Generator], PlantedGraph]
@@ -177,20 +177,20 @@ def _generated(kind: str, given: _Options) -> Iterator[LabelledGraph]:
 
 
 def _produced(kind: str, options: _Options) -> Iterator[LabelledGraph]:
-    labels = options.pop("labels", None)
+    labels_file = options.pop("labels", None)
     producer = _producer(_ARCHIVE.get(kind, kind), {**_DEFAULTS.get(kind, {}), **options})
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
-    table = None if labels is None else LabelTable(Path(labels))
+    table = None if labels_file is None else LabelTable(Path(labels_file))
 
-    def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
+    def labelled(snapshot: Snapshot, labels: Labels | None) -> LabelledGraph:
         communities = None
         if table is not None:
             communities = table.of(snapshot)
-        elif known is not None:
-            at = places(snapshot.nodes, known.nodes)
+        elif labels is not None:
+            at = places(snapshot.nodes, labels.nodes)
             if (at >= 0).all():  # as bp learns from whole graphs
-                communities = numbered(known.labels[at])
+                communities = numbered(labels.labels[at])
         return LabelledGraph(snapshot.adjacency(), communities, Moment.of(snapshot))
 
     return starmap(labelled, islice(source.snapshots, producer.limit))
@@ -200,8 +200,8 @@ def _producer(name: str, options: _Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())
-    made = inspect.unwrap(command.callback)
-    if not (isinstance(made, type) and issubclass(made, Producer)):
+    declared = inspect.unwrap(command.callback)
+    if not (isinstance(declared, type) and issubclass(declared, Producer)):
         raise ValueError(f"the producer {name} is no class with a method `open`")
     flagged = (param for param in command.params if getattr(param, "is_flag", False))
     flags = {flag for param in flagged for flag in param.opts}
