@@ -6,7 +6,6 @@ import ast
 import csv
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,35 +111,26 @@ class TakesLittle(io.RawIOBase):
         return min(3, len(data))
 
 
-def test_without_buffers_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = TakesLittle()
-    unbuffered: Any = pipe  # as with PYTHONUNBUFFERED
-    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
-    for name in ("stdout", "__stdout__"):
-        monkeypatch.setattr(sys, name, output)
-    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
-    main.main()
-    assert pipe.taken.decode() == "as733 Zürich\n"
-
-
-def test_an_output_that_a_program_put_in_its_place_stays_its_own(
+def test_without_buffers_all_is_written_and_another_output_stays_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unbuffered: Any = TakesLittle()
-    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
-    monkeypatch.setattr(sys, "stdout", output)
-    monkeypatch.setattr(main, "app", lambda: None)
+    pipe: Any = TakesLittle()  # as with PYTHONUNBUFFERED
+    output = io.TextIOWrapper(pipe, "utf-8", write_through=True)
+    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
+    monkeypatch.setattr(sys, "stdout", output)  # as a program does that calls this
     main.main()
     assert sys.stdout is output
-    assert output.buffer is unbuffered
+    assert output.buffer is pipe
+    pipe.taken = b""
+    monkeypatch.setattr(sys, "__stdout__", output)
+    main.main()
+    assert pipe.taken.decode() == "as733 Zürich\n"
 
 
 @pytest.mark.parametrize("reader_is_there", [True, False])
 def test_a_stopped_subscriber_does_not_wait_for_its_reader(
     monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
 ) -> None:
-    numbers = signal.SIGALRM, signal.SIGINT, signal.SIGTERM
-    before = [signal.getsignal(number) for number in numbers]
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
@@ -149,16 +139,12 @@ def test_a_stopped_subscriber_does_not_wait_for_its_reader(
     os.set_blocking(writer, True)
     if not reader_is_there:
         os.close(reader)
-    try:
-        with os.fdopen(writer, "w") as output:
-            monkeypatch.setattr(sys, "stdout", output)
-            output.write("as733")
-            with pytest.raises(SystemExit) as ended:
-                subscribe._let_reader_finish(0.01)
-        assert ended.value.code == 0
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        output.write("as733")
+        with pytest.raises(SystemExit) as ended:
+            subscribe._let_reader_finish(0.01)
+    assert ended.value.code == 0
 
 
 @pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
@@ -250,14 +236,11 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
 def test_commands_write_through_one_function() -> None:
     """It escapes names: nothing else may write to a terminal, except tables of rich."""
     root = Path(stream_icd.__file__).parent
+    raw = {"print", "typer.echo", "typer.secho", "click.echo"}
+    raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
     for path in [*root.rglob("*.py"), *(root.parent / "consumers").rglob("*.py")]:
-        calls = [
-            call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
-        ]
-        names = {ast.unparse(call.func) for call in calls}
-        raw = {"print", "typer.echo", "typer.secho", "click.echo"}
-        raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
-        assert not names & raw, path
+        nodes = ast.walk(ast.parse(path.read_text()))
+        assert not raw & {ast.unparse(n.func) for n in nodes if isinstance(n, ast.Call)}, path
 
 
 LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
