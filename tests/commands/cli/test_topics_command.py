@@ -54,7 +54,7 @@ def test_trackers_start_only_a_graph_anew_that_has_events(
         (("detect-anew", "as733", "--group", ""), "--group is empty"),
         (
             ("detect-anew", "as733", "--group", "nobody"),
-            "nobody remembers nothing of graph as733; it remembers none: ",
+            "remembers nothing of graph as733",
         ),
     ],
 )
@@ -63,8 +63,7 @@ def test_a_name_that_is_empty_or_of_nobody_is_refused(
 ) -> None:
     create_topics(broker.settings())
     refused = topics(broker, *command)
-    assert refused.returncode == 78
-    assert said in refused.stderr
+    assert (refused.returncode, said in refused.stderr) == (78, True)
 
 
 @pytest.mark.parametrize(
@@ -95,27 +94,27 @@ def test_a_group_without_a_position_skips_nothing(
     broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     topic, group = make_topic(), f"{make_topic()}-group"
-    refused = topics(broker, "skip", "--group", group, "--topic", topic)
+    skip = ("skip", "--group", group, "--topic", topic)
+    refused = topics(broker, *skip)
     assert refused.returncode == 78
     assert refused.stderr == (
         f"BadSettings: group {group} has no committed position in {topic}; it has one in no topic: "
         "name another --group or --topic\n"
     )
     publish(broker, [OutgoingRecord(topic, b"1", b"g"), OutgoingRecord(topic, b"2", b"g")])
-    new = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:1")
+    new = topics(broker, *skip, "--to", "0:1")
     assert new.stdout == f"skipped   {topic}[0] from 0 to 1\n"
     assert f"warning: no group {group} has read {topic}: is it the right name?" in new.stderr
-    further = topics(broker, "skip", "--group", group, "--topic", topic, "--to", "0:2")
+    further = topics(broker, *skip, "--to", "0:2")
     assert (further.returncode, further.stderr) == (0, "")
-    with connect(broker.settings()).admin() as admin:
-        admin.move_group(group, {TopicPartition(topic, 0): 0})
-    kept = topics(broker, "skip", "--group", group, "--topic", topic)
-    assert kept.stdout == f"{topic} has lost no records: group {group} keeps its position\n"
-    with connect(broker.settings()).admin() as admin:
-        admin.move_group(group, {TopicPartition(topic, 0): 3})  # as if the broker had lost records
-    back = topics(broker, "skip", "--group", group, "--topic", topic)
-    assert back.stdout == f"back      {topic}[0] from 3 to 0\n"
-    huge = topics(broker, "skip", "--group", group, "--topic", topic, "--to", f"0:{10**20}")
+    for position, said in (
+        (0, f"{topic} has lost no records: group {group} keeps its position"),
+        (3, f"back      {topic}[0] from 3 to 0"),  # as if the broker had lost records
+    ):
+        with connect(broker.settings()).admin() as admin:
+            admin.move_group(group, {TopicPartition(topic, 0): position})
+        assert topics(broker, *skip).stdout == f"{said}\n"
+    huge = topics(broker, *skip, "--to", f"0:{10**20}")
     assert (huge.returncode, "give PARTITION:OFFSET" in huge.stderr) == (78, True)
     elsewhere = topics(broker, "skip", "--group", group, "--topic", make_topic())
     assert f"it has one in {topic}: " in elsewhere.stderr
