@@ -14,12 +14,11 @@ from stream_icd.commands.cli import doctor
 from stream_icd.commands.cli.doctor import _memory_bytes
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS, SNAPSHOTS, create_topics
 from tests.run_here import Done, run_here
 from tests.testbed.brokers import Broker
+from tests.testbed.streams import publish
 
 CHECKS = ["versions", "broker", "transactions", "topics", "clock", "registry", "memory"]
 
@@ -29,9 +28,9 @@ def examined(broker: Broker, *arguments: str) -> Done:
 
 
 def lines_of(done: Done) -> dict[str, tuple[str, str]]:
-    """What was found, by the name of the check."""
-    found = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    return {name: (state, says) for state, name, says in found}
+    """State and text, by the name of the check."""
+    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    return {name: (state, text) for state, name, text in lines}
 
 
 @pytest.fixture
@@ -42,9 +41,8 @@ def fresh(broker: Broker) -> Callable[..., None]:
         with connect(broker.settings()).admin() as admin:
             for name in admin.topic_names():
                 admin.delete_topic(name)
-        given = {spec.name: spec for spec in specs}
-        wanted = [given.get(spec.name, spec) for spec in DEFAULT_TOPICS if spec.name != without]
-        create_topics(broker.settings(), wanted)
+        topics = {spec.name: spec for spec in (*DEFAULT_TOPICS, *specs) if spec.name != without}
+        create_topics(broker.settings(), [*topics.values()])
 
     return make
 
@@ -66,17 +64,14 @@ def test_all_is_well_where_all_is_there(
 def test_what_is_missing_or_differs_is_named(broker: Broker, fresh: Callable[..., None]) -> None:
     fresh(without=SNAPSHOTS)
     done = examined(broker)
-    assert done.returncode == 78
-    state, says = lines_of(done)["topics"]
-    assert state == "error"
-    assert says.startswith(f"missing: {SNAPSHOTS}. ")
-    assert "stream-icd topics create" in says
+    state, text = lines_of(done)["topics"]
+    assert (done.returncode, state) == (78, "error")
+    assert text.startswith(f"missing: {SNAPSHOTS}. Run stream-icd topics create")
     fresh(TopicSpec(SNAPSHOTS, 6, cleanup_policy="compact", max_message_bytes=1000))
     done = examined(broker)
-    assert done.returncode == 0
-    state, says = lines_of(done)["topics"]
-    assert state == "warning"
-    assert f"{SNAPSHOTS}: cleanup.policy should be delete, max.message.bytes is 1000" in says
+    state, text = lines_of(done)["topics"]
+    assert (done.returncode, state) == (0, "warning")
+    assert f"{SNAPSHOTS}: cleanup.policy should be delete, max.message.bytes is 1000" in text
 
 
 @pytest.mark.brokers("memory")
@@ -84,14 +79,12 @@ def test_a_clock_that_is_behind_that_of_the_broker_is_noticed(
     broker: Broker, fresh: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh()
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(SNAPSHOTS, b"x", b"g"))
+    publish(broker, [OutgoingRecord(SNAPSHOTS, b"x", b"g")])
     assert lines_of(examined(broker))["clock"][0] == "ok"
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 600)
-    state, says = lines_of(examined(broker))["clock"]
-    assert state == "warning"
-    assert "NTP" in says
+    state, text = lines_of(examined(broker))["clock"]
+    assert (state, "NTP" in text) == ("warning", True)
 
 
 @pytest.mark.brokers("memory")
@@ -106,9 +99,9 @@ def test_a_registry_without_a_champion_is_an_error(
     assert "models import default --first-champion" in lines_of(done)["registry"][1]
     address = ("-b", broker.bootstrap_servers)
     run_here("models", "import", "default", "--first-champion", *place, *address)
-    state, says = lines_of(examined(broker, *place))["registry"]
+    state, text = lines_of(examined(broker, *place))["registry"]
     assert state == "ok"
-    assert re.fullmatch(r"its champion is default@\w+", says)
+    assert re.fullmatch(r"its champion is default@\w+", text)
 
 
 def test_without_a_broker_the_rest_is_still_checked() -> None:
@@ -123,8 +116,7 @@ def test_without_a_broker_the_rest_is_still_checked() -> None:
 
 @pytest.mark.brokers("embedded", "kafka")
 def test_the_broker_is_recognised(broker: Broker) -> None:
-    settings: KafkaSettings = broker.settings()
-    create_topics(settings)
+    create_topics(broker.settings())
     done = examined(broker)
     assert done.returncode == 0, done.stdout
     is_kafka = broker.name == "kafka"

@@ -24,6 +24,7 @@ from tests.run_here import run_here
 from tests.streaming.workers.tracked import unbroken, window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
 
 
@@ -40,8 +41,8 @@ def result(graph: str, *, text: bool = False) -> Communities:
     )  # fmt: skip
 
 
-def names_in(shape: shapes.Shape[Communities], found: Communities) -> dict[str, str]:
-    names: dict[str, str] = shape.document(found)["names"]
+def names_in(shape: shapes.Shape[Communities], result: Communities) -> dict[str, str]:
+    names: dict[str, str] = shape.document(result)["names"]
     return names
 
 
@@ -52,7 +53,7 @@ def test_a_graph_with_other_ids_takes_no_names_from_the_others(
     named = shapes.shape_of("communities", naming=naming(*graphs), of_one_graph=False)
     for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
         names = named.document(result(graph, text=text))["names"]
-        assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
+        assert names == ({} if text else NAMES)
     (warned,) = capsys.readouterr().err.splitlines()
     assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
 
@@ -67,7 +68,7 @@ def test_a_table_names_the_communities_of_its_graph_only() -> None:
         several.document(result("school"))
     of_g = shapes.shape_of("communities", naming=naming("g"), of_one_graph=False)
     assert names_in(of_g, result("school")) == {}
-    assert names_in(of_g, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    assert names_in(of_g, result("g")) == NAMES
 
 
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,17 +77,14 @@ def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatc
     first = result("g")
     for communities in (first, *(result(f"h{number}") for number in range(2))):
         names_in(named, communities)
-    assert names_in(named, replace(first, snapshot_id="g/1")) == {
-        "0": "PC, 10 of 10",
-        "1": "MP, 8 of 8",
-    }
+    assert names_in(named, replace(first, snapshot_id="g/1")) == NAMES
 
 
 def test_each_result_has_the_names_of_its_own_communities() -> None:
     named = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
     first = result("g")
     other = replace(first, labels=1 - first.labels)
-    assert names_in(named, first) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    assert names_in(named, first) == NAMES
     for again in ({"revision": "b"}, {"model": "n@1"}):
         assert names_in(named, replace(other, **again)) == {"1": "PC, 10 of 10", "0": "MP, 8 of 8"}
     mixed = replace(first, snapshot_id="g/1", labels=np.arange(18, dtype=np.int32) % 2)
@@ -162,8 +160,7 @@ def test_one_table_for_an_archive_of_two_graphs_is_refused(countries: str, tmp_p
     archive = Archive(open_store(str(tmp_path / "history")))
     for graph in ("as733", "school"):
         archive.add("communities", encode_communities(window(graph, 0, [0] * 4)), (0, 0))
-    history = str(tmp_path / "history")
-    asked = ("view", "--port", "0", "--history", history, "--names", countries)
-    refused = run_here(*asked)
+    history = ("--history", str(tmp_path / "history"))
+    refused = run_here("view", "--port", "0", *history, "--names", countries)
     assert refused.returncode == 78
     assert "belongs to as733, school: give --names as733=FILE" in refused.stderr

