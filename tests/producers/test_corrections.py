@@ -13,18 +13,17 @@ from typer.testing import CliRunner, Result
 from stream_icd.commands.cli.main import app
 from stream_icd.core.errors import BadSettings, ContentChanged
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import SentBefore
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
-from stream_icd.sources.generated import independent_gn
-from stream_icd.wire.communities import decode_labels, encode_labels
+from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
 from tests.producers.sent import decoded, records, sent
+from tests.producers.test_producer_contract import archived
 from tests.testbed.brokers import Broker
+from tests.testbed.streams import as_read, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -86,13 +85,13 @@ def test_a_correction_is_numbered_after_those_of_others() -> None:
         day = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
         return snapshot_from_pairs([1], [end], graph="g", id="g/1", window=day, source=source)
 
-    found = SentBefore()
-    for at, one in enumerate((snapshot(2), snapshot(4, "urn:me#part;correction=7"))):
-        message = encode_snapshot(one)
-        found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
-    assert not found.is_changed(snapshot(4))
-    assert found.numbered(snapshot(4)).source == "urn:me#part;correction=7"
-    assert found.numbered(snapshot(5, "urn:me#part;correction=3")).source.endswith(";correction=8")
+    before = SentBefore()
+    first, corrected = snapshot(2), snapshot(4, "urn:me#part;correction=7")
+    for record in as_read(outgoing("t", encode_snapshot(one)) for one in (first, corrected)):
+        before.add(record)
+    assert not before.is_changed(snapshot(4))
+    assert before.numbered(snapshot(4)).source == "urn:me#part;correction=7"
+    assert before.numbered(snapshot(5, "urn:me#part;correction=3")).source.endswith(";correction=8")
 
 
 def test_windows_before_those_of_the_topic_are_said_to_be_late(
@@ -136,8 +135,7 @@ def test_a_last_snapshot_that_cannot_be_read_is_said(
     files = ("files", str(tmp_path), "--graph", topic_name)
     assert produce(memory, *files).exit_code == 0
     (record,) = records(memory, topic_name)
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers))
+    publish(memory, [OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers)])
     (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-02.csv").write_text("src,dst\na,b\n")
     again = produce(memory, *files)
     assert again.exit_code == 0
@@ -150,26 +148,20 @@ def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
 ) -> None:
     """The producer goes on where the records begin that the next window may need."""
     create_topics(memory.settings(), [TopicSpec(topic_name)])
-    events = [
-        "events", "--topic", topic_name, "--graph", topic_name, "--until", "end", "--window", "1h",
-        "--late-rows", str(tmp_path / "late.jsonl"),
-    ]  # fmt: skip
+    events = ["events", "--topic", topic_name, "--graph", topic_name, "--until", "end"]
+    events += ["--late-rows", str(tmp_path / "late.jsonl")]
 
-    def send(hour: int, *pairs: tuple[object, object]) -> None:
-        with Publisher(memory.settings()) as publisher:
-            for minute, (src, dst) in enumerate(pairs):
-                at = 3600 * hour + 60 * minute
-                value = json.dumps({"t": at, "src": src, "dst": dst}).encode()
-                publisher.send(OutgoingRecord(topic_name, value, timestamp_ms=1000 * at))
+    def send(*hourly: tuple[int, object, object]) -> None:
+        for hour, src, dst in hourly:
+            value = json.dumps({"t": 3600 * hour, "src": src, "dst": dst}).encode()
+            at_ms = 3_600_000 * hour
+            publish(memory, [OutgoingRecord(topic_name, value, timestamp_ms=at_ms)])
 
-    send(1, (1, 2), (2, 3.0))
-    send(2, (1, 3))
+    send((1, 1, 2), (1, 2, 3.0), (2, 1, 3))
     assert produce(memory, *events).exit_code == 0
     before = nodes_sent(memory, topic_name)
     assert before[0] == {1, 2, 3}
-    send(3, ("guest", 1), (1, 2.0))
-    send(4, ("guest", 2), (2, 1))
-    send(5, (1, 2))
+    send((3, "guest", 1), (3, 1, 2.0), (4, "guest", 2), (4, 2, 1), (5, 1, 2))
     again = produce(memory, *events)
     assert again.exit_code == 0
     assert "src 'guest' is not of type integer (--ids)" in again.output
@@ -181,13 +173,8 @@ def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
 @pytest.fixture
 def archive(tmp_path: Path, topic_name: str) -> Sequence[str]:
     """Arguments of a replay of two snapshots with labels, of a graph and of another one."""
-    archive = Archive(open_store(str(tmp_path / "history")))
     for graph in (topic_name, f"{topic_name}-b"):
-        source = independent_gn(0, 2, n_nodes=100, n_communities=5, graph=graph)
-        for snapshot, labels in source.snapshots:
-            assert labels is not None
-            archive.add("snapshots", encode_snapshot(snapshot))
-            archive.add("labels", encode_labels(labels))
+        archived(tmp_path / "history", graph, 2)
     return "replay", str(tmp_path / "history"), "--graph", topic_name
 
 

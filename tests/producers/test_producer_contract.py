@@ -70,18 +70,14 @@ def changes(_folder: Path, graph: str, bad: str = "") -> list[str]:
     create_topics(settings, [TopicSpec(topic)])
     rows = [{"op": "add", "src": 1, "dst": 2 + i, "t": 60 * i} for i in range(4)]
     with Publisher(settings) as publisher:
-        for value in (*([bad] if bad else []), *map(json.dumps, rows)):
+        for value in filter(None, (bad, *map(json.dumps, rows))):
             publisher.send(OutgoingRecord(topic, value.encode()))
     return ["--topic", topic, "--until", "end"]
 
 
-def generated(_folder: Path, _graph: str) -> list[str]:
-    return ["--nodes", "300"]
-
-
-def archived(folder: Path, graph: str) -> list[str]:
+def archived(folder: Path, graph: str, count: int = 4) -> list[str]:
     archive = Archive(open_store(str(folder)))
-    source = independent_gn(0, 4, n_nodes=100, n_communities=5, graph=graph)
+    source = independent_gn(0, count, n_nodes=100, n_communities=5, graph=graph)
     for snapshot, labels in source.snapshots:
         assert labels is not None
         archive.add("snapshots", encode_snapshot(snapshot))
@@ -108,8 +104,8 @@ EXAMPLES = {
     "changes": Example(changes, '{"op": "add"}', continues=True),
     "events": Example(events, "yesterday,1,2\n"),
     "files": Example(edge_lists, "1,2,3\n"),
-    "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], is_endless=True),
-    "lfr": Example(generated, is_endless=True),
+    "gn": Example(lambda *_: ["--nodes", "300", "--communities", "15"], is_endless=True),
+    "lfr": Example(lambda *_: ["--nodes", "300"], is_endless=True),
     "replay": Example(archived),
     "taxi": Example(fixes, "0,1,91,0\n"),
 }
@@ -170,12 +166,18 @@ def ids_of(records: list[Record]) -> list[str]:
 def summary(said: str) -> dict[str, Any]:
     """The last line of the log that sums up."""
     lines = [line for line in said.splitlines() if '"snapshots"' in line]
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    counts: dict[str, Any] = json.loads(lines[-1])
+    return counts
 
 
-def test_every_producer_has_an_example() -> None:
+def test_every_producer_has_an_example_and_the_options_of_all() -> None:
     assert set(PRODUCERS) == set(EXAMPLES), "give the new producer an example"
+    of_all = {"graph", "rate", "limit", "again", "partition_by", "bootstrap_servers"}
+    for name in PRODUCERS:
+        command = command_of(name)
+        assert of_all <= parameters(name)
+        assert f"stream-icd produce {name}" in (command.help or "")
+        assert all(option.help for option in command.params if option.name != "help")
 
 
 def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Producer) -> None:
@@ -307,15 +309,6 @@ def press_ctrl_c(when: Callable[[], object]) -> None:
 
     wait_until(there)
     os.kill(os.getpid(), signal.SIGINT)
-
-
-@pytest.mark.parametrize("name", PRODUCERS)
-def test_its_help_teaches_with_an_example(name: str) -> None:
-    every = {"graph", "rate", "limit", "again", "partition_by", "bootstrap_servers"}
-    assert every <= parameters(name)
-    command = command_of(name)
-    assert f"stream-icd produce {name}" in (command.help or "")
-    assert all(option.help for option in command.params if option.name != "help")
 
 
 def command_of(name: str) -> Any:
