@@ -139,7 +139,6 @@ class _Demo(MethodOptions):
         return read_attributes(path(file))
 
     def programs(self, folder: Path) -> "Programs":
-        """Return the producer and the detector, the page if wanted, and the story if any."""
         from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
         page = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}

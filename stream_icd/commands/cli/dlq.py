@@ -50,8 +50,6 @@ _SHOWN_ROWS = 5
 
 @options
 class _ChosenLetters(PartOptions, BrokerOptions):
-    """The options that choose dead letters."""
-
     graph: OnlyGraph = None
     exception: str | None = option(None, "Only those with this exception, such as BadSnapshot.")
 

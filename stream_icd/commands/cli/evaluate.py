@@ -112,7 +112,6 @@ class _Evaluate:
 
 
 def _learning(windows: Windows, learners: Sequence[str], learn: int) -> str:
-    """How many windows are evaluated, and how many the methods learn from before."""
     note = f"{windows.graph}: {len(windows)} windows"
     if not learners or not learn:
         return note

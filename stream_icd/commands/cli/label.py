@@ -36,8 +36,6 @@ label, known = typer.Typer(), typer.Typer()
 
 @options
 class _SendOptions(BrokerOptions):
-    """The options of commands that send a table, or only say what they would send."""
-
     dry_run: bool = option(False, "Send nothing; report what would be sent.")
 
     @contextmanager

@@ -33,8 +33,6 @@ _Model = Annotated[
 
 @options
 class _OfRegistry:
-    """The registry of a command."""
-
     registry: RegistryUri = None
 
     def opened(self) -> Store | None:
@@ -43,7 +41,6 @@ class _OfRegistry:
         return registry_at(self.registry)
 
     def required(self) -> Store:
-        """Open the registry, or raise `BadSettings`."""
         from stream_icd.registry.settings import required
 
         return required(self.opened())
@@ -51,8 +48,6 @@ class _OfRegistry:
 
 @options
 class _Changing(_OfRegistry, BrokerOptions):
-    """The options of commands that change a registry."""
-
     no_announce: bool = option(
         False,
         "Do not announce it in icd.models.v1, for example where there is no Kafka. Running "

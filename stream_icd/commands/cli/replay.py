@@ -51,8 +51,6 @@ app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapsh
 
 @options
 class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
-    """The options of the commands that detect past snapshots again."""
-
     graph: OnlyGraph = None
     out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
     into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")

@@ -36,8 +36,6 @@ _A_FEW = 3
 
 @options
 class _ArchivedGraph:
-    """The options for what can be asked of a graph."""
-
     history: HistoryUri
     model: str | None = option(
         None,

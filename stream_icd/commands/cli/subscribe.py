@@ -134,7 +134,6 @@ class _Subscribe(BrokerOptions):
         return any(value is not None for value in filters)
 
     def check(self) -> None:
-        """Check that the options fit together; raise `BadSettings` if they do not."""
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
@@ -270,7 +269,6 @@ def _parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
 
 
 def _warn_of_no_tracker(settings: KafkaSettings) -> None:
-    """Say on standard error if there are no events yet: perhaps no tracker runs."""
     from stream_icd.kafka.reader import open_reader
 
     with open_reader(settings, _EVENTS, until="end", limit=1) as records:

@@ -54,7 +54,6 @@ class Shape(ABC, Generic[Item]):
         return f"{'graph':<12} {'snapshot':<28} {self.titles}"
 
     def lines(self, result: Item) -> Iterator[str]:
-        """Yield lines for people."""
         graph, snapshot = printable(result.graph), printable(result.snapshot_id)
         for text in self.texts(result):
             yield f"{graph:<12} {snapshot:<28} {printable(text)}"

@@ -129,7 +129,6 @@ class _Train:
         say(f"use it: stream-icd consume detect --model {shlex.quote(self.out)}")
 
     def chosen(self, name: str) -> Recipe:
-        """Return the recipe of the options; a new one gets this name."""
         from stream_icd.core.store.store import open_store
         from stream_icd.methods.icd.presets import (
             EDGES_NAME,

@@ -127,7 +127,6 @@ OnlyGraph = Annotated[
 
 
 def _checked_zone(name: str) -> str:
-    """Return the name of a time zone; raise `BadSettings` if there is no such zone."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -253,7 +252,6 @@ class Producer(ServedOptions, _WaitingOptions):
 
     @property
     def strict(self) -> bool:
-        """Whether to stop at the first bad row."""
         return False
 
     def tempo(self) -> Tempo:

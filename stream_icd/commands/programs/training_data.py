@@ -115,7 +115,6 @@ def training_graphs(description: str) -> list[LabelledGraph]:
 
 
 def _way_to_give_options(kind: str, advice: str) -> str:
-    """Return how a description has the option that an error of a producer advises, if any."""
     advised = [f"--{name}" for name in re.findall(r"--([a-z][a-z-]*)", advice)]
     options = [option for option in advised if option not in _OF_TERMINALS]
     if not options or "--data" in options:

@@ -125,7 +125,6 @@ def _loop(
     delivery: Delivery,
     batch: int,
 ) -> Callable[[], object]:
-    """Return what polls, processes and publishes the records of a topic until the stop."""
     runner = Runner(
         step,
         DeadLetterLimit(options.max_dead_letters),
