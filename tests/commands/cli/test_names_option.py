@@ -46,43 +46,36 @@ def names_in(shape: shapes.Shape[Communities], result: Communities) -> dict[str,
     return names
 
 
-def test_a_graph_with_other_ids_takes_no_names_from_the_others(
+def communities(*graphs: str, of_one_graph: bool = False) -> shapes.Shape[Communities]:
+    return shapes.shape_of("communities", naming=naming(*graphs), of_one_graph=of_one_graph)
+
+
+def test_a_table_names_the_communities_of_its_graph_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    graphs = ("x\x1b[2J", "y", "g")
-    named = shapes.shape_of("communities", naming=naming(*graphs), of_one_graph=False)
-    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
-        names = named.document(result(graph, text=text))["names"]
-        assert names == ({} if text else NAMES)
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        communities(of_one_graph=True).document(result("g", text=True))
+    several = communities()
+    assert names_in(several, result("g")) == NAMES
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        several.document(result("school"))
+    of_three = communities("x\x1b[2J", "y", "g")
+    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False), ("school", False)):
+        assert names_in(of_three, result(graph, text=text)) == (NAMES if graph == "g" else {})
     (warned,) = capsys.readouterr().err.splitlines()
     assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
 
 
-def test_a_table_names_the_communities_of_its_graph_only() -> None:
-    one = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
-    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
-        one.document(result("g", text=True))
-    several = shapes.shape_of("communities", naming=naming(), of_one_graph=False)
-    assert names_in(several, result("g"))
-    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
-        several.document(result("school"))
-    of_g = shapes.shape_of("communities", naming=naming("g"), of_one_graph=False)
-    assert names_in(of_g, result("school")) == {}
-    assert names_in(of_g, result("g")) == NAMES
-
-
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
-    named = shapes.shape_of("communities", naming=naming("g", "h0", "h1"), of_one_graph=False)
-    first = result("g")
-    for communities in (first, *(result(f"h{number}") for number in range(2))):
-        names_in(named, communities)
+    named, first = communities("g", "h0", "h1"), result("g")
+    for window in (first, result("h0"), result("h1")):
+        names_in(named, window)
     assert names_in(named, replace(first, snapshot_id="g/1")) == NAMES
 
 
 def test_each_result_has_the_names_of_its_own_communities() -> None:
-    named = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
-    first = result("g")
+    named, first = communities(), result("g")
     other = replace(first, labels=1 - first.labels)
     assert names_in(named, first) == NAMES
     for again in ({"revision": "b"}, {"model": "n@1"}):
@@ -92,7 +85,7 @@ def test_each_result_has_the_names_of_its_own_communities() -> None:
 
 
 def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
-    named = shapes.shape_of("communities", naming=naming(), of_one_graph=True)
+    named = communities()
     ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
     first = replace(result("g"), community_ids=ids, replaced=replaced)
     assert names_in(named, first) == {"4": "PC, 10 of 10", "7": "MP, 8 of 8"}

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +97,7 @@ def test_results_as_lines_json_csv_and_arrow(embedded: Broker, whole: str) -> No
     numbers = "3 2 2 0.2500 weak 0.82 4.5 -0.250 2 10.0 m@1"
     assert lines[1].split() == [whole, f"{whole}/0", *numbers.split()]
 
-    limited = subscribe(embedded, *of_whole, "--format", "json", "--limit", "2")
-    first, second = (json.loads(line) for line in limited.stdout.splitlines())
+    first, second = documents(embedded, "--graph", whole, "--limit", "2")
     assert (first["snapshot_id"], second["snapshot_id"]) == (f"{whole}/0", f"{whole}/1")
     assert first["window_end"] == "2020-01-01T01:00:00+00:00"
     assert (first["community_ids"], first["replaced"]) == ([100, 7], [])
@@ -125,11 +125,9 @@ def test_results_as_lines_json_csv_and_arrow(embedded: Broker, whole: str) -> No
     said = ("evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits")
     assert [table[name][0].as_py() for name in said] == ["weak", 0.125, 4.5, None, -0.25]
 
-
-def test_until_the_end_is_from_the_beginning(embedded: Broker, whole: str) -> None:
-    done = subscribe(embedded, "--graph", whole, "--until", "end", "--format", "json")
-    assert len(done.stdout.splitlines()) == 3
-    latest = subscribe(embedded, "--graph", whole, "--until", "end", "--from", "latest")
+    until_the_end = ("--graph", whole, "--until", "end")  # is from the beginning
+    assert len(subscribe(embedded, *until_the_end, "--format", "json").stdout.splitlines()) == 3
+    latest = subscribe(embedded, *until_the_end, "--from", "latest")
     assert len(latest.stdout.splitlines()) == 1
     assert latest.stderr == f"no result: nothing in {COMMUNITIES} matches\n"
 
@@ -211,13 +209,16 @@ def test_events_as_a_table_and_the_gap_on_standard_error(embedded: Broker, graph
     assert done.stderr.startswith(f"{graph}: 1 window is missing from 2020-01-01 02:00")
 
 
+def documents(broker: Broker, *options: str) -> list[dict[str, Any]]:
+    done = subscribe(broker, *options, *ALL, "--format", "json")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def test_a_node_and_a_kind_of_event_as_json(embedded: Broker, graph: str) -> None:
-    done = subscribe(embedded, "--graph", graph, "--node", "12", *ALL, "--format", "json")
-    changes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(change["snapshot_id"], change["before"], change["after"]) for change in changes] == [
-        (f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]  # fmt: skip
-    done = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "json")
-    (merged,) = map(json.loads, done.stdout.splitlines())
+    changes = documents(embedded, "--graph", graph, "--node", "12")
+    moves = [(change["snapshot_id"], change["before"], change["after"]) for change in changes]
+    assert moves == [(f"{graph}/0", None, 1), (f"{graph}/3", 1, 0)]
+    (merged,) = documents(embedded, "--graph", graph, "--event", "merged")
     assert [(e["kind"], e["parents"]) for e in merged["events"]] == [("merged", [0, 1])]
     assert (merged["missed"], merged["communities"]) == (1, [0] * 18)
 
@@ -250,10 +251,10 @@ def test_members_of_a_community_and_csv(embedded: Broker, graph: str) -> None:
         *((1, node) for node in range(10, 18)),
         *((0, node) for node in range(18)),
     ]
-    options = ("--graph", graph, "--community", "1", *ALL, "--members", "--format", "json")
-    found = [json.loads(line) for line in subscribe(embedded, *options).stdout.splitlines()]
-    assert [one["members"] for one in found] == [list(range(10, 18))] * 2 + [[]]
-    lines = subscribe(embedded, *options[:-2]).stdout.splitlines()
+    of_community = ("--graph", graph, "--community", "1", "--members")
+    members = [window["members"] for window in documents(embedded, *of_community)]
+    assert members == [list(range(10, 18))] * 2 + [[]]
+    lines = subscribe(embedded, *of_community, *ALL).stdout.splitlines()
     assert lines[1].split()[2:] == ["1", "8", *map(str, range(10, 18))]
     events = subscribe(embedded, "--graph", graph, "--event", "merged", *ALL, "--format", "csv")
     assert ',"0 1",' in events.stdout.splitlines()[1]
@@ -348,16 +349,6 @@ def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path
     assert table["members"].to_pylist()[0] == list(range(10))
 
 
-def test_a_group_goes_on_where_it_was(
-    embedded: Broker, graph: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STREAM_ICD_SESSION_TIMEOUT_S", "3")
-    options = ("--graph", graph, "--group", graph, "--limit", "1", "--format", "json")
-    first, second = (subscribe(embedded, *options) for _ in range(2))
-    assert [json.loads(done.stdout)["snapshot_id"] for done in (first, second)] == [
-        f"{graph}/0", f"{graph}/1"]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
@@ -392,9 +383,7 @@ def test_names_stand_in_lines_documents_and_tables(
     assert "  community 0 (PC) is new, with 10 nodes;" in lines[1]
     lines = subscribe(embedded, "--event", "merged", *options).stdout.splitlines()
     assert lines[1].endswith("  community 1 (MP) (8 nodes) joined community 0 (PC)")
-    last = json.loads(
-        subscribe(embedded, "--events", "--format", "json", *options).stdout.splitlines()[1]
-    )
+    last = documents(embedded, "--events", *options[:4])[1]
     assert last["names"] == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
     out = tmp_path / "c.parquet"
     subscribe(embedded, "--format", "parquet", "--out", str(out), *options)
