@@ -222,15 +222,14 @@ def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
     assert said == [{0}, 2, {0, 1, 2}]
 
 
-def test_windows_are_flushed_at_the_end_of_a_topic_only() -> None:
+def test_what_cannot_be_followed_is_refused_at_once(
+    broker: brokers.Broker, topic_name: str
+) -> None:
+    with pytest.raises(TopicMissing, match="create"):
+        list(read(broker, topic_name))
     for more in ({"topic": "t"}, {"path": Path("rows.csv")}):
         with pytest.raises(BadSettings, match="--flush .* --topic and --until end"):
             Events(flush=True, **more)  # type: ignore[arg-type]
-
-
-def test_a_missing_topic_is_told_at_once(broker: brokers.Broker, topic_name: str) -> None:
-    with pytest.raises(TopicMissing, match="create"):
-        list(read(broker, topic_name))
 
 
 def test_what_is_no_snapshot_says_nothing_of_what_was_sent(

@@ -69,8 +69,8 @@ def test_a_table_names_the_communities_of_its_graph_only(
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
     named, first = communities("g", "h0", "h1"), result("g")
-    for window in (first, result("h0"), result("h1")):
-        names_in(named, window)
+    for graph in ("g", "h0", "h1"):
+        names_in(named, result(graph))
     assert names_in(named, replace(first, snapshot_id="g/1")) == NAMES
 
 
