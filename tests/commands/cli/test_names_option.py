@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ import pytest
 
 from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.commands.programs.naming import _tables_of
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.methods.names.attributes import attributes_of
@@ -23,7 +21,6 @@ from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 from tests.streaming.workers.tracked import unbroken, window
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
 
@@ -33,12 +30,8 @@ def naming(*graphs: str) -> Naming:
 
 
 def result(graph: str, *, text: bool = False) -> Communities:
-    nodes = pa.array(range(10, 28) if text else range(18))
-    return Communities(
-        graph, f"{graph}/0", Window(START, START), nodes.cast(pa.string()) if text else nodes,
-        (np.arange(18) >= 10).astype(np.int32), 9, "m@1", 0.5, 1.0,
-        dict.fromkeys(STAGES, 1.0), START,
-    )  # fmt: skip
+    of_hour = window(graph, 0, np.arange(18) >= 10)
+    return replace(of_hour, nodes=pa.array(map(str, range(10, 28)))) if text else of_hour
 
 
 def names_in(shape: shapes.Shape[Communities], result: Communities) -> dict[str, str]:
@@ -134,19 +127,14 @@ def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_p
     assert graphs_of([str(odd)]) == {None: "day"}
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["{0}", "{0}"], "already; give each graph one"),
-        (["a={0}", "a={0}"], "a table of this graph already"),
-        (["a={0}", "{0}"], "does not say to which graph it belongs"),
-    ],
-)
-def test_tables_that_do_not_fit_together_are_refused(
-    countries: str, given: list[str], said: str
-) -> None:
-    with pytest.raises(BadSettings, match=said):
-        _tables_of([name.format(countries) for name in given])
+def test_tables_that_do_not_fit_together_are_refused(countries: str) -> None:
+    for names, said in (
+        ([countries, countries], "already; give each graph one"),
+        ([f"a={countries}", f"a={countries}"], "a table of this graph already"),
+        ([f"a={countries}", countries], "does not say to which graph it belongs"),
+    ):
+        with pytest.raises(BadSettings, match=said):
+            _tables_of(names)
 
 
 def test_one_table_for_an_archive_of_two_graphs_is_refused(countries: str, tmp_path: Path) -> None:

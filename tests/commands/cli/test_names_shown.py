@@ -9,12 +9,11 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -29,10 +28,9 @@ from stream_icd.commands.cli.dlq import _table_lines
 from stream_icd.commands.cli.replay import _agreements_table, _qualities_table
 from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.commands.programs.process import wide_console
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
 from stream_icd.core.printable import did_you_mean, listed, printable, say, shortened
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
@@ -46,26 +44,15 @@ from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.streaming.metrics.metrics import Health, Metrics
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
+from tests.streaming.workers.tracked import window
 
-DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
 ESCAPED = r"g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
 
 
 def found(graph: str = FORGED, nodes: tuple[str, ...] = ("a", "b")) -> Communities:
-    return Communities(
-        graph=graph,
-        snapshot_id=graph,
-        window=DAY,
-        nodes=pa.array(nodes),
-        labels=np.zeros(len(nodes), np.int32),
-        n_edges=1,
-        model=graph,
-        modularity=0.0,
-        ncut=0.0,
-        milliseconds=dict.fromkeys(STAGES, 1.0),
-        detected_at=DAY.end,
-    )
+    result = window(graph, 0, [0] * len(nodes), model=graph)
+    return replace(result, snapshot_id=graph, nodes=pa.array(nodes))
 
 
 def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
