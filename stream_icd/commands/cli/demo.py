@@ -86,7 +86,8 @@ class _Demo(MethodOptions):
         with needs_extra("demo", "matplotlib"):
             from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
 
-        self.chosen_horizon()  # a wrong one is refused before anything starts
+        # A wrong horizon or table is refused before anything starts.
+        self.chosen_horizon()
         attributes = self.attributes()
         console, folder = Console(), self.out.resolve()
         with writing(folder):

@@ -126,7 +126,7 @@ class _SendKnown(_SendOptions):
         from stream_icd.streaming.subscribers.known_topic import known_in_topic
 
         tables = known_labels(self.table, self.graph)
-        in_topic = known_in_topic(self.kafka())
+        in_topic = known_in_topic(self.kafka())  # all of it: only differences are sent
         with self.sending() as send:
             for graph, labels in tables.items():
                 before = in_topic.labels(graph)

@@ -194,6 +194,7 @@ class _Import(_Changing):
         registry, now, by = self.required(), datetime.now(UTC), "models import"
         version = import_folder(registry, folder_of(self.source), by, now, self.source)
         say(version)
+        # Announced at the end, with the promotion: what is announced is already there.
         changes = [publication(registry, version, read_lineage(registry, version))]
         if self.first_champion and current(registry) is None:
             with suppress(ChampionChanged):  # another program made the first champion meanwhile

@@ -207,12 +207,13 @@ class _Subscribe(BrokerOptions):
         self.kafka()  # a broker that is not there is said before anything waits
         # After the broker has answered: from here on, an end of the program is no error.
         _when_reader_leaves(subscription.close)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: files are finished
         try:
             if self.until == "forever" and topic == _EVENTS:
-                _warn_of_no_tracker(settings)
+                _warn_of_no_tracker(settings)  # before the wait, which says nothing
             with traces_of("subscribe"):
                 write(counted(), shape)
+            # Afterwards, since it reads the topic once more: only who got nothing pays for that.
             if self.until == "end" and not shown:
                 refuse_nothing(settings, topic, self.graph, self.model)
                 say(f"no result: nothing in {topic} matches", err=True)

@@ -170,10 +170,7 @@ class _OfCommunities(Shape[Communities]):
             name: pa.repeat(pa.scalar(getattr(result, name), type), n)
             for name, type in SUMMARY.items()
         }
-        return {
-            **summary,
-            **dict(zip(table.column_names, table.columns, strict=True)),
-        }
+        return summary | dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _number(value: float | None, digits: int) -> str:

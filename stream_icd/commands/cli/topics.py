@@ -150,6 +150,7 @@ class _Broker:
 
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:
+            # Before the address is shown: who reads it may send at once.
             created = create_topics(running.settings)
             say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")

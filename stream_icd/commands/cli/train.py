@@ -95,6 +95,7 @@ class _Train:
         configure_logging()
         console = Console()
         folder = open_store(self.out)
+        # Before the graphs are read: training takes minutes, and would be in vain.
         if folder.exists(RECIPE_FILE):
             raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
         chosen = self.chosen(folder.name)

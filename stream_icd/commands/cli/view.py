@@ -95,7 +95,7 @@ class _ViewPage(BrokerOptions):
             sources = Live(settings, topics, seen, self.graph, since)
         page = View(Queries(seen, sources, self.zone))
         server = PageServer(page, access, self.host, self.port)
-        with sources.reading(page.publish):
+        with sources.reading(page.publish):  # in the background: the page shows what there is
             shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
             say(f"open {server.address}{shown}   (Ctrl-C ends it)")
             server.serve_page()

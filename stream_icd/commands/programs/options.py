@@ -65,9 +65,8 @@ class _WaitingOptions(BrokerOptions):
         """How long to wait for a broker that is away, in seconds; None: forever."""
         from stream_icd.core.times import parse_duration
 
-        return (
-            None if (text := self.give_up_after) is None else parse_duration(text).total_seconds()
-        )
+        text = self.give_up_after
+        return None if text is None else parse_duration(text).total_seconds()
 
 
 @options

@@ -100,7 +100,7 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         reason = getattr(error, "format_message", error.__str__)()
         raise BadSettings(f"{description!r}: {reason}; describe graphs as\n{_FORMS}") from error
     try:
-        chosen = list(islice(graphs, limit))
+        chosen = list(islice(graphs, limit))  # only here are rows read, and errors of them raised
     except (BadRow, BadSettings) as error:
         raise type(error)(f"{error}{_way_to_give_options(kind, str(error))}") from error
     if table is not None and chosen and all(graph.labels is None for graph in chosen):
@@ -178,6 +178,7 @@ def _generated(kind: str, chosen: _Options) -> Iterator[LabelledGraph]:
 def _produced(kind: str, options: _Options) -> Iterator[LabelledGraph]:
     labels_file = options.pop("labels", None)
     producer = _producer(_ARCHIVE.get(kind, kind), {**_DEFAULTS.get(kind, {}), **options})
+    # Without a check: producers that read files need no broker.
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
     table = None if labels_file is None else LabelTable(Path(labels_file))

@@ -65,16 +65,15 @@ def windowed_source(
     """
     header = options.header
     column = options.time or time_column(options.file_columns) or "t"
-    before = partial(run.kind_before, options.graph)
     columns = Columns(
         column,
         ids,
         numbers,
-        options.time_unit,
-        options.zone,
-        options.ids,
-        before,
-        options.time_format,
+        time_unit=options.time_unit,
+        zone=options.zone,
+        id_kind=options.ids,
+        kind_before=partial(run.kind_before, options.graph),
+        time_format=options.time_format,
     )
     if unused := [name for name in options.file_columns if name not in columns.names]:
         structlog.get_logger().warning("columns are not used", columns=listed(unused))
