@@ -13,15 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from stream_icd.commands.cli.main import app
-from stream_icd.core.errors import (
-    BadSettings,
-    ModelDamaged,
-    ModelNotFound,
-    RegistryDamaged,
-)
 from stream_icd.core.lineage import DataRange, Figure, Gate, Lineage
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.kafka.topics import create_topics
@@ -51,10 +43,16 @@ def registry(disk: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 def models(*arguments: str, announced: bool = False) -> str:
     """What a command prints as its result; it must succeed."""
     changes = arguments[0] in ("import", "promote", "rollback") and not announced
-    quiet = ("--no-announce",) if changes else ()
-    result = CliRunner().invoke(app, ["models", *arguments, *quiet], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    done = run_here("models", *arguments, *(["--no-announce"] if changes else []))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(*arguments: str) -> str:
+    """The reason of a command that must fail."""
+    done = run_here("models", *arguments)
+    assert done.returncode == 78, done.stdout
+    return done.stderr
 
 
 def test_the_way_from_a_shipped_model_to_a_champion_and_back(registry: Store) -> None:
@@ -73,8 +71,7 @@ def test_the_way_from_a_shipped_model_to_a_champion_and_back(registry: Store) ->
     assert models("diff", "champion", LFR) == ""
     assert models("rollback", "--reason", "worse") == f"champion {AS}, previous none\n"
     assert [change.reason for change in history(registry)] == ["first", "by command", "worse"]
-    with pytest.raises(BadSettings, match="none to go back to"):
-        models("rollback")
+    assert "none to go back to" in refused("rollback")
 
 
 def test_there_is_one_first_champion_which_is_never_replaced_by_starting_again(
@@ -99,8 +96,7 @@ def test_a_version_without_its_lineage_is_not_promoted_and_is_mended_by_importin
     models("import", "as")
     folder = version_folder(registry, AS)
     folder.delete("lineage.json")
-    with pytest.raises(RegistryDamaged, match="import this folder"):
-        models("promote", "as")
+    assert "import this folder" in refused("promote", "as")
     assert champion(registry).champion == LFR
     assert models("import", folder.uri) == f"{AS}\n"
     assert models("promote", "as") == f"champion {AS}, previous {LFR}\n"
@@ -149,10 +145,9 @@ def test_a_name_stands_for_its_only_version_and_is_not_guessed_among_several(
     assert version in models("promote", "mine")
     published(registry, BpParameters(resolution=2.0))
     for command in ("show", "promote"):
-        with pytest.raises(ModelNotFound, match=rf"several versions of 'mine' in .*{version}"):
-            models(command, "mine")
-    with pytest.raises(ModelNotFound, match=rf"has: .*{version}.* \(stream-icd models import adds"):
-        models("promote", "as")
+        assert re.search(rf"several versions of 'mine' in .*{version}", refused(command, "mine"))
+    versions_to_choose = rf"has: .*{version}.* \(stream-icd models import adds"
+    assert re.search(versions_to_choose, refused("promote", "as"))
 
 
 @pytest.mark.parametrize(
@@ -165,8 +160,7 @@ def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
     recipe = tmp_path / "bad" / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("format = 3", line))
     for command in (("diff", "as", str(recipe.parent)), ("import", str(recipe.parent))):
-        with pytest.raises(ModelDamaged, match=r"recipe.toml has (format -5|tables more than 10)"):
-            models(*command)
+        assert re.search(r"recipe.toml has (format -5|tables more than 10)", refused(*command))
     assert versions(registry) == []
 
 
@@ -183,16 +177,14 @@ def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
 )
 @pytest.mark.usefixtures("registry")
 def test_what_is_missing_is_named(arguments: tuple[str, ...], reason: str) -> None:
-    with pytest.raises(ModelNotFound, match=reason):
-        models(*arguments)
+    assert re.search(reason, refused(*arguments))
 
 
 def test_a_registry_must_be_named_by_option_or_setting(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments in (("rollback",), ("show", "previous"), ("import", "lfr")):
-        with pytest.raises(BadSettings, match="--registry"):
-            models(*arguments)
+        assert "--registry" in refused(*arguments)
     monkeypatch.setenv("STREAM_ICD_REGISTRY", "/nonesuch")
     models("import", "as", "--registry", disk.uri)
     assert versions(disk) == [AS]
@@ -224,8 +216,7 @@ def test_damaged_versions_are_listed_beside_the_others_and_not_promoted(registry
     assert "ModelDamaged" in listed[listed.index(taxi) + 1]
     assert sum(line.endswith("champion") for line in listed) == 1
     version_folder(registry, taxi).put("recipe.toml", pa.py_buffer(b"a = "))
-    with pytest.raises(ModelDamaged):
-        models("promote", taxi)
+    assert "ModelDamaged: " in refused("promote", taxi)
     shutil.rmtree(version_folder(registry, LFR).root)
     listed = models("list").splitlines()
     assert "ModelNotFound" in listed[listed.index(f"{LFR}  champion") + 1]
@@ -311,7 +302,7 @@ def _promote_and_die(bootstrap_servers: str) -> None:
     import stream_icd.registry.announce as messages
 
     messages.announce = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    CliRunner().invoke(app, ["models", "promote", "as", "--bootstrap-servers", bootstrap_servers])
+    run_here("models", "promote", "as", "--bootstrap-servers", bootstrap_servers)
 
 
 def test_shipped_models_say_what_they_are_for_and_how_good_they_are() -> None:
@@ -334,12 +325,9 @@ def test_a_folder_of_models_is_listed_and_what_is_none_is_refused(tmp_path: Path
     listed = models("list", place)
     assert "mine  (mine@" in listed
     assert "mails of one office" in listed
-    with pytest.raises(ModelNotFound, match="models show shows a single one"):
-        models("list", str(mine))
+    assert "models show shows a single one" in refused("list", str(mine))
     (file := tmp_path / "file").write_text("no folder")
     for no_model in (place, str(file)):
-        with pytest.raises(ModelNotFound):
-            models("show", no_model)
+        assert "ModelNotFound: " in refused("show", no_model)
     for options in ([str(file)], ["--registry", str(file)]):
-        with pytest.raises(BadSettings, match="is a file: give a folder"):
-            models("list", *options)
+        assert "is a file: give a folder" in refused("list", *options)
