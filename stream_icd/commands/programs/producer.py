@@ -233,7 +233,12 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
             Source(total, snapshots),
             publisher,
             Destination(
-                run.topic, labels, spread_over, fit, sent_before.limits, sent_before.numbered
+                run.topic,
+                labels,
+                spread_over=spread_over,
+                claim_check=fit,
+                limits=sent_before.limits,
+                numbered=sent_before.numbered,
             ),
             limit=limit,
             already=sent_before,

@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,8 +86,24 @@ def command(broker: Broker, *options: str) -> list[str]:
     return [sys.executable, "-m", "stream_icd.commands.cli", "subscribe", *options, *address]
 
 
-def subscribe(broker: Broker, *options: str) -> Done:
-    return run_here("subscribe", *options, "-b", broker.bootstrap_servers)
+def subscribe(broker: Broker, *options: str, status: int = 0) -> Done:
+    done = run_here("subscribe", *options, "-b", broker.bootstrap_servers)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@contextmanager
+def following(broker: Broker, *options: str) -> Iterator[tuple[IO[str], Callable[[int], None]]]:
+    """A running subscriber: its standard error, and what ends it by a signal, without an error."""
+    follow = command(broker, *options)
+    with subprocess.Popen(follow, stderr=subprocess.PIPE, text=True) as running:
+
+        def end(number: int) -> None:
+            running.send_signal(number)
+            assert running.wait(60) == 0
+
+        assert running.stderr is not None
+        yield running.stderr, end
 
 
 def test_results_as_lines_json_csv_and_arrow(embedded: Broker, whole: str) -> None:
@@ -228,8 +245,7 @@ def test_parquet_as_one_file_and_as_a_file_a_snapshot(
 ) -> None:
     file, folder = tmp_path / "found.parquet", tmp_path / "found"
     for out in (file, folder):
-        options = ("--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
-        assert subscribe(embedded, *options).returncode == 0
+        subscribe(embedded, "--graph", graph, *ALL, "--format", "parquet", "--out", str(out))
     whole = pq.read_table(file)
     place = ["graph", "snapshot_id", "window_start", "window_end", "model", "revision"]
     said = ["evidence", "bits_saved", "horizon", "horizon_for", "predicted_bits"]
@@ -262,31 +278,26 @@ def test_members_of_a_community_and_csv(embedded: Broker, graph: str) -> None:
 
 def test_a_graph_or_a_model_that_is_not_there_is_an_error(embedded: Broker, graph: str) -> None:
     for more in ((), ("--events",)):
-        other = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more)
-        assert f"holds nothing of graph {graph}x; it holds " in other.stderr
-        assert f"did you mean {graph}?" in other.stderr
-        model = subscribe(embedded, "--graph", graph, "--model", "nonesuch", *ALL, *more)
-        assert "holds nothing of model nonesuch; it holds " in model.stderr
-        assert other.returncode == model.returncode == 78
-    assert subscribe(embedded, "--graph", graph, "--event", "died", *ALL).returncode == 0
+        refused = subscribe(embedded, "--graph", f"{graph}x", *ALL, *more, status=78).stderr
+        assert f"holds nothing of graph {graph}x; it holds " in refused
+        assert f"did you mean {graph}?" in refused
+        nonesuch = ("--graph", graph, "--model", "nonesuch", *ALL, *more)
+        refused = subscribe(embedded, *nonesuch, status=78).stderr
+        assert "holds nothing of model nonesuch; it holds " in refused
+    subscribe(embedded, "--graph", graph, "--event", "died", *ALL)
 
 
 def test_where_no_tracker_ever_ran_it_says_so() -> None:
     with embedded_broker() as broker:
         bare = Broker("embedded", broker.bootstrap_servers)
         create_topics(bare.settings())
-        for asked in (("--events",), ("--node", "1")):
-            done = subscribe(bare, *asked, *ALL)
-            assert done.returncode == 78
-            assert "no tracker has published events" in done.stderr
-            assert "stream-icd consume track" in done.stderr
-        following = subprocess.Popen(command(bare, "--events"), stderr=subprocess.PIPE, text=True)
-        assert following.stderr is not None
-        assert "waiting for one" in following.stderr.readline()
-        following.send_signal(signal.SIGTERM)
-        assert following.wait(60) == 0
-        following.stderr.close()
-        assert subscribe(bare, *ALL).returncode == 0
+        for events in (("--events",), ("--node", "1")):
+            refused = subscribe(bare, *events, *ALL, status=78).stderr
+            assert "no tracker has published events. Run one: stream-icd consume track" in refused
+        with following(bare, "--events") as (log, end):
+            assert "waiting for one" in log.readline()
+            end(signal.SIGTERM)
+        subscribe(bare, *ALL)
 
 
 def test_two_graphs_and_a_correction_in_a_folder_are_files_of_their_own(
@@ -328,21 +339,14 @@ def test_an_error_leaves_no_file_under_the_name_and_what_came_before_beside_it(
 def test_ctrl_c_leaves_a_whole_file(embedded: Broker, graph: str, tmp_path: Path) -> None:
     out = tmp_path / "events.parquet"
     options = ("--graph", graph, "--events", "--from", "beginning")
-    running = subprocess.Popen(
-        command(embedded, *options, "--format", "parquet", "--out", str(out)),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert running.stderr is not None
-    assert "1 window is missing" in running.stderr.readline()
-    # Who tells of a gap before the sixth hour has written what came before it.
-    hours = [window(graph, hour, found) for hour, found in (LABELS | {5: TOGETHER}).items()]
-    publish(embedded, events_of(hours)[-1:])
-    assert "1 window is missing" in running.stderr.readline()
-    assert not out.exists()
-    running.send_signal(signal.SIGINT)
-    assert running.wait(60) == 0
-    running.stderr.close()
+    with following(embedded, *options, "--format", "parquet", "--out", str(out)) as (log, end):
+        assert "1 window is missing" in log.readline()
+        # Who tells of a gap before the sixth hour has written what came before it.
+        hours = [window(graph, hour, labels) for hour, labels in (LABELS | {5: TOGETHER}).items()]
+        publish(embedded, events_of(hours)[-1:])
+        assert "1 window is missing" in log.readline()
+        assert not out.exists()
+        end(signal.SIGINT)
     table = pq.read_table(out)
     whole = ["born", "born", "continued", "continued", "merged"]
     assert table["event"].to_pylist() in (whole, [*whole, "continued"])
@@ -390,8 +394,7 @@ def test_names_stand_in_lines_documents_and_tables(
     table = pq.read_table(out)
     assert table["name"].to_pylist()[:18] == ["PC, 10 of 10"] * 10 + ["MP, 8 of 8"] * 8
     classes.write_text("node,class\nanna,PC\n")
-    refused = subscribe(embedded, *options)
-    assert (refused.returncode, "names nodes by text, the graph" in refused.stderr) == (78, True)
+    assert "names nodes by text, the graph" in subscribe(embedded, *options, status=78).stderr
 
 
 def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str) -> None:
@@ -401,5 +404,5 @@ def test_only_confirmed_events_and_only_strong_ones(embedded: Broker, graph: str
         assert "merged" not in subscribe(embedded, limit, "1", *merged).stdout
     born = subscribe(embedded, "--confirmed", "1", "--graph", graph, "--event", "born", *ALL)
     assert born.stdout.splitlines()[1].endswith("10 nodes; still there 1 hour later")
-    refused = subscribe(embedded, "--confirmed", "1", "--group", "g", "--graph", graph)
-    assert "leave out the group" in refused.stderr
+    with_group = ("--confirmed", "1", "--group", "g", "--graph", graph)
+    assert "leave out the group" in subscribe(embedded, *with_group, status=78).stderr
