@@ -43,7 +43,7 @@ _COLUMNS: dict[str, Callable[[BadRecord], str]] = {
     "sent again": lambda record: "yes" if record.was_sent_again else "no",
     "because": lambda record: shortened(record.latest.message, 60),
 }
-"""Of the table: how each is made."""
+"""Columns of the table, and how the cell of a record is made."""
 
 _SHOWN_ROWS = 5
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stream_icd.sources.node_tables import LabelOfNode, WindowName
 
     _Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
-    """The windows of each graph by their names; None: all."""
+    """By graph, its windows by each name that a table may give them; None: all of its windows."""
 
 label, known = typer.Typer(), typer.Typer()
 

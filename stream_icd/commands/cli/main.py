@@ -70,7 +70,7 @@ _HOMES = {
     "dlq": "stream_icd.commands.cli.dlq:app",
     "doctor": "stream_icd.commands.cli.doctor:app",
 }
-"""The commands of this package, and where each is."""
+"""The commands of this package, and what loads each."""
 
 
 @cache  # it reads the metadata of all installed packages, and help asks once for each command

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from stream_icd.streaming.execution.work import Engine, First
 
     _Jobs = Callable[[Stop | None], Generator[Job, None, None]]
-    """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
+    """Called twice: without a stop, to count the jobs; then to do them, until the stop."""
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 

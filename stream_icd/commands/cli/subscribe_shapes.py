@@ -38,10 +38,10 @@ _Names = Mapping[int | None, str]
 _ZONED = pa.timestamp("us", tz="UTC")
 
 _SHOWN = 3
-"""How many names stand in the line of a result, those of its largest communities."""
+"""Names in the line of a result: those of its largest communities."""
 
 _MOST_GRAPHS = 1000
-"""Graphs whose names are kept until their next window: those heard of last."""
+"""Graphs whose names are kept until their next window: the last ones that had a result."""
 
 
 class Shape(ABC, Generic[Item]):

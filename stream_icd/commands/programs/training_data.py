@@ -48,13 +48,13 @@ _DEFAULT_GRAPHS = 100
 _MOST_GRAPHS = 1_000_000
 
 _MORE = " + "
-"""Between the descriptions of a mixture."""
+"""Separates the descriptions of a mixture."""
 
 _ARCHIVE = {"archive": "replay"}
 """The producer that has another name here."""
 
 _DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
-"""Where they differ from those of the producer: recipes that leave them out keep their meaning."""
+"""Defaults that differ from the producer's, so that recipes written before keep their meaning."""
 
 _GENERATED = {
     "gn": {"seed": "1000", "p_in": "0.3", "nodes": "5000", "communities": "250"},
@@ -63,10 +63,10 @@ _GENERATED = {
 """The options of simulated graphs. Their seeds are not those of the producers."""
 
 _OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
-"""Options that are none of a description: those of every command, and one that never ends."""
+"""Options that a description cannot have: those of every command, and one that never ends."""
 
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
-"""What typer raises for arguments that do not fit; it exports only a kind of it."""
+"""What typer raises for arguments that do not fit: it exports only a subclass."""
 
 _Options = dict[str, str]
 
