@@ -56,12 +56,11 @@ def test_the_image_runs_our_command_as_nobody_special_and_asks_for_its_health() 
 
 
 def test_the_image_says_what_it_is_and_a_release_says_from_where() -> None:
-    label = re.search(r"^LABEL (.*)$", DOCKERFILE, re.MULTILINE)
-    assert label is not None
-    said = dict(one.split("=", 1) for one in shlex.split(label[1]))
-    names = {name.removeprefix("org.opencontainers.image.") for name in said}
-    assert names >= {"title", "description", "source", "licenses", "version", "revision"}
-    assert said["org.opencontainers.image.licenses"] == PROJECT["license"]
+    (label,) = instructions("LABEL")
+    prefix = "org.opencontainers.image."
+    said = dict(one.removeprefix(prefix).split("=", 1) for one in label)
+    assert said.keys() >= {"title", "description", "source", "licenses", "version", "revision"}
+    assert said["licenses"] == PROJECT["license"]
     by_release = {value.removeprefix("$") for value in said.values() if value.startswith("$")}
     assert by_release == {"VERSION", "REVISION", "SOURCE"}
     assert {a[0].split("=")[0] for a in instructions("ARG")} == {"PYTHON", *by_release}
@@ -100,10 +99,8 @@ def test_a_release_is_of_the_version_that_its_tag_names(tag: str, tmp_path: Path
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     assert (done.returncode == 0) == (tag != "v9.9.9")
     if not done.returncode:
-        assert (tmp_path / "env").read_text().splitlines() == [
-            f"VERSION={PROJECT['version']}",
-            "IMAGE=ghcr.io/owner/name",
-        ]
+        exported = f"VERSION={PROJECT['version']}\nIMAGE=ghcr.io/owner/name\n"
+        assert (tmp_path / "env").read_text() == exported
 
 
 def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
@@ -115,9 +112,8 @@ def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
 
 
 def extras_of_the_image() -> set[str]:
-    found = re.search(r"'\.\[(.*)\]'", DOCKERFILE)
-    assert found is not None
-    return set(found[1].split(","))
+    (extras,) = re.findall(r"'\.\[(.*)\]'", DOCKERFILE)
+    return set(extras.split(","))
 
 
 def libraries() -> set[str]:
