@@ -17,8 +17,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import decoded, records, sent
-from tests.producers.test_producer_contract import archived
+from tests.producers.sent import archived, decoded, records, sent
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import as_read, publish

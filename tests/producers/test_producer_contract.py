@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -16,20 +13,16 @@ from typing import Any
 import pytest
 import typer.main
 
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import _partition_by_id
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
-from stream_icd.sources.generated import independent_gn
-from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import decoded, records
+from stream_icd.wire.communities import decode_labels
+from tests.producers.sent import archived, decoded, pressing_ctrl_c, records
 from tests.run_here import run_here
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 
@@ -71,16 +64,6 @@ def changes(_folder: Path, graph: str, bad: str = "") -> list[str]:
         for value in filter(None, (bad, *map(json.dumps, rows))):
             publisher.send(OutgoingRecord(topic, value.encode()))
     return ["--topic", topic, "--until", "end"]
-
-
-def archived(folder: Path, graph: str, count: int = 4) -> list[str]:
-    archive = Archive(open_store(str(folder)))
-    source = independent_gn(0, count, n_nodes=100, n_communities=5, graph=graph)
-    for snapshot, labels in source.snapshots:
-        assert labels is not None
-        archive.add("snapshots", encode_snapshot(snapshot))
-        archive.add("labels", encode_labels(labels))
-    return [str(folder)]
 
 
 EXAMPLES: dict[str, tuple[Callable[..., list[str]], str | None]] = {
@@ -275,10 +258,8 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
 ) -> None:
     create_topics(producer.broker.settings())
     arguments, limit = producer.arguments(), producer.limit
-    interrupt = threading.Thread(target=press_ctrl_c, args=(producer.records,))
-    interrupt.start()
-    status, said = producer.run(*arguments, *limit, "--rate", "0.02")
-    interrupt.join()
+    with pressing_ctrl_c(producer.records):
+        status, said = producer.run(*arguments, *limit, "--rate", "0.02")
     assert status == 130
     assert summary(said)["event"] == "stopped"
     sent = ids_of(producer.records())
@@ -289,11 +270,6 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     whole = ids_of(producer.records())
     assert whole[: len(sent)] == sent
     assert len(whole) == len(set(whole)) == 4
-
-
-def press_ctrl_c(when: Callable[[], object]) -> None:
-    wait_until(when)
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 def command_of(name: str) -> Any:
