@@ -102,12 +102,14 @@ class Producer:
         return ["--limit", "4"] if self.name in ("gn", "lfr") else []  # which are endless
 
     def run(
-        self, *arguments: str, option: str = "--graph", graph: str | None = None
-    ) -> tuple[int, str]:
-        """Exit status, and what it said."""
-        graph = self.graph if graph is None else graph
-        done = run_here("produce", self.name, *arguments, option, graph)
-        return done.returncode, done.stderr
+        self, *arguments: str, option: str = "--graph", graph: str | None = None, status: int = 0
+    ) -> str:
+        """The log of the producer, which must end with this status."""
+        done = run_here(
+            "produce", self.name, *arguments, option, self.graph if graph is None else graph
+        )
+        assert done.returncode == status, done.stderr
+        return done.stderr
 
     def records(self, topic: str = SNAPSHOTS) -> list[Record]:
         return records(self.broker, self.graph, topic)
@@ -154,14 +156,12 @@ def test_every_producer_has_an_example_and_the_options_of_all() -> None:
 
 def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Producer) -> None:
     arguments, limit = producer.arguments(), producer.limit
-    assert producer.run(*arguments, "--limit", "2")[0] == 0
-    status, said = producer.run(*arguments, *limit)
-    assert status == 0
+    producer.run(*arguments, "--limit", "2")
+    counts = summary(producer.run(*arguments, *limit))
     already = 0 if producer.name == "changes" else 2  # it makes only what comes after
-    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (2, already)
-    status, said = producer.run(*arguments, *limit, "--again")
-    assert status == 0
-    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (4, 0)
+    assert (counts["snapshots"], counts["already_sent"]) == (2, already)
+    counts = summary(producer.run(*arguments, *limit, "--again"))
+    assert (counts["snapshots"], counts["already_sent"]) == (4, 0)
 
     sent = producer.records()
     assert len(sent) == 8
@@ -169,9 +169,9 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Produc
     assert_valid(sent[:4], producer.records(LABELS)[:4])
 
     spread_out = (*arguments, *limit, "--partition-by", "snapshot")
-    _, said = producer.run(*spread_out)  # what is there is known in whatever partition it is
-    assert summary(said)["snapshots"] == 0
-    assert producer.run(*spread_out, "--again")[0] == 0
+    # What is there is known in whatever partition it is.
+    assert summary(producer.run(*spread_out))["snapshots"] == 0
+    producer.run(*spread_out, "--again")
     spread = [record for record in producer.records() if record not in sent]
     assert all(record.headers[-1] == ("icd_unordered", b"true") for record in spread)
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
@@ -200,15 +200,13 @@ def test_bad_rows_are_counted_shown_and_stop_it_when_strict(producer: Producer) 
     if bad is None:
         return  # a generator: there is no row that could be bad
     arguments = producer.arguments(bad)
-    status, said = producer.run(*arguments)
-    assert status == 0
-    assert summary(said)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
-    assert '"event": "bad row"' in said
+    log = producer.run(*arguments)
+    assert summary(log)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
+    assert '"event": "bad row"' in log
     assert len(producer.records()) == 4
 
-    status, said = producer.run(*arguments, "--strict", "--again")
-    assert status == 65
-    assert said.splitlines()[-1].startswith("BadRow: ")
+    log = producer.run(*arguments, "--strict", "--again", status=65)
+    assert log.splitlines()[-1].startswith("BadRow: ")
 
 
 @pytest.mark.parametrize("name", ["as", "events", "taxi", "files"])
@@ -218,10 +216,10 @@ def test_nothing_but_bad_rows_is_a_failure(name: str, as_producer: Producer) -> 
     for file in producer.folder.iterdir():
         header = file.read_text().splitlines()[0] if file.suffix == ".csv" else ""
         file.write_text("\n".join([header, *["what, is, this, row"] * 3]) + "\n")
-    status, said = producer.run(*arguments)
-    assert (status, summary(said)["snapshots"]) == (65, 0)
-    assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: ")
-    assert "bad rows and no good ones; the first bad row: " in said
+    log = producer.run(*arguments, status=65)
+    assert summary(log)["snapshots"] == 0
+    assert log.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: ")
+    assert "bad rows and no good ones; the first bad row: " in log
 
 
 def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
@@ -230,9 +228,8 @@ def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
     option = "--as-graph" if producer.name == "replay" else "--graph"
     arguments = producer.arguments()
     for graph in ("", "g" * 201):
-        status, said = producer.run(*arguments, option=option, graph=graph)
-        assert status == 78
-        assert said.startswith("BadSettings: the name of ")
+        refused = producer.run(*arguments, option=option, graph=graph, status=78)
+        assert refused.startswith("BadSettings: the name of ")
 
 
 def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
@@ -241,16 +238,16 @@ def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
     folder = as_producer.folder
     bad = "".join(f"bad{n}\n" for n in range(7))
     (folder / "as19971108.txt").write_text(f"1\t2\n{bad}2\t3\n")
-    status, said = as_producer.run(str(folder))
-    assert (status, summary(said)["bad_rows"], summary(said)["snapshots"]) == (0, 7, 1)
-    assert ("bad0" in said, "bad6" in said) == (True, False)
-    status, said = as_producer.run(str(folder), "--strict", "--again")
-    assert (status, "Traceback" in said) == (65, False)
-    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in said
-    status, said = as_producer.run(str(folder / "absent"))
-    assert (status, said[:26]) == (78, "SourceNotFound: nothing at")
-    status, said = as_producer.run(str(folder), "--from", "1997")
-    assert (status, said) == (78, "BadSettings: --from '1997': give a day as YYYY-MM-DD\n")
+    log = as_producer.run(str(folder))
+    assert (summary(log)["bad_rows"], summary(log)["snapshots"]) == (7, 1)
+    assert ("bad0" in log, "bad6" in log) == (True, False)
+    log = as_producer.run(str(folder), "--strict", "--again", status=65)
+    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in log
+    assert "Traceback" not in log
+    absent = as_producer.run(str(folder / "absent"), status=78)
+    assert absent.startswith("SourceNotFound: nothing at")
+    wrong = as_producer.run(str(folder), "--from", "1997", status=78)
+    assert wrong == "BadSettings: --from '1997': give a day as YYYY-MM-DD\n"
 
 
 def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
@@ -259,14 +256,12 @@ def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     create_topics(producer.broker.settings())
     arguments, limit = producer.arguments(), producer.limit
     with pressing_ctrl_c(producer.records):
-        status, said = producer.run(*arguments, *limit, "--rate", "0.02")
-    assert status == 130
-    assert summary(said)["event"] == "stopped"
+        counts = summary(producer.run(*arguments, *limit, "--rate", "0.02", status=130))
     sent = ids_of(producer.records())
     assert 1 <= len(sent) < 4
-    assert summary(said)["snapshots"] == len(sent)
+    assert (counts["event"], counts["snapshots"]) == ("stopped", len(sent))
 
-    assert producer.run(*arguments, *limit)[0] == 0
+    producer.run(*arguments, *limit)
     whole = ids_of(producer.records())
     assert whole[: len(sent)] == sent
     assert len(whole) == len(set(whole)) == 4
@@ -283,10 +278,9 @@ def parameters(name: str) -> set[str]:
 
 def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(as_producer: Producer) -> None:
     lfr = replace(as_producer, name="lfr")
-    code, said = lfr.run("--nodes", "60", "--limit", "1")
-    assert (code, summary(said)["snapshots"]) == (0, 1)
-    code, said = lfr.run("--nodes", "300", "--sizes-after", "5-20")
-    assert (code, "--sizes-after needs --change-at" in said) == (78, True)
+    assert summary(lfr.run("--nodes", "60", "--limit", "1"))["snapshots"] == 1
+    refused = lfr.run("--nodes", "300", "--sizes-after", "5-20", status=78)
+    assert "--sizes-after needs --change-at" in refused
 
 
 def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
@@ -295,6 +289,5 @@ def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
     events = replace(as_producer, name="events")
     monkeypatch.chdir(events.folder)
     Path("mails.csv").write_text("t,src,dst\n0,1,2\n9000,2,3\n5,3,4\n")
-    code, said = events.run("mails.csv", graph=f"{events.graph}/mails")
-    assert (code, summary(said)["late_rows"]) == (0, 1)
+    assert summary(events.run("mails.csv", graph=f"{events.graph}/mails"))["late_rows"] == 1
     assert Path(f"{events.graph}%2Fmails.late.jsonl").is_file()
