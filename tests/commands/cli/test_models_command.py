@@ -151,7 +151,7 @@ def test_a_name_stands_for_its_only_version_and_is_not_guessed_among_several(
 
 
 @pytest.mark.parametrize(
-    "line", [f"format = 3\n{'a.' * 5000}a = 1", "format = -5"], ids=["deep", "format"]
+    "line", [f"format = 3\n{'a.' * 1500}a = 1", "format = -5"], ids=["deep", "format"]
 )
 def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
     tmp_path: Path, registry: Store, line: str
