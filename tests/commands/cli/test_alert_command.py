@@ -30,6 +30,8 @@ def dry(*arguments: str) -> Done:
 def test_a_dry_run_on_an_archive_and_on_a_topic(
     memory: Broker, topic_name: str, tmp_path: Path
 ) -> None:
+    empty = dry("--history", str(tmp_path))
+    assert (empty.returncode, str(tmp_path) in empty.stderr) == (78, True)
     windows = unbroken(stream(topic_name, 8))
     create_topics(memory.settings())
     publish(memory, [outgoing(EVENTS, encode_events(window)) for window in windows])
@@ -49,11 +51,6 @@ def test_a_dry_run_on_an_archive_and_on_a_topic(
     rows = "".join(f"{n},c{c}\n" for n, c in zip(nodes, communities, strict=True))
     (table := tmp_path / "names.csv").write_text(f"node,of\n{rows}")
     assert "(c" in dry(*archived, "--names", f"{topic_name}={table}").stdout
-
-
-def test_an_empty_archive_is_said(tmp_path: Path) -> None:
-    done = dry("--history", str(tmp_path))
-    assert (done.returncode, str(tmp_path) in done.stderr) == (78, True)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,9 @@ def drawn(table: object) -> str:
     return text
 
 
-def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
+def test_a_cell_is_one_line_and_commands_no_spreadsheet_and_no_terminal(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     store, out = open_store(str(tmp_path / "history")), tmp_path / "rows.csv"
     nodes = ("+1", "-1", "=1+1", "@a", "＝1", "＋1", "－1", "＠a", "a=1", "北京")
     Archive(store).add("communities", encode_communities(found("=cmd", nodes)))
@@ -208,10 +210,6 @@ def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
     assert [row["node"] for row in rows] == [*(f"'{node}" for node in nodes[:8]), *nodes[8:]]
     assert {row["graph"] for row in rows} == {"'=cmd"}
 
-
-def test_a_cell_is_one_line_and_commands_no_terminal(
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
     formats.writer_of("csv")([found("=cmd\x1b[2J", nodes)], shape_of("communities"))
     lines = capfdbinary.readouterr().out.decode().split("\n")
@@ -233,15 +231,13 @@ def test_commands_write_through_one_function() -> None:
 LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
 
 
-def test_a_dead_letter_and_its_line_of_the_log_say_briefly_what_is_wrong_with_a_long_name() -> None:
+def test_a_long_name_is_said_briefly_in_logs_dead_letters_and_metrics() -> None:
     assert len(str(described(LONG))) < 500
     letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
     assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
     assert all(len(line) < 600 for line in _table_lines([BadRecord([DeadLetter.of(came)])]))
 
-
-def test_labels_of_metrics_are_short_and_few() -> None:
     metrics = Metrics(Health(60, 60), now=lambda: 0.0)
     records = [Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(200)]
     metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))
