@@ -164,20 +164,17 @@ def test_a_recipe_that_is_none_is_refused_before_it_is_in_the_registry(
     assert versions(registry) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("promote", "lfr"), r"'lfr' in .*: none \(stream-icd models import"),
-        (("rollback",), "has no champion yet: stream-icd models import"),
-        (("show", "champion"), "has no champion yet"),
-        (("show", "lfr@00000000"), "no version 'lfr@00000000' in"),
-        (("show", "internet"), "models list shows what each is for"),
-        (("import", "nonesuch"), "one of the shipped models"),
-    ],
-)
 @pytest.mark.usefixtures("registry")
-def test_what_is_missing_is_named(arguments: tuple[str, ...], reason: str) -> None:
-    assert re.search(reason, refused(*arguments))
+def test_what_is_missing_is_named() -> None:
+    for command, reason in (
+        ("promote lfr", r"'lfr' in .*: none \(stream-icd models import"),
+        ("rollback", "has no champion yet: stream-icd models import"),
+        ("show champion", "has no champion yet"),
+        ("show lfr@00000000", "no version 'lfr@00000000' in"),
+        ("show internet", "models list shows what each is for"),
+        ("import nonesuch", "one of the shipped models"),
+    ):
+        assert re.search(reason, refused(*command.split()))
 
 
 def test_a_registry_must_be_named_by_option_or_setting(
