@@ -205,7 +205,7 @@ class _RetryLetters(_ChosenLetters):
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
             say(*_plan_lines(plan), err=True)
-            plan.check_targets(settings)  # before the first is sent: all or none
+            plan.check_targets(settings)  # a topic that is gone is named before anything is sent
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)

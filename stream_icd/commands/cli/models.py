@@ -230,7 +230,7 @@ class _Promote(_Changing):
         gate = read_lineage(registry, version).gate
         aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
         say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
-        self.announce(change(registry, aliases, gate))  # after it is done: only the registry counts
+        self.announce(change(registry, aliases, gate))  # once it is done: only the registry counts
 
 
 @command(app, "rollback")
