@@ -37,7 +37,7 @@ from stream_icd.wire.states import encode_state
 from tests.run_here import Done, run_here
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import as_claim, as_read, held, publish
-from tests.wire.test_states_wire import state
+from tests.wire.samples import STATE
 
 Dlq = Callable[..., Done]
 N = 200
@@ -167,7 +167,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all_and_a_memory_is_read_as_
 ) -> None:
     claims, out = str(tmp_path / "claims"), tmp_path / "value"
     claimed = as_claim(OutgoingRecord(topic, b"large", b"g"), ClaimSettings(uri=claims))
-    memory = outgoing(topic, encode_state(state(value=b"no table")))
+    memory = outgoing(topic, encode_state(STATE))
     dead_lettered(broker, as_read([claimed, memory]))
     refused = dlq("show", "0:0", "--topic", topic, "--out", str(out), status=65).stderr
     assert "STREAM_ICD_CLAIMS_URI is not set" in refused

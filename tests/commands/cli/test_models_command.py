@@ -24,7 +24,7 @@ from stream_icd.registry import aliases
 from stream_icd.registry.aliases import champion, current, history
 from stream_icd.registry.announce import announcements
 from stream_icd.registry.find import open_model, shipped_models
-from stream_icd.registry.model import ABOUT_FILE, About, pack, read_about, read_card, save_model
+from stream_icd.registry.model import ABOUT_FILE, About, PackedModel, read_card, save_model
 from stream_icd.registry.versions import publish, version_folder, versions
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker
@@ -129,7 +129,7 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
 
 def published(registry: Store, bp: BpParameters | None = None, **origin: Any) -> str:
     """Publish a model of the recipe `mine`; return its version."""
-    packed = pack(Model(RECIPE, bp or BpParameters()))
+    packed = PackedModel.of(Model(RECIPE, bp or BpParameters()))
     publish(registry, packed, Lineage("retrain", NOW, "0.9", **origin))
     return packed.version
 
@@ -306,7 +306,7 @@ def test_shipped_models_say_what_they_are_for_and_how_good_they_are() -> None:
     listed = models("list")
     for name, folder in shipped_models().items():
         assert f"{name}  ({open_model(name).version})" in listed
-        about = read_about(folder)
+        about = About.read(folder)
         for text in (about.purpose, about.learned_on, about.figures):
             assert text != "not said"
             assert text in listed

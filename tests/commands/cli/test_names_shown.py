@@ -41,7 +41,7 @@ from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
 from stream_icd.streaming.dead_letters.box import BadRecord
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 from tests.streaming.workers.tracked import window
@@ -238,7 +238,7 @@ def test_a_long_name_is_said_briefly_in_logs_dead_letters_and_metrics() -> None:
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
     assert all(len(line) < 600 for line in _table_lines([BadRecord([DeadLetter.of(came)])]))
 
-    metrics = Metrics(Health(60, 60), now=lambda: 0.0)
+    metrics = Metrics(60, 60, now=lambda: 0.0)
     records = [Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(200)]
     metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))
     assert len(generate_latest(metrics.registry)) < 100_000
