@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stream_icd.core.headers import Headers
@@ -52,14 +52,6 @@ class TraceSettings(Settings):
     traces: Literal["off", "on"] = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
-    """When something began and ended, in nanoseconds since 1970."""
-
-    started: int
-    ended: int
-
-
 class Tracing:
     """Makes the spans of one program, for this provider, or the one that the program has set.
 
@@ -94,7 +86,8 @@ class Tracing:
         self,
         operation: str,
         record: Record,
-        took: Took,
+        started_ns: int,
+        ended_ns: int,
         links: Collection[SpanContext] = (),
         stages: Mapping[str, float] | None = None,
         attributes: Mapping[str, Any] | None = None,
@@ -102,28 +95,28 @@ class Tracing:
     ) -> Span:
         """Return the span of a processed record, a child of the span that made its message.
 
-        `links` are spans whose results were used, too; `stages` their milliseconds, one after the
-        other, each a span of its own; `error` says why there is no result.
+        Times are nanoseconds since 1970. `links` are spans whose results were used, too; `stages`
+        their milliseconds, one after the other, each a span of its own; `error` says why there is
+        no result.
         """
-        started = took.started
         span = self._tracer.start_span(
             f"{operation} {record.topic}",
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
             attributes={**_of_message(operation, record), **(attributes or {})},
             links=self._links(links),
-            start_time=started,
+            start_time=started_ns,
         )
         context = self._api.set_span_in_context(span)
         for stage, milliseconds in (stages or {}).items():
-            child = self._tracer.start_span(stage, context, start_time=started)
-            started += round(MS * milliseconds)
-            child.end(started)
+            child = self._tracer.start_span(stage, context, start_time=started_ns)
+            started_ns += round(MS * milliseconds)
+            child.end(started_ns)
         if error is not None:
-            span.record_exception(error, timestamp=took.ended)
+            span.record_exception(error, timestamp=ended_ns)
             span.set_status(self._api.StatusCode.ERROR, str(error))
             span.set_attribute("error.type", type(error).__name__)
-        span.end(took.ended)
+        span.end(ended_ns)
         return span
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:
@@ -184,9 +177,9 @@ class Tracing:
         (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
         """
         named = {f"ce_{name}" for name in _FIELDS}
-        others = [header for header in headers if header[0] not in named]
+        rest = [header for header in headers if header[0] not in named]
         ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
-        return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
+        return (*rest, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
     def sent_now(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record with the context of the present span, if there is one."""
@@ -208,11 +201,11 @@ def _of_operation(name: str) -> dict[str, Any]:
 def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, Any]:
     headers = dict(record.headers)
     snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
-    said = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
+    named = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
     attributes: dict[str, Any] = {
         **_of_operation(operation),
         "messaging.destination.name": record.topic,
-        **{name: value.decode(errors="replace") for name, value in said.items() if value},
+        **{name: value.decode(errors="replace") for name, value in named.items() if value},
     }
     if isinstance(record, Record):
         attributes["messaging.destination.partition.id"] = str(record.partition)
@@ -248,7 +241,7 @@ def traces_of(program: str) -> Iterator[Tracing | None]:
     try:
         yield Tracing(provider)
     finally:
-        provider.shutdown()
+        provider.shutdown()  # sends the spans that wait for the end of a batch
 
 
 def context_of(headers: Headers) -> dict[str, str]:
@@ -259,10 +252,10 @@ def context_of(headers: Headers) -> dict[str, str]:
     >>> context_of((("ce_traceparent", b"00-1-2-01"), ("traceparent", b"00-3-4-01")))
     {'traceparent': '00-1-2-01'}
     """
-    said = dict(headers)
-    prefix = "ce_" if "ce_traceparent" in said else ""
+    fields = dict(headers)
+    prefix = "ce_" if "ce_traceparent" in fields else ""
     return {
-        name: said[f"{prefix}{name}"].decode("ascii", errors="replace")
+        name: fields[f"{prefix}{name}"].decode("ascii", errors="replace")
         for name in _FIELDS
-        if f"{prefix}{name}" in said
+        if f"{prefix}{name}" in fields
     }

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import Protocol, TypeVar
 
 from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed, NameTaken
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
-_Arguments = TypeVarTuple("_Arguments")
 
 
 class Stop(Protocol):
@@ -129,10 +128,10 @@ def insist(
     while True:
         try:
             result = work()
-        except NameTaken:
+        except NameTaken:  # a DeliveryFailed, too, but waiting gives nobody the name back
             raise
         except away as error:
-            if stop.is_set():
+            if stop.is_set():  # after the try: who is asked to stop still delivers if it can
                 raise
             stop.wait(outage.failed(error))
         else:
@@ -154,14 +153,12 @@ class Worker:
     def close(self) -> None:
         self._tasks.put(None)
 
-    def submit(
-        self, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments
-    ) -> Future[_Result]:
+    def submit(self, work: Callable[[], _Result]) -> Future[_Result]:
         future: Future[_Result] = Future()
 
         def task() -> None:
             try:
-                future.set_result(function(*arguments))
+                future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
 
@@ -184,5 +181,5 @@ def in_background(
     try:
         yield thread
     finally:
-        stop.set()
+        stop.set()  # or the thread would not end
         thread.join(end_s)

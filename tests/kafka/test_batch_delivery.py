@@ -21,6 +21,7 @@ from tests.testbed.handlers import Calls
 pytestmark = pytest.mark.brokers("memory")
 
 Failing = Callable[[Exception, int], None]
+Copy = Callable[..., list[float]]
 
 
 @pytest.fixture
@@ -28,13 +29,11 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
     """`fail(error, n)`: the first `n` attempts to publish a batch raise `error`."""
 
     def make(error: Exception, times: int) -> None:
-        left = times
+        errors = [error] * times
 
         def publish_late(publish: Publish, *arguments: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left >= 0:
-                raise error
+            if errors:
+                raise errors.pop()
             publish(*arguments)
 
         publish_by(publish_late, monkeypatch.setattr)
@@ -43,7 +42,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 
 @pytest.fixture
-def copy(broker: Broker, make_topic: MakeTopic) -> Callable[[Delivery], list[float]]:
+def copy(broker: Broker, make_topic: MakeTopic) -> Copy:
     """Copy three records; how long the consumer slept, each time."""
     source, target = make_topic(), make_topic()
     publish(broker.settings(), source, 3)
@@ -74,48 +73,40 @@ EACH = pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
 
 
 @EACH
-def test_a_broker_that_is_away_is_waited_for_however_long(
-    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
+@pytest.mark.parametrize(
+    ("error", "times", "slept"),
+    [
+        (BrokerUnavailable("away"), 20, [1.0] * 20),  # however long
+        (DeliveryFailed("refused"), 4, []),  # delivered at the fifth attempt
+        (DeliveryFailed("refused"), 7, [1.0] * 3),  # tried again with pauses
+    ],
+)
+def test_what_cannot_be_delivered_is_tried_again(
+    copy: Copy, fail: Failing, delivery: Delivery, error: Exception, times: int, slept: list[float]
 ) -> None:
-    fail(BrokerUnavailable("away"), 20)
-    assert copy(delivery) == [1.0] * 20
+    fail(error, times)
+    assert copy(delivery) == slept
 
 
 @EACH
 def test_a_broker_that_is_slow_when_a_worker_starts_is_waited_for(
-    copy: Callable[[Delivery], list[float]], monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
-    late, real = [BrokerUnavailable("no answer within 10000 ms")] * 2, open_sink
+    late = [BrokerUnavailable("no answer within 10000 ms")] * 2
 
     def opened(*arguments: Any) -> Sink:
         if late:
             raise late.pop()
-        return real(*arguments)
+        return open_sink(*arguments)
 
     monkeypatch.setattr("stream_icd.kafka.consumer.open_sink", opened)
     assert copy(delivery) == [1.0] * 2
 
 
 @EACH
-def test_what_is_refused_four_times_is_delivered_at_the_fifth(
-    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
-) -> None:
-    fail(DeliveryFailed("refused"), 4)
-    assert copy(delivery) == []
-
-
-@EACH
-def test_what_is_refused_more_often_is_tried_again_with_pauses(
-    copy: Callable[[Delivery], list[float]], fail: Failing, delivery: Delivery
-) -> None:
-    fail(DeliveryFailed("refused"), 7)
-    assert copy(delivery) == [1.0] * 3
-
-
-@EACH
 @pytest.mark.parametrize("error", [BrokerUnavailable("away"), DeliveryFailed("refused")])
 def test_a_worker_gives_up_when_it_was_told_to(
-    copy: Callable[..., list[float]], fail: Failing, delivery: Delivery, error: Exception
+    copy: Copy, fail: Failing, delivery: Delivery, error: Exception
 ) -> None:
     fail(error, 7)
     with pytest.raises(type(error), match=str(error)):

@@ -30,23 +30,18 @@ def topics_at(broker: Broker) -> set[str]:
     return {name for name in topic_names(broker.settings()) if not name.startswith("__")}
 
 
-def test_a_broker_that_shows_aborted_records_cannot_be_asked_for_exactly_once(
-    embedded: Broker,
-) -> None:
-    with pytest.raises(NotSupported, match="at-least-once, or Apache Kafka"):
-        resolve(embedded.settings(), "exactly-once", TANSU)
-
-
-def test_on_a_broker_that_nobody_knows_exactly_once_is_up_to_who_asks_for_it(
+def test_exactly_once_is_refused_where_aborted_records_are_shown_and_a_risk_where_they_may_be(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = KafkaSettings()
+    with pytest.raises(NotSupported, match="at-least-once, or Apache Kafka"):
+        resolve(settings, "exactly-once", TANSU)
     with caplog.at_level(logging.WARNING):
         assert resolve(settings, "auto", UNKNOWN) == "at-least-once"
         assert resolve(settings, "exactly-once", UNKNOWN) == "exactly-once"
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("delivery is at-least-once: the broker at")
-    assert said[1].startswith("exactly-once only if the broker at")
+    first, second = caplog.messages
+    assert first.startswith("delivery is at-least-once: the broker at")
+    assert second.startswith("exactly-once only if the broker at")
 
 
 def test_a_group_of_the_embedded_broker_is_joined_soon_unless_somebody_has_set_the_session() -> (

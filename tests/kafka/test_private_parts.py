@@ -52,7 +52,6 @@ PARTS: dict[str, dict[type, str]] = {
     },
     "connections": {
         kafka.KafkaConsumer: "_client",
-        kafka.KafkaAdminClient: "_manager",
         KafkaNetClient: "_manager",
         KafkaConnectionManager: "cluster _connect bootstrapped get_connection least_loaded_node "
         "send",

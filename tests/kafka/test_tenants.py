@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from stream_icd.core.errors import BadSettings, TopicMissing
+from stream_icd.core.errors import TopicMissing
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.port import TopicPartition, Undecodable
@@ -17,7 +17,6 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
     COMMUNITIES,
     DEFAULT_TOPICS,
-    EVENTS,
     create_topics,
     describe_topic,
     positions,
@@ -88,14 +87,3 @@ def test_what_cannot_be_decoded_is_in_our_topic(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(Undecodable) as error:
         connect(KafkaSettings(topic_prefix="team-a.")).reader().poll(0.0)
     assert (error.value.partition, error.value.end) == (TopicPartition("t", 3), 7)
-
-
-@pytest.mark.parametrize("prefix", ["team a.", "é", "x" * 101, "a/b"])
-def test_a_prefix_that_no_topic_may_have_is_refused(prefix: str) -> None:
-    with pytest.raises(BadSettings, match="topic_prefix"):
-        KafkaSettings(topic_prefix=prefix)
-
-
-def test_without_a_prefix_nothing_stands_between(memory: Broker) -> None:
-    assert type(connect(memory.settings())).__name__ == "MemoryConnection"
-    assert EVENTS in {spec.name for spec in DEFAULT_TOPICS}

@@ -179,7 +179,7 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
     async def __anext__(self) -> _Item:
         async with self._turn:
             self._worker = self._worker or Worker("subscription")
-            self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
+            self._awaited = self._awaited or self._worker.submit(lambda: next(self._items, _END))
             item = await asyncio.shield(asyncio.wrap_future(self._awaited))
             self._awaited = None
         if item is _END:

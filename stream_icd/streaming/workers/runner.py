@@ -17,9 +17,9 @@ import structlog
 from stream_icd.core.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name, is_of
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.tracing import GROUP, MS, Took, Tracing
+from stream_icd.kafka.tracing import GROUP, MS, Tracing
 from stream_icd.kafka.waiting import Worker
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
@@ -75,7 +75,7 @@ class Runner(Handler):
     def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
         """Yield the record's dead letter, or its outcome processed in another way."""
         self.step.begin([record])
-        if not is_of(record, self._key):
+        if self._key not in (None, graph_name(record)):
             return
         outcome = self.step.last_resort(record) if ends == GIVEN_UP_AFTER else None
         error = CrashedWorker(
@@ -101,7 +101,7 @@ class Runner(Handler):
             self._traced.published(batch)
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
-        ours = [record for record in records if is_of(record, self._key)]
+        ours = [record for record in records if self._key in (None, graph_name(record))]
         self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
@@ -199,7 +199,7 @@ class _TracedWork:
         """Yield each record and its outcome, whose messages have the context of its span."""
         started = time.time_ns()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, Took(started, time.time_ns()))
+            yield record, self._traced(record, outcome, started, time.time_ns())
             started = time.time_ns()
 
     def assigned(self, partitions: Collection[int]) -> None:
@@ -216,7 +216,7 @@ class _TracedWork:
         if links:
             self.tracing.published(batch.publish_seconds, links)
 
-    def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
+    def _traced(self, record: Record, outcome: Outcome, started_ns: int, ended_ns: int) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         if self.group:
@@ -225,10 +225,12 @@ class _TracedWork:
         said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
+        started_ns, ended_ns = _detected(outcome, stages) or (started_ns, ended_ns)
         span = self.tracing.processed(
             self.step.stages[-1],
             record,
-            _took(outcome, stages, took),
+            started_ns,
+            ended_ns,
             links=[] if before is None else [before],
             stages=stages,
             attributes={**facts, "stream_icd.outcome": said},
@@ -272,12 +274,12 @@ def _stages(outcome: Outcome) -> dict[str, float]:
     return {stage: said[stage] for stage in order if said.get(stage)}
 
 
-def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:
-    """When a record was worked on: detection in another process ended before its turn came."""
+def _detected(outcome: Outcome, stages: Mapping[str, float]) -> tuple[int, int] | None:
+    """When a detection began and ended: in another process, that is before its record's turn."""
     if not stages or isinstance(outcome, Refused) or not outcome.outgoing:
-        return took
+        return None
     detected_at = dict(outcome.outgoing[0].headers).get("icd_detected_at")
     if detected_at is None:
-        return took
+        return None
     ended = round(1e9 * datetime.fromisoformat(detected_at.decode()).timestamp())
-    return Took(ended - round(MS * sum(stages.values())), ended)
+    return ended - round(MS * sum(stages.values())), ended
