@@ -24,7 +24,7 @@ from stream_icd.kafka.client.login import _tokens, login_options
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
-from tests.testbed.brokers import apache_kafka, free_ports, or_skip
+from tests.testbed.brokers import kafka_listening, or_skip
 from tests.testbed.http_server import serving
 
 SASL = {"security_protocol": "SASL_SSL"}
@@ -218,21 +218,11 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 @pytest.fixture(scope="module")
 def oauth_servers() -> Iterator[str]:
     """Apache Kafka's address for those who come with unsigned tokens."""
-    port, oauth, controller = free_ports(3)
-    servers = f"127.0.0.1:{oauth}"
-    listeners = (
-        f"PLAINTEXT://127.0.0.1:{port},OAUTH://{servers},CONTROLLER://127.0.0.1:{controller}"
-    )
     properties = {
-        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
-        "listeners": listeners,
-        "advertised_listeners": listeners,
-        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT,"
-        "CONTROLLER:PLAINTEXT",
         "listener_name_oauth_sasl_enabled_mechanisms": "OAUTHBEARER",
         "listener_name_oauth_oauthbearer_sasl_jaas_config": f"{OAUTH} required;",
     }
-    with or_skip(apache_kafka(**properties)):
+    with or_skip(kafka_listening("OAUTH", "SASL_PLAINTEXT", **properties)) as (_, servers):
         yield servers
 
 

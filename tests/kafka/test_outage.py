@@ -30,7 +30,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from stream_icd.kafka.waiting import Clock, Outage, insist
 from tests.kafka.echo import Echo, values
-from tests.testbed.brokers import Broker, apache_kafka, free_ports, or_skip, wait_until
+from tests.testbed.brokers import Broker, kafka_listening, or_skip, wait_until
 from tests.testbed.streams import beside
 
 AWAY = BrokerUnavailable("nobody listens")
@@ -119,19 +119,8 @@ def test_an_answer_from_before_the_outage_does_not_end_it(stop: Stop) -> None:
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[tuple[Broker, str]]:
     """A Kafka of our own, and the address of its listener that is advertised wrongly."""
-    right, wrong, controller = free_ports(3)
-    listeners = f"PLAINTEXT://127.0.0.1:{right},OUTSIDE://127.0.0.1:{wrong}"
-    advertised = f"PLAINTEXT://127.0.0.1:{right},OUTSIDE://kafka.invalid:9092"
-    control = f",CONTROLLER://127.0.0.1:{controller}"
-    properties = {
-        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
-        "listeners": listeners + control,
-        "advertised_listeners": advertised + control,
-        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,"
-        "CONTROLLER:PLAINTEXT",
-    }
-    with or_skip(apache_kafka(**properties)) as running:
-        yield running, f"127.0.0.1:{wrong}"
+    with or_skip(kafka_listening("OUTSIDE", "PLAINTEXT", "kafka.invalid:9092")) as running:
+        yield running
 
 
 @pytest.mark.kafka

@@ -24,6 +24,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, Start, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.waiting import Worker
 from tests.kafka.echo import MakeTopic, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
@@ -145,13 +146,11 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 
     monkeypatch.setattr(reader, "_poll", counted)
     with open_reader(broker.settings(), topic, stop=stop) as records:
-        came = threading.Thread(target=next, args=(records,), daemon=True)
-        came.start()
+        came = Worker("following").submit(lambda: next(records))
         time.sleep(3)
         assert polls <= 6
         publish(broker.settings(), topic, 1)
-        came.join(5)
-        assert not came.is_alive()
+        assert came.result(5)
 
 
 class Followed:
@@ -236,6 +235,15 @@ def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_ther
 
 
 @pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set after half a minute, so that no reader waits for ever for what the client learns."""
+    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
+    stop = threading.Event()
+    threading.Timer(30, stop.set).start()
+    return stop
+
+
+@pytest.fixture
 def kafka_topic(kafka: Broker, topic_name: str) -> str:
     create_topics(kafka.settings(), [TopicSpec(topic_name)])
     publish(kafka.settings(), topic_name, 30)
@@ -250,11 +258,8 @@ def remove_before(kafka: Broker, topic: str, offset: int) -> None:
 
 @pytest.mark.kafka
 def test_partitions_that_are_added_are_read_from_their_beginning(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event
 ) -> None:
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
-    stop = threading.Event()
-    threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
         with open_admin(kafka.settings()) as admin:
             admin.create_partitions({kafka_topic: 3})
@@ -268,13 +273,11 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
 
 @pytest.mark.kafka
 def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_partitions(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a starting broker, before the first word of TLS: the client's own task that looks for
     them ended then, unsaid."""
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
     tries: list[object] = []
-    got: list[Record] = []
     is_old = hasattr(KafkaConnectionManager, "_build_transport")  # before 3.1
     connects = (
         (KafkaConnectionManager, "_build_transport")
@@ -286,9 +289,8 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
         tries.append(_)
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
-    with open_reader(kafka.settings(), kafka_topic, start="latest", limit=1) as records:
-        following = threading.Thread(target=lambda: got.extend(records), daemon=True)
-        following.start()
+    with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
+        following = Worker("following").submit(lambda: next(records))
         with monkeypatch.context() as meanwhile:
             lost = KafkaConnectionError("lost")
             meanwhile.setattr(KafkaTCPTransport, "_sock_send", lambda _: (0, lost))
@@ -298,8 +300,7 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
             admin.create_partitions({kafka_topic: 2})
         with Publisher(kafka.settings()) as publisher:
             publisher.send(OutgoingRecord(kafka_topic, b"", partition=1))
-        following.join(30)
-    assert [record.partition for record in got] == [1]
+        assert following.result(30).partition == 1
 
 
 @pytest.mark.kafka
@@ -346,13 +347,10 @@ def test_a_topic_that_vanishes_before_it_is_read_is_not_waited_for_for_ever(
 
 @pytest.mark.kafka
 def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event
 ) -> None:
     """Its records have the offsets of others, which were read; it is noticed at the latest when
     the client renews what it knows of the topic."""
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
-    stop = threading.Event()
-    threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start={0: 29}, stop=stop) as records:
         next(records)
         with connect(kafka.settings()).admin() as admin:

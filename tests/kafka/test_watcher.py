@@ -20,6 +20,13 @@ from tests.testbed.streams import publish
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have lag counted, and the broker asked for it, more often than in production."""
+    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
+
+
 class Notes(Watcher):
     """Records its last calls."""
 
@@ -43,10 +50,7 @@ def to_partition(pipe: Pipe, partition: int, count: int) -> None:
     publish(pipe.broker, [OutgoingRecord(pipe.source, b"", partition=partition)] * count)
 
 
-def test_lag_is_what_is_not_committed_and_ends_at_zero(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
+def test_lag_is_what_is_not_committed_and_ends_at_zero(pipe: Pipe) -> None:
     seen: list[dict[int, int]] = []
     notes = Notes()
     notes.lagged = lambda lag: seen.append(dict(lag))  # type: ignore[method-assign]
@@ -66,11 +70,7 @@ def test_lag_is_what_is_not_committed_and_ends_at_zero(
     assert all(lag.get(2, 0) == 0 for lag in seen)
 
 
-def test_what_comes_while_work_is_in_hand_is_seen(
-    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
+def test_what_comes_while_work_is_in_hand_is_seen(broker: Broker, pipe: Pipe) -> None:
     notes, settings = Notes(), broker.steady(shutdown_timeout_s=0.5)
     to_partition(pipe, 0, 2)
     with pipe.echo(settings=settings, seconds=600, watcher=notes):
@@ -109,12 +109,8 @@ class Sleeper(Notes):
         super().polled(generation, silence_s)
 
 
-def test_who_lost_its_place_in_the_group_knows_its_lag_again(
-    broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_lost_its_place_in_the_group_knows_its_lag_again(broker: Broker, pipe: Pipe) -> None:
     """Of empty partitions, too: of those that did not change Kafka says nothing once more."""
-    monkeypatch.setattr("stream_icd.kafka.group.membership._COUNT_EVERY_S", 0.05)
-    monkeypatch.setattr("stream_icd.kafka.group.membership._ASK_AFTER_S", 0.2)
     notes = Sleeper()
     to_partition(pipe, 0, 3)
     with pipe.echo(settings=broker.steady(max_poll_interval_s=1), watcher=notes):

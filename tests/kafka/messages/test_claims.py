@@ -211,11 +211,10 @@ def test_headers_that_are_too_large_are_refused_not_claimed(
 ) -> None:
     record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
     settings = broker.settings(max_message_bytes=INLINE)
-    with pytest.raises(RecordTooLarge, match="limit of 4096") as refused:
+    with pytest.raises(RecordTooLarge, match="limit of 4096.*") as refused:
         ClaimCheck(settings, claims)(record)
-    if value:
-        assert "its key and headers" in str(refused.value)
-        assert "STREAM_ICD_CLAIMS_URI" not in str(refused.value)
+    assert ("its key and headers" in str(refused.value)) == bool(value)
+    assert ("STREAM_ICD_CLAIMS_URI" in str(refused.value)) != bool(value)
     with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
         publisher.send(record)
 
