@@ -36,7 +36,7 @@ from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up, members_of
-from stream_icd.kafka.waiting import Clock, Stop, Worker
+from stream_icd.kafka.waiting import Clock, Stop, TaskThread
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def run_consumer(
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
                 _BatchSize(max_records, handler.at_once or max_records),
-                Worker(f"{group}-worker"),
+                TaskThread(f"{group}-worker"),
             )
             with suppress(GiveBack):
                 loop.run(stop)
@@ -122,8 +122,6 @@ def run_consumer(
 
 
 class _Begun(NamedTuple):
-    """A batch in processing."""
-
     batch: Batch
     work: Future[tuple[OutgoingRecord, ...]]
 
@@ -138,7 +136,7 @@ class _Loop:
     attempts: Attempts
     handler: Handler
     size: _BatchSize
-    worker: Worker
+    handler_thread: TaskThread
     announced: Assignment = field(default_factory=dict)
 
     def run(self, stop: Stop) -> None:
@@ -148,6 +146,7 @@ class _Loop:
             # Before the first records: it ends the transaction of a former worker of our name,
             # which may hold the offsets to begin at.
             self.member.insist(self.delivery.open)
+            # Joining goes on meanwhile, and takes a second at some brokers (`joins_at_once`).
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
             while not stop.is_set():
@@ -158,8 +157,8 @@ class _Loop:
                 self.member.check()
         finally:
             self._note_the_end()  # first: the member, whose thread writes it, is closed below
-            self.worker.close()
-            self.member.close()
+            self.handler_thread.close()
+            self.member.close()  # before the sink: its thread publishes
             self.delivery.close()
 
     def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
@@ -174,7 +173,7 @@ class _Loop:
         # Of a partition that is in hand already, the earlier record counts.
         self.member.in_hand = {**batch.first, **self.member.in_hand}
         work = self._work_on(batch, assignment, before)
-        return _Begun(batch, self.worker.submit(work))
+        return _Begun(batch, self.handler_thread.submit(work))
 
     def _take_over(self) -> Assignment:
         """Read how new partitions were left, resume all our partitions, and return them."""

@@ -1,8 +1,6 @@
 """How code waits: by a clock, until asked to stop, at the pace of polls, in a thread of its own.
 
 While the broker is away, programs wait with growing pauses, and a line in the log once a minute.
-
-The clock and the wish to stop are arguments, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -139,7 +137,7 @@ def insist(
             return result
 
 
-class Worker:
+class TaskThread:
     """Runs what is submitted, in order, in one daemon thread.
 
     Unlike an executor's thread, it does not keep the process alive: work that does not end in time

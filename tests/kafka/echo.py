@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kafka import KafkaProducer
 
@@ -24,6 +25,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 
 MakeTopic = Callable[..., str]
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -105,10 +107,12 @@ class Echo:
         if self.error is not None:
             raise self.error
 
-    def failure(self) -> BaseException | None:
-        """Wait until it ends by itself, and return its error, which nothing raises any more."""
+    def failure(self, kind: type[_Error], says: str = "") -> _Error:
+        """Wait until such an error has ended it, and return that; nothing raises it any more."""
         wait_until(lambda: self.ended)
         error, self.error = self.error, None
+        assert isinstance(error, kind), error
+        assert re.search(says, str(error))
         return error
 
     @property

@@ -131,9 +131,8 @@ def test_a_position_that_a_transaction_holds_is_waited_for_and_named_if_that_nev
     pipe.publish(10, start=10)
     hold(hanging, pipe, partitions=1)
     impatient = kafka.steady(transaction_timeout_s=2)
-    worker = pipe.echo("exactly-once", settings=impatient)
-    with pytest.raises(OffsetHeld, match=rf"{pipe.group}: for \d+ s .* find-hanging"), worker:
-        wait_until(lambda: worker.ended)
+    with pipe.echo("exactly-once", settings=impatient) as worker:
+        worker.failure(OffsetHeld, rf"{pipe.group}: for \d+ s .* find-hanging")
     assert all(record.partition != 0 for record in worker.handled)
     abort_what_is_open(kafka)
     with pipe.echo("exactly-once") as later:
@@ -159,8 +158,7 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
         with leaver:
             wait_until(lambda: worker.committed > 0 and leaver.committed > 0)
             hold(hanging, pipe, partitions=3)
-        error = worker.failure()
-    assert isinstance(error, OffsetHeld)
+        worker.failure(OffsetHeld)
 
 
 def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
@@ -176,9 +174,8 @@ def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
     monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_hold)
     settings = kafka.steady(transaction_timeout_s=2)
     pipe.publish(1)
-    worker = pipe.echo("exactly-once", settings=settings)
-    with pytest.raises(OffsetHeld), worker:
-        wait_until(lambda: worker.ended)
+    with pipe.echo("exactly-once", settings=settings) as worker:
+        worker.failure(OffsetHeld)
     assert pipe.copied() == [0]
 
 
@@ -236,10 +233,8 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
             wait_until(lambda: len(members_of(settings, pipe.group)) == 2)
             count = pipe.publish_until(lambda: first.ended, start=6)
             wait_until(lambda: first.committed + second.committed == count)
-        error = first.failure()
-    assert isinstance(error, NameTaken)
+        error = first.failure(NameTaken, "STREAM_ICD_INSTANCE_ID=detector-1")
     assert error.action is Action.STOP
-    assert "STREAM_ICD_INSTANCE_ID=detector-1" in str(error)
     assert sorted(pipe.copied()) == list(range(count))
 
 

@@ -18,19 +18,15 @@ from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import create_topics
 from tests.kafka.echo import MakeTopic
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import held, publish
 
 pytestmark = pytest.mark.brokers("memory", "embedded", "kafka")
 
 HEADERS = (("ce_id", b"as733/1999-04-02"), ("ce_id", b"twice"), ("empty", b""))
-
-
-def everything(broker: Broker, topic: str) -> list[Record]:
-    with open_reader(broker.settings(), topic, until="end") as records:
-        return list(records)
 
 
 @pytest.mark.brokers("kafka")
@@ -64,19 +60,18 @@ def test_a_record_above_our_limit_or_its_topics_is_refused_and_the_others_arrive
         with pytest.raises(MessageTooLarge, match=says):
             publisher.send(OutgoingRecord(topic, b"x" * (min(ours, topics) + 1), b"as733"))
         publisher.send(OutgoingRecord(topic, sent[1]))
-    assert [r.value for r in everything(broker, topic)] == sent
+    assert [r.value for r in held(broker, topic)] == sent
 
 
 def test_what_its_topic_took_its_dead_letter_topic_takes_with_the_reason(
     broker: Broker, topic_name: str
 ) -> None:
     create_topics(broker.settings(), TopicSpec(topic_name).with_dead_letters())
-    with Publisher(broker.settings()) as publisher:
-        largest = b"x" * (broker.settings().max_message_bytes - 100)
-        publisher.send(OutgoingRecord(topic_name, largest))
-        why = ("icd_dlq_message", b"because" * 1000)
-        publisher.send(OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,)))
-    (record,) = everything(broker, f"{topic_name}.dlq")
+    largest = b"x" * (broker.settings().max_message_bytes - 100)
+    why = ("icd_dlq_message", b"because" * 1000)
+    letter = OutgoingRecord(f"{topic_name}.dlq", largest, headers=(why,))
+    publish(broker, [OutgoingRecord(topic_name, largest), letter])
+    (record,) = held(broker, f"{topic_name}.dlq")
     assert (record.value, record.headers) == (largest, (why,))
 
 
@@ -139,7 +134,7 @@ def test_several_threads_may_share_a_publisher_that_has_no_more_under_way_than_a
             thread.join()
         publisher.flush()
         assert (publisher.sent, publisher.acknowledged) == (60, 60)
-        assert len(everything(broker, topic)) == 60
+        assert len(held(broker, topic)) == 60
     assert max(under_way) <= 3
 
 

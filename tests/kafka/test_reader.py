@@ -24,7 +24,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Following, Start, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
-from stream_icd.kafka.waiting import Worker
+from stream_icd.kafka.waiting import TaskThread
 from tests.kafka.echo import MakeTopic, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
@@ -146,7 +146,7 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 
     monkeypatch.setattr(reader, "_poll", counted)
     with open_reader(broker.settings(), topic, stop=stop) as records:
-        came = Worker("following").submit(lambda: next(records))
+        came = TaskThread("following").submit(lambda: next(records))
         time.sleep(3)
         assert polls <= 6
         publish(broker.settings(), topic, 1)
@@ -290,7 +290,7 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
     with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
-        following = Worker("following").submit(lambda: next(records))
+        following = TaskThread("following").submit(lambda: next(records))
         with monkeypatch.context() as meanwhile:
             lost = KafkaConnectionError("lost")
             meanwhile.setattr(KafkaTCPTransport, "_sock_send", lambda _: (0, lost))

@@ -193,23 +193,16 @@ DOORS: dict[str, Callable[[KafkaSettings], object]] = {
     "read": read,
     "consume": consume,
 }
-NO_WORD = "security_protocol is {}: a broker that wants {} hangs up"
+LACKING = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
 NO_LOGIN: dict[str, tuple[dict[str, object], type[StreamIcdError], str]] = {
-    "no TLS and no login": (
-        {"security_protocol": "PLAINTEXT"},
-        BrokerUnavailable,
-        NO_WORD.format("PLAINTEXT", "TLS or a login"),
-    ),
-    "no TLS": (
-        {"security_protocol": "SASL_PLAINTEXT"},
-        BrokerUnavailable,
-        NO_WORD.format("SASL_PLAINTEXT", "TLS"),
-    ),
-    "no login": (
-        {"security_protocol": "SSL"},
-        BrokerUnavailable,
-        NO_WORD.format("SSL", "a login"),
-    ),
+    **{
+        f"without {lacking}": (
+            {"security_protocol": protocol},
+            BrokerUnavailable,
+            f"security_protocol is {protocol}: a broker that wants {lacking} hangs up",
+        )
+        for protocol, lacking in LACKING.items()
+    },
     "another's password": (
         {"sasl_username": "detector"},
         BadSettings,
@@ -227,7 +220,7 @@ NO_LOGIN: dict[str, tuple[dict[str, object], type[StreamIcdError], str]] = {
 CASES = {
     f"{door}, {wrong}": (DOORS[door], *NO_LOGIN[wrong])
     for door, wrong in product(DOORS, NO_LOGIN)
-    if door == "read" or wrong in ("no login", "another's password")
+    if door == "read" or wrong in ("without a login", "another's password")
 }
 """Each door meets a broker that hangs up and one that refuses: all connect by the same code."""
 

@@ -23,7 +23,6 @@ from stream_icd.core.errors import (
     NotAllowed,
 )
 from stream_icd.kafka.client.connections import (
-    NULL,
     all_theirs,
     milliseconds,
     open_admin,
@@ -192,7 +191,7 @@ class _ClientProducer:
         try:
             future = self._producer.send(
                 record.topic,
-                value=NULL if record.value is None and record.key is None else record.value,
+                value=record.value,
                 key=record.key,
                 headers=record.headers,
                 partition=record.partition,

@@ -12,7 +12,6 @@ from typing import Any
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
-from kafka.serializer import SerializeWrapper
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.core.printable import listed
@@ -32,9 +31,6 @@ _METADATA_AGE_MS = 30_000
 # The client (3.0.12) sleeps this long before it repeats a request of a transaction. A broker
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
 _RETRY_MS = 20
-
-NULL = object()
-"""Stands for a null value; the client refuses to send a record with both key and value None."""
 
 
 @contextmanager
@@ -70,7 +66,6 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "batch_size": _BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
-        "value_serializer": SerializeWrapper(lambda value: None if value is NULL else value),
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
@@ -137,7 +132,7 @@ def _opened(
         mend(opened)
         return opened, started[0]
     except BaseException as error:
-        # The client leaves its thread behind, which would connect again and again.
+        # The client that failed leaves its I/O thread running.
         for stopped in started:
             with suppress(RuntimeError):  # Ctrl-C while its thread starts: it cannot be joined
                 stopped.close()

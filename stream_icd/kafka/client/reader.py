@@ -37,7 +37,7 @@ from stream_icd.kafka.port import (
 )
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, Worker
+from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, TaskThread
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class ClientReader:
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer, self._parts = consumer, ConsumerParts(consumer)
         self._settings, self._stop = settings, stop
-        self._worker = Worker("poll")
+        self._thread = TaskThread("poll")
         self._is_stuck = self._is_closed = False
         self._topic_ids: dict[str, int] = {}
 
@@ -119,8 +119,8 @@ class ClientReader:
         self._is_closed = True
         # The client is not made for several threads: this waits for the poll in progress.
         close = partial(self._consumer.close, timeout_ms=milliseconds(CLOSE_TIMEOUT_S))
-        closing = self._worker.submit(close)
-        self._worker.close()
+        closing = self._thread.submit(close)
+        self._thread.close()
         patience_s = 0.0 if self._is_stuck else self._settings.shutdown_timeout_s
         if not concurrent.futures.wait([closing], patience_s).done:
             _log.warning("the Kafka client does not close; ending without closing it")
@@ -145,7 +145,7 @@ class ClientReader:
         """Poll in the client's thread; raises its errors, MessageTooLarge or ClientStuck."""
         timeout_ms = milliseconds(timeout_s)
         poll = partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
-        polling = self._worker.submit(poll)
+        polling = self._thread.submit(poll)
         waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
         while not concurrent.futures.wait([polling], _LOOK_EVERY_S).done:
             waited_s += _LOOK_EVERY_S
@@ -293,7 +293,7 @@ class _Told(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
         self._unread = unread
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        # Before anybody polls: others may have committed these partitions since we had them last.
+        # Others may have committed them since we had them last.
         self._unread.difference_update(_all_ours(assigned))
         self._listener.assigned(_all_ours(assigned))
 

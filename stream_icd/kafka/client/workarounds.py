@@ -25,6 +25,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
 from kafka.record.default_records import DefaultRecordBatch
+from kafka.serializer import SerializeWrapper
 from kafka.structs import MemberState
 
 from stream_icd.core.headers import Headers
@@ -276,10 +277,11 @@ class _Buffer(bytearray):
 
 
 _SEND_AGAIN_MS = 500
+_NULL = object()
 
 
 def _mend_producer(producer: Any) -> None:
-    """Make it take any header name, close in time, and forget refused offsets."""
+    """Make it take any record, close in time, and forget refused offsets."""
     transactions = producer._transaction_manager
     begin = transactions.begin_transaction
 
@@ -291,10 +293,12 @@ def _mend_producer(producer: Any) -> None:
         transactions._pending_txn_offset_commits.clear()
         begin()
 
-    def send_any_name(*record: Any, headers: Headers = (), **named: Any) -> Any:
+    def send_any(topic: str, value: Any = None, headers: Headers = (), **named: Any) -> Any:
         # The client encodes a name three times: plain ones are faster.
-        plain = [(name if name.isascii() else _HeaderName(name), value) for name, value in headers]
-        return KafkaProducer.send(producer, *record, headers=plain, **named)
+        plain = [(name if name.isascii() else _HeaderName(name), text) for name, text in headers]
+        # The client refuses to send a record with both key and value None.
+        value = _NULL if value is None and named.get("key") is None else value
+        return KafkaProducer.send(producer, topic, value, headers=plain, **named)
 
     def close_in_time(timeout: float | None = None, **options: Any) -> None:
         """Close within about twice `timeout`, even with unacknowledged records."""
@@ -306,7 +310,9 @@ def _mend_producer(producer: Any) -> None:
                 KafkaProducer.close(producer, timeout=timeout, **options)
 
     transactions.begin_transaction = begin_transaction
-    producer.send, producer.close = send_any_name, close_in_time
+    producer.send, producer.close = send_any, close_in_time
+    as_sent = SerializeWrapper(lambda value: None if value is _NULL else value)
+    producer.config["value_serializer"] = as_sent
     # Records that a broker refuses for now, as without enough replicas, are not sent again at the
     # pace of a transaction's requests: each time is a line in the log.
     producer._accumulator.config["retry_backoff_ms"] = _SEND_AGAIN_MS

@@ -31,7 +31,7 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import Clock, Worker
+from stream_icd.kafka.waiting import Clock, TaskThread
 
 _log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class _ExactlyOnce(Sink):
         self._clock = clock
         self._producer = connect(settings).transactional_producer(self._name)
         super().__init__(settings, self._producer)
-        self._caller = Worker("transaction")
+        self._caller = TaskThread("transaction")
 
     def publish(
         self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None

@@ -52,11 +52,10 @@ class HeldOffsets:
         if now - since > self.settings.transaction_timeout_s + _GRACE_S:
             raise OffsetHeld(
                 f"group {self.group}: for {now - since:.0f} s the broker has held back its "
-                f"position in {partition} because of a transaction that "
-                f"should have ended after {self.settings.transaction_timeout_s:g} s "
-                "(transaction_timeout_s). Find and end the transaction with Kafka's own "
-                "`kafka-transactions.sh find-hanging` and `… abort`, then start again; see "
-                "docs/guarantees.md"
+                f"position in {partition} because of a transaction that should have ended after "
+                f"{self.settings.transaction_timeout_s:g} s (transaction_timeout_s). Find and end "
+                "the transaction with Kafka's own `kafka-transactions.sh find-hanging` and "
+                "`… abort`, then start again; see docs/guarantees.md"
             )
 
     def _broker_answers(self) -> bool:

@@ -53,7 +53,7 @@ from stream_icd.kafka.waiting import (
     Outage,
     Pace,
     Stop,
-    Worker,
+    TaskThread,
 )
 
 _log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Membership:
         # The offset of the first record in hand, by partition; lag is counted from there.
         self.in_hand: Mapping[TopicPartition, int] = {}
         self.held = HeldOffsets(self.settings, self.group, self.clock.now)
-        self._errands = Worker(f"{self.group}-errands")
+        self._errands = TaskThread(f"{self.group}-errands")
         # An idle worker hears from the broker only once every two polls or so.
         self._silence_s = max(self.settings.session_timeout_s, 3 * IDLE_S)
         self._outage = self.outage()

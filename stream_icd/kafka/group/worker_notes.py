@@ -255,7 +255,7 @@ class Attempts:
             if isinstance(partition, int):
                 with contextlib.suppress(TypeError):  # it is another kind of note
                     notes[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
-        self.notes.close()  # partitions rarely move: no connection is kept for the next time
+        self.notes.close()
         return notes
 
 

@@ -389,7 +389,6 @@ class _MemoryMember(_MemoryReader):
             self._member.owned = frozenset()
             self._group.join(self._member, self._state.partitions(self._member.topic))
         back, free = self._group.change(self._member)
-        # First what it must give back: only then `owned` says that others may have it.
         self._lose(back, self._listener)
         if free:
             self._partitions += sorted(free)

@@ -320,7 +320,7 @@ class BrokerState:
     def take_over(self, name: str) -> int:
         """Return the epoch for a new producer under a name, and fence the previous one."""
         transactions = self._names.setdefault(name, _Transactions())
-        # The former owner's open transaction would hold its records and positions for ever.
+        # Else readers and groups would wait for the former owner's transaction until it times out.
         self._end(transactions, committed=False)
         transactions.epoch += 1
         return transactions.epoch

@@ -20,7 +20,7 @@ from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.tracing import GROUP, MS, Tracing
-from stream_icd.kafka.waiting import Worker
+from stream_icd.kafka.waiting import TaskThread
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
 
@@ -166,7 +166,7 @@ def run_together(loops: Mapping[str, Callable[[], object]], stop: threading.Even
         return
     running = []
     for name, loop in loops.items():
-        with closing(Worker(name)) as worker:  # it ends after this
+        with closing(TaskThread(name)) as worker:  # it ends after this
             running.append(worker.submit(loop))
     failed_first = wait(running, return_when=FIRST_EXCEPTION).done
     stop.set()
