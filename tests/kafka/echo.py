@@ -21,6 +21,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.waiting import Clock
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 
@@ -84,6 +85,8 @@ class Echo:
     watcher: Watcher = field(default_factory=Watcher)
     ahead: bool = False
     meanwhile: Callable[[], object] = lambda: None
+    give_up_after_s: float | None = None
+    clock: Clock = field(default_factory=Clock)
     handled: list[Record] = field(default_factory=list)
     done: list[BatchDone] = field(default_factory=list)
     error: BaseException | None = None
@@ -135,6 +138,8 @@ class Echo:
                 delivery=self.delivery,
                 max_records=self.max_records,
                 watchers=[self.watcher],
+                give_up_after_s=self.give_up_after_s,
+                clock=self.clock,
             )
         except BaseException as error:
             self.error = error
