@@ -219,21 +219,6 @@ def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
         wait_until(lambda: len(followed.seen) == 30 and not followed.following.trouble)
 
 
-@pytest.mark.usefixtures("quick_retries")
-@pytest.mark.brokers("memory", "embedded")
-def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_there(
-    broker: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    followed = Followed(broker, topic_name, "latest")
-    with followed.running():
-        wait_until(lambda: caplog.records)
-        create_topics(broker.settings(), [TopicSpec(topic_name)])
-        publish(broker.settings(), topic_name, 1)
-        wait_until(lambda: followed.seen)
-    (line,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
-    assert f"there is no topic {topic_name}" in line.getMessage()
-
-
 @pytest.fixture
 def stop(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set after half a minute, so that no reader waits for ever for what the client learns."""

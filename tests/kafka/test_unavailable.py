@@ -4,8 +4,6 @@ import itertools
 import logging
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +32,7 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, describe_topic
 from tests.kafka.echo import Echo
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker, free_ports, wait_until
 from tests.testbed.handlers import Calls
 
 CALLS: dict[str, Callable[[KafkaSettings], object]] = {
@@ -172,36 +170,17 @@ def test_a_broker_of_a_cluster_may_learn_of_a_topic_later(
         describe_topic(embedded.settings(), topic_name)
 
 
-@pytest.fixture
-def unused() -> Iterator[str]:
-    """An address at which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{taken.getsockname()[1]}"
-
-
 @pytest.mark.parametrize("servers", ["127.0.0.1:{port}", "nobody.invalid:{port},[::1]:{port}"])
-def test_nobody_is_waited_for_where_nobody_listens(unused: str, servers: str) -> None:
-    servers, started = servers.format(port=unused.rpartition(":")[2]), time.monotonic()
+def test_nobody_is_waited_for_where_nobody_listens(servers: str) -> None:
+    (port,), started = free_ports(1), time.monotonic()
+    servers = servers.format(port=port)
     with pytest.raises(BrokerUnavailable, match=f"no broker listens at {re.escape(servers)}"):
         BrokerOptions(bootstrap_servers=servers).kafka()
     assert time.monotonic() - started < 8  # at once; it was 10, and a name server may be slow
     # One that is silent, or slow to start, is left to the client.
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        servers = f"{unused},127.0.0.1:{silent.getsockname()[1]}"
+        servers = f"127.0.0.1:{port},127.0.0.1:{silent.getsockname()[1]}"
         assert BrokerOptions(bootstrap_servers=servers).kafka().bootstrap_servers == servers
-
-
-def test_one_error_says_all_when_nobody_listens(unused: str) -> None:
-    """Not after the client's own log of each try."""
-    program = (sys.executable, "-m", "stream_icd.commands.cli", "produce", "gn")
-    options = ("--bootstrap-servers", unused, "--give-up-after", "0s")
-    done = subprocess.run(
-        (*program, *options), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 75
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"BrokerUnavailable: no broker listens at {unused}: start one")
 
 
 def test_the_clients_log_is_back_once_all_have_connected() -> None:
