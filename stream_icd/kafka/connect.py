@@ -169,11 +169,8 @@ class _TenantReader:
             polled = self._reader.poll(timeout_s, max_records)
         except Undecodable as error:
             raise Undecodable(str(error), self._prefix.ours(error.partition), error.end) from error
-        ours = {self._prefix.ours(partition): records for partition, records in polled.items()}
-        return {
-            partition: [replace(record, topic=partition.topic) for record in records]
-            for partition, records in ours.items()
-        }
+        ours = {self._prefix.ours(p): records for p, records in polled.items()}
+        return {p: [replace(r, topic=p.topic) for r in records] for p, records in ours.items()}
 
     def position(self, partition: TopicPartition) -> int | None:
         return self._reader.position(self._prefix.theirs(partition))

@@ -104,9 +104,17 @@ def run_consumer(
                 notes.note_place(handler.place)
         # Closed after the loop has noted its end: who gets our partitions next reads that note.
         with closing(connect(settings).member(group, max_records, stop)) as consumer:
-            watch = HeldRecords(settings, clock.now) if capabilities.exact_end_offsets else None
+            tells_ends = capabilities.exact_end_offsets
             member = Membership(
-                settings, topic, group, consumer, stop, watchers, clock, watch, give_up_after_s
+                settings=settings,
+                topic=topic,
+                group=group,
+                member=consumer,
+                stop=stop,
+                watchers=watchers,
+                clock=clock,
+                held_records=HeldRecords(settings, clock.now) if tells_ends else None,
+                give_up_after_s=give_up_after_s,
             )
             loop = _Loop(
                 member,

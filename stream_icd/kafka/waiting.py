@@ -108,8 +108,7 @@ class Outage:
             self._since = None
 
 
-_AWAY = (BrokerUnavailable, DeliveryFailed)
-"""What is raised while the broker is away."""
+_AWAY = (BrokerUnavailable, DeliveryFailed)  # what is raised while the broker is
 
 
 def insist(

@@ -135,11 +135,10 @@ class _ClientAdmin:
         return self._offsets(partitions, OffsetSpec.LATEST)
 
     def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
+        specs = dict.fromkeys(all_theirs(partitions), spec)
         with translated("look up offsets"):
             try:
-                answers = self._admin.list_partition_offsets(
-                    dict.fromkeys(all_theirs(partitions), spec)
-                )
+                answers = self._admin.list_partition_offsets(specs)
             except client.UnknownBrokerIdError as error:
                 places = ", ".join(map(str, sorted(partitions)))
                 raise BrokerUnavailable(f"no broker leads some of {places} now") from error

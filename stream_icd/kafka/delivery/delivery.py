@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 # The margin is for the broker, which measures with its own clock.
 _CERTAIN = 0.9
 
-
 Delivery = Literal["auto", "exactly-once", "at-least-once"]
 """The guarantee for results when a worker or the broker fails.
 

@@ -36,7 +36,6 @@ from stream_icd.kafka.topics import WORKERS, members_of
 _log = logging.getLogger(__name__)
 
 _MOST_TEXT = 1000
-
 _Name = str | int
 _Note = dict[str, Any]
 
