@@ -153,18 +153,11 @@ def test_a_token_that_is_refused_and_one_that_may_come_later(endpoint: TokenEndp
         token_of(nobody)
 
 
-def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
-    (file := tmp_path / "token").write_text("one\n")
-    settings = KafkaSettings(**SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=file)
-    assert token_of(settings) == "one"
-    file.write_text("two")
-    assert token_of(settings) == "two"
-    file.unlink()
-    with pytest.raises(client.KafkaConnectionError, match="cannot read sasl_oauth_token_file"):
-        token_of(settings)
-
-
-MSK = {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"}
+def lacks(library: str, extra: str, settings: KafkaSettings, patch: pytest.MonkeyPatch) -> None:
+    """Check that a library that is not installed is named, with its extra."""
+    patch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtra, match=rf"needs {library}.*stream-icd\[{extra}\]"):
+        login_options(settings)
 
 
 def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +171,11 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise RuntimeError("no credentials")
             return "signed", round(1000 * (time.time() + 900))
 
+    settings = KafkaSettings(**SASL, sasl_mechanism="AWS_MSK_IAM", sasl_aws_region="eu-central-1")
+    lacks("aws_msk_iam_sasl_signer", "msk", settings, monkeypatch)
     library = SimpleNamespace(MSKAuthTokenProvider=Provider)
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", library)
-    options = login_options(KafkaSettings(**MSK))
+    options = login_options(settings)
     provider = options["sasl_oauth_token_provider"]
     assert (options["sasl_mechanism"], provider.token()) == ("OAUTHBEARER", "signed")
     assert provider.token() == "signed"
@@ -191,25 +186,11 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
     names = {"sasl_kerberos_service_name": "kfk", "sasl_kerberos_domain_name": "broker.example"}
     settings = KafkaSettings(**SASL, sasl_mechanism="GSSAPI", **names)
+    lacks("gssapi", "kerberos", settings, monkeypatch)
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
     assert {"sasl_mechanism": "GSSAPI", **names}.items() <= login_options(settings).items()
-
-
-@pytest.mark.parametrize(
-    ("values", "library", "extra"),
-    [
-        (MSK, "aws_msk_iam_sasl_signer", "msk"),
-        ({**SASL, "sasl_mechanism": "GSSAPI"}, "gssapi", "kerberos"),
-    ],
-)
-def test_a_library_that_is_missing_is_named_with_its_extra(
-    values: dict[str, Any], library: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
-    with pytest.raises(MissingExtra, match=rf"needs {library}.*stream-icd\[{extra}\]"):
-        login_options(KafkaSettings(**values))
 
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -246,7 +227,8 @@ def test_kafka_lets_in_who_has_a_token(
         BadSettings, match="the login by OAUTHBEARER: .*answered 401.*check the token in"
     ):
         topic_names(settings.model_copy(update={"sasl_oauth_client_secret": SecretStr("wrong")}))
-    file.write_text(unsigned_token("anna", life_s=-100.0))  # it has ended
+    # The file is read at each login.
+    file.write_text(unsigned_token("anna", life_s=-100.0))  # a token that has ended
     with pytest.raises(BadSettings, match="refused the login by OAUTHBEARER"):
         topic_names(by_file)
     file.unlink()
