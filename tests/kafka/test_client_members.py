@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,14 +25,6 @@ from tests.kafka.echo import MakeTopic, Ours, publish
 from tests.testbed.brokers import Broker, KafkaNode, wait_until
 
 
-@contextlib.contextmanager
-def standing_still(node: KafkaNode) -> Iterator[None]:
-    """The broker answers nothing for the length of the block."""
-    with node.paused():
-        time.sleep(0.5)  # until the last of its threads has stopped
-        yield
-
-
 class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
     """Has the broker stand still, until the end of `pause`, when partitions are assigned."""
 
@@ -44,7 +35,7 @@ class Stop(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         if assigned:  # at first the topic may not be known yet
-            self._pause.enter_context(standing_still(self._node))
+            self._pause.enter_context(self._node.paused())
             self.assigned = True
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -102,7 +93,7 @@ def test_an_answer_that_comes_too_late_does_not_say_where_a_partition_is_read(
     with opened(kafka) as consumer:
         consumer.assign([partition])
         commit(consumer, partition, 3)
-        with standing_still(node), pytest.raises(client.KafkaTimeoutError):
+        with node.paused(), pytest.raises(client.KafkaTimeoutError):
             consumer.committed(partition, timeout_ms=100)
         commit(consumer, partition, 2)  # the answer, 3, comes before that of the commit
         assert consumer.committed(partition) == 2
