@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stream_icd.commands.cli.report import OneGraph
 from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import ArchivedGraph, HistoryUri
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ app = typer.Typer()
 
 
 @command(app, "evaluate")
-class _Evaluate(OneGraph):
+class _Evaluate:
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,
@@ -36,6 +36,7 @@ class _Evaluate(OneGraph):
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
 
+    history: HistoryUri
     methods: str = option(
         "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
         "Names, separated by commas, of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
@@ -50,6 +51,7 @@ class _Evaluate(OneGraph):
     seconds: float = option(600, "Limit of processor time, for each method and window.")
     memory_gb: float = option(8, "Limit of memory, for each method.", min=0, max=1e6)
     seed: int = option(0, "Seed of every random choice.", min=0)
+    graph: ArchivedGraph = None
 
     def run(self) -> None:
         from stream_icd.commands.programs.process import progress_bar, wide_console
@@ -91,10 +93,10 @@ class _Evaluate(OneGraph):
             task = progress.add_task("learn", total=None)
             models = evaluation.learn(names)
             progress.update(task, description="compare what was learned with default")
-            if learned := [name for name, one in models.items() if one.learned is not None]:
+            if learned := [name for name, model in models.items() if model.learned is not None]:
                 compared = evaluation.worth(models)
-                said = "not compared: over the limits" if compared is None else verdict(compared)
-                notes.append(f"What {' and '.join(learned)} learned: {said}.")
+                worth = "not compared: over the limits" if compared is None else verdict(compared)
+                notes.append(f"What {' and '.join(learned)} learned: {worth}.")
             progress.update(
                 task, description="windows x methods", total=len(evaluation) * len(names)
             )
@@ -106,7 +108,7 @@ class _Evaluate(OneGraph):
                     if len(results) % len(names) == 0 and time.monotonic() >= due:
                         write()
                         due = time.monotonic() + page.REFRESH_S
-            finally:
+            finally:  # Ctrl-C, too: the windows that were done took minutes
                 write()
 
         console.print(page.table_of(results))
@@ -118,7 +120,6 @@ class _Evaluate(OneGraph):
 
 
 def _learning(evaluation: Evaluation, learners: Sequence[str], learn: int) -> str:
-    """How many windows are evaluated, and how many the methods learn from before."""
     n_windows = len(evaluation)
     note = f"{evaluation.graph}: {n_windows} windows"
     if not learners or not learn:
