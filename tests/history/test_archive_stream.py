@@ -19,7 +19,7 @@ import pytest
 from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection, windows
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -31,7 +31,7 @@ from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import make_communities, make_snapshot
+from tests.history.conftest import archived, make_communities, make_snapshot
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.object_store import new_folder
 from tests.testbed.streams import beside
@@ -75,10 +75,6 @@ def publish(broker: Broker, topic: str, messages: list[Message]) -> None:
     with Publisher(broker.settings()) as publisher:
         for message in messages:
             publisher.send(OutgoingRecord(topic, message.value, message.key, message.headers))
-
-
-def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
-    return [read_message(store, noted) for noted in windows(store, selection)]
 
 
 @pytest.mark.brokers("memory")
