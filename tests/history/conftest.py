@@ -12,7 +12,7 @@ from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.methods.tracking.track import track
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
@@ -26,7 +26,7 @@ def add_snapshots(store: Store, snapshots: Iterable[Snapshot]) -> None:
 
 
 def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
-    return [read_message(store, noted) for noted in windows(store, selection)]
+    return [Archive(store).read_message(noted) for noted in Archive(store).windows(selection)]
 
 
 def make_snapshot(

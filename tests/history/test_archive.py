@@ -23,16 +23,9 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import files
-from stream_icd.history.archive import (
-    Archive,
-    Selection,
-    compact,
-    read_message,
-    read_snapshot,
-    read_window,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
+from stream_icd.history.compaction import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import Kind
 from stream_icd.kafka.messages.claims import MessageReader
@@ -64,7 +57,7 @@ def contents(store: Store) -> dict[str, bytes]:
 
 
 def ids(store: Store, selection: Selection = Selection()) -> list[str]:
-    return [noted.identity.snapshot_id for noted in windows(store, selection)]
+    return [noted.identity.snapshot_id for noted in Archive(store).windows(selection)]
 
 
 @pytest.mark.parametrize("kind", [int, str])
@@ -75,7 +68,7 @@ def test_a_snapshot_comes_out_as_the_same_message(store: Store, kind: type, weig
     message = replace(plain, headers=(*plain.headers, ("traceparent", b"\x00\xff\xfe")))
     assert Archive(store).add("snapshots", message)
     assert archived(store) == [message]
-    assert [read_snapshot(store, noted) for noted in windows(store, Selection())] == [sent]
+    assert list(map(Archive(store).read_snapshot, Archive(store).windows())) == [sent]
 
 
 def results() -> dict[Kind, list[Message]]:
@@ -139,11 +132,12 @@ def test_communities_have_one_schema_whatever_version_wrote_them(
     sent = [earlier, *map(encode_communities, (newest, make_communities(make_snapshot(1))))]
     for message in sent:
         Archive(store).add("communities", message)
-    noted = list(windows(store, Selection("communities")))
+    noted = list(Archive(store).windows(Selection("communities")))
     assert ["horizon" in window.schema for window in noted] == [False, True, True]
     list(compact(store, date(2100, 1, 1)))
     assert archived(store, Selection("communities")) == sent
-    rows = [read_window(store, window) for window in windows(store, Selection("communities"))]
+    communities = Archive(store).windows(Selection("communities"))
+    rows = list(map(Archive(store).read_window, communities))
     assert len({row.schema for row in rows}) == 1
     old, new, without = rows
     assert [row["community_id"].null_count for row in (old, new)] == [0, 0]
@@ -160,7 +154,7 @@ def test_events_have_one_schema_and_rows_that_people_can_read(disk: Store, kind:
     tracked = make_events(make_snapshot(1, kind=kind), "mostly US")
     for events in (make_events(make_snapshot(0, kind=kind)), tracked):
         Archive(disk).add("events", encode_events(events))
-    first, second = (read_window(disk, noted) for noted in windows(disk, Selection("events")))
+    first, second = map(Archive(disk).read_window, Archive(disk).windows(Selection("events")))
     assert first.schema == second.schema
     assert first["name"].null_count == first.num_rows
     assert second["event"].to_pylist() == ["born"] * 3
@@ -234,9 +228,9 @@ def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
         before.setattr(files, "_NUMBERS", ("weight",))
         add_snapshots(disk, [old])
     add_snapshots(disk, sent)
-    found = list(windows(disk, Selection()))
+    found = list(Archive(disk).windows())
     assert ["x" in window.schema for window in found] == [False, True]
-    assert [read_snapshot(disk, window) for window in found] == sent
+    assert [Archive(disk).read_snapshot(window) for window in found] == sent
     assert archived(disk) == list(map(encode_snapshot, sent))
     n_rows = sum(snapshot.n_edges + 1 for snapshot in sent)
     assert export(disk, Selection(), tmp_path / "rows.parquet") == n_rows
@@ -261,7 +255,7 @@ def test_it_works_on_file_systems_that_have_folders_and_are_no_disk() -> None:
     store = Store(fs._MockFileSystem(), "bucket/history", "mock://bucket/history")
     added = [Archive(store).add("snapshots", encode_snapshot(make_snapshot(i))) for i in (0, 1, 0)]
     assert added == [True, True, False]
-    found = [read_snapshot(store, window) for window in windows(store, Selection())]
+    found = [Archive(store).read_snapshot(window) for window in Archive(store).windows()]
     assert found == [make_snapshot(0), make_snapshot(1)]
 
 
@@ -287,8 +281,8 @@ def test_folders_of_others_are_passed_over_and_files_of_others_are_named(disk: S
     Archive(disk).add("snapshots", encode_snapshot(longest))
     for folder in ("graph=test/date=20260101", "graph=%74est/date=2026-01-01", "test/2026-01-01"):
         (Path(disk.root) / "snapshots" / folder).mkdir(parents=True)
-    (noted,) = windows(disk, Selection(revisions="all"))
-    assert read_snapshot(disk, noted) == longest
+    (noted,) = Archive(disk).windows(Selection(revisions="all"))
+    assert Archive(disk).read_snapshot(noted) == longest
     disk.put(f"{noted.partition.folder}/foreign.parquet", pa.py_buffer(b"PAR1 no"))
     with pytest.raises(HistoryDamaged, match="foreign.parquet"):
         ids(disk)
@@ -306,7 +300,7 @@ def test_a_file_in_the_place_of_another_is_named(
     add_snapshots(disk, (make_snapshot(i, graph=name) for name, i in hours))
     if merged:
         list(compact(disk, date(2027, 1, 1)))
-    paths = {noted.identity.snapshot_id: noted.path for noted in windows(disk, Selection())}
+    paths = {noted.identity.snapshot_id: noted.path for noted in Archive(disk).windows()}
     replaced = paths["test/0"]
     disk.put(replaced, pa.py_buffer(contents(disk)[paths[f"{graph}/{hour}"]]))
     with pytest.raises(HistoryDamaged, match=f"{replaced} holds other windows than its name says"):
@@ -331,9 +325,9 @@ def test_no_changed_bit_changes_what_is_read(merged: bool, disk: Store) -> None:
             n_damaged += 1
     assert n_damaged > 20
     disk.put(path, pa.py_buffer(content))
-    noted = next(windows(disk, Selection()))  # a bit in the number of rows would leave out the last
+    noted = next(Archive(disk).windows())  # a bit in the number of rows would leave out the last
     with pytest.raises(HistoryDamaged, match=r"cannot be read: it has \d+ rows in place of"):
-        read_message(disk, replace(noted, rows=noted.rows + 1))
+        Archive(disk).read_message(replace(noted, rows=noted.rows + 1))
 
 
 def test_files_without_checksums_are_read(disk: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,11 +346,11 @@ def test_lack_of_memory_does_not_make_a_good_file_a_damaged_one(
     where: str, disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_snapshots(disk, [make_snapshot(0)])
-    (noted,) = windows(disk, Selection())
+    (noted,) = Archive(disk).windows()
     lack = MagicMock(side_effect=pa.ArrowMemoryError("malloc of size 1 failed"))
     monkeypatch.setattr(f"pyarrow.parquet.{where}", lack)
     with pytest.raises(MemoryError):
-        read_snapshot(disk, next(iter(windows(disk, Selection())), noted))
+        Archive(disk).read_snapshot(next(iter(Archive(disk).windows()), noted))
 
 
 def does_not_answer(_file: pa.NativeFile) -> pa.NativeFile:
@@ -378,7 +372,7 @@ def test_a_store_in_trouble_makes_no_file_a_damaged_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     add_snapshots(disk, [make_snapshot(0)])
-    (noted,) = windows(disk, Selection())
+    (noted,) = Archive(disk).windows()
     opened, left = Store.open, [0]
 
     def faulty(store: Store, path: str) -> pa.NativeFile:
@@ -387,7 +381,7 @@ def test_a_store_in_trouble_makes_no_file_a_damaged_one(
         return file if left[0] < 0 else fault(file)
 
     monkeypatch.setattr(Store, "open", faulty)
-    for read in (lambda: ids(disk), lambda: [read_snapshot(disk, noted).id]):
+    for read in (lambda: ids(disk), lambda: [Archive(disk).read_snapshot(noted).id]):
         left[0] = n_times
         if n_times > 1:
             with pytest.raises(StoreUnreachable, match="NETWORK_CONNECTION"):
@@ -398,10 +392,10 @@ def test_a_store_in_trouble_makes_no_file_a_damaged_one(
 
 def test_an_archive_that_vanishes_is_no_damaged_one(tmp_path: Path, disk: Store) -> None:
     add_snapshots(disk, map(make_snapshot, range(2)))
-    first, second = windows(disk, Selection())
+    first, second = Archive(disk).windows()
     disk.delete(first.path)
     with pytest.raises(HistoryDamaged, match="no longer exists"):
-        read_window(disk, first)
+        Archive(disk).read_window(first)
     Path(disk.root).rename(tmp_path / "away")
     with pytest.raises(StoreUnreachable, match="as if its disk were unmounted"):
-        read_window(disk, second)
+        Archive(disk).read_window(second)

@@ -19,7 +19,7 @@ import pytest
 from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.publisher import Publisher
@@ -174,7 +174,7 @@ def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s
     finally:
         first.kill()
         first.wait()
-    early = {noted.path: store.open(noted.path).read() for noted in windows(store, Selection())}
+    early = {noted.path: store.open(noted.path).read() for noted in Archive(store).windows()}
     publish(broker, SNAPSHOTS, sent[-N_LATE:])
     second = start_child((*command, *options, *address), tmp_path / "second.log", env=env)
     try:

@@ -18,7 +18,7 @@ import pytest
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import Archive, Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import encode_communities
@@ -71,7 +71,7 @@ def test_integers_of_all_widths_go_into_one_file(
     sent[narrow_one] = replace(sent[narrow_one], value=write_table(pa.table(columns | ids)))
     for message in sent:
         Archive(disk).add("snapshots", message)
-    assert "int32" in list(windows(disk, Selection()))[narrow_one].schema
+    assert "int32" in list(Archive(disk).windows())[narrow_one].schema
     assert archived(disk) == messages
     export(disk, Selection(), tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet")["src"].type == pa.int64()

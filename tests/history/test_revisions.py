@@ -21,17 +21,12 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
-from stream_icd.history import archive as merging
+from stream_icd.history import archive as archiving
+from stream_icd.history import compaction as merging
 from stream_icd.history import files
-from stream_icd.history.archive import (
-    Archive,
-    Selection,
-    compact,
-    read_message,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
+from stream_icd.history.compaction import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import ArchivedWindow, Kind, is_compacted, read_footer
 from stream_icd.kafka.messages.records import Processed
@@ -86,9 +81,11 @@ def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
     disk: Store, day: list[Message]
 ) -> None:
     fill(disk, day[:4])
-    noted = list(windows(disk, Selection()))
+    noted = list(Archive(disk).windows())
     list(compact(disk, TOMORROW))
-    assert [read_message(disk, window) for window in noted] == day[:4]  # a reader was overtaken
+    assert [Archive(disk).read_message(window) for window in noted] == day[
+        :4
+    ]  # a reader was overtaken
     before = disk.files()
     assert not Archive(disk).add("snapshots", day[3])
     assert disk.files() == before
@@ -103,8 +100,8 @@ def test_files_do_not_grow_without_end(
     disk: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(disk, day)
-    of_two = 2 * max(getattr(noted, of) for noted in windows(disk, Selection()))
-    monkeypatch.setattr(f"stream_icd.history.archive.{limit}", of_two)
+    of_two = 2 * max(getattr(noted, of) for noted in Archive(disk).windows())
+    monkeypatch.setattr(f"stream_icd.history.compaction.{limit}", of_two)
     (done,) = compact(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
@@ -187,7 +184,7 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
             disk.delete(merged.pop(0))
         return read_footer(of, path)
 
-    monkeypatch.setattr(merging, "read_footer", slow)
+    monkeypatch.setattr(archiving, "read_footer", slow)
     assert archived(disk) == list(map(encode_snapshot, snapshots))
 
 
@@ -205,7 +202,7 @@ def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
             overtaken_by.extend(done.windows for done in compact(disk, TOMORROW))
         return read_footer(of, path)
 
-    monkeypatch.setattr(merging, "read_footer", overtaken)
+    monkeypatch.setattr(archiving, "read_footer", overtaken)
     assert not Archive(disk).add("snapshots", day[0])
     assert overtaken_by == [7]
 
@@ -250,8 +247,8 @@ def archive(store: Store, kind: Kind, messages: list[Message]) -> list[str]:
 
 
 def contents(store: Store, **selection: Any) -> list[str]:
-    noted = windows(store, Selection(**selection))
-    return [read_snapshot(store, window).content for window in noted]
+    noted = Archive(store).windows(Selection(**selection))
+    return [Archive(store).read_snapshot(window).content for window in noted]
 
 
 def test_a_correction_is_kept_beside_what_it_corrects(disk: Store) -> None:
@@ -287,8 +284,8 @@ def without_hash(message: Message) -> Message:
 def test_a_snapshot_without_a_hash_gets_one(disk: Store) -> None:
     """A producer in another language need not hash."""
     archive(disk, "snapshots", list(map(without_hash, (FIRST, SECOND))))
-    (noted,) = windows(disk, Selection())
-    assert read_snapshot(disk, noted) == TWO
+    (noted,) = Archive(disk).windows()
+    assert Archive(disk).read_snapshot(noted) == TWO
     assert dict(noted.headers) == dict(SECOND.headers)
 
 
@@ -299,10 +296,10 @@ def test_results_and_labels_have_revisions_too(disk: Store) -> None:
     named = one.graph, one.snapshot_id, one.window, one.nodes
     known = [Labels(*named, labels) for labels in (one.labels, np.zeros_like(one.labels))]
     archive(disk, "labels", list(map(encode_labels, known)))
-    (communities,) = windows(disk, Selection("communities"))
+    (communities,) = Archive(disk).windows(Selection("communities"))
     assert communities.identity.revision == "b"
-    (labels,) = windows(disk, Selection("labels"))
-    _, second = windows(disk, Selection("labels", revisions="all"))
+    (labels,) = Archive(disk).windows(Selection("labels"))
+    _, second = Archive(disk).windows(Selection("labels", revisions="all"))
     assert second.identity == labels.identity
 
 

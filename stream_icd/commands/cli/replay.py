@@ -255,28 +255,29 @@ class PastOfArchive:
     selection: Selection
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
-        from stream_icd.history.archive import windows
+        from stream_icd.history.archive import Archive
         from stream_icd.history.replay.redetect import Job, archived_memory
         from stream_icd.streaming.execution.work import First
         from stream_icd.wire.limits import Limits
 
         job = partial(Job.of_archived, self.store.uri, limits=Limits())
+        archive = Archive(self.store)
         if not redetection.remembers:
-            return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
-        memory = archived_memory(self.store, self.selection, redetection)
+            return lambda _: (job(one) for one in archive.windows(self.selection)), First()
+        memory = archived_memory(archive, self.selection, redetection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:
                 yield job(window, for_memory=True, era=memory.era(window))
-            for window in windows(self.store, self.selection):
+            for window in archive.windows(self.selection):
                 yield job(window, era=memory.era(window))
 
         return jobs, First(memory.at_start)
 
     def nothing(self) -> StreamIcdError:
-        from stream_icd.history.archive import nothing_selected
+        from stream_icd.history.archive import Archive
 
-        return nothing_selected(self.store, self.selection)
+        return Archive(self.store).nothing_selected(self.selection)
 
 
 def _engine_of(

@@ -15,12 +15,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Archive,
-    Selection,
-    read_message,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import SnapshotName
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.messages.claims import ClaimCheck
@@ -56,14 +51,15 @@ class HistoryResults:
     def kept(self, version: str) -> set[_Kept]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
-        return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
+        archived = Archive(self.store).windows(chosen)
+        return {(*window.name, window.identity.revision) for window in archived}
 
     def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
-        limits = Limits()
-        for noted in windows(self.store, Selection("communities", revisions="all")):
-            if noted.name in of:
-                message = read_message(self.store, noted)
+        archive, limits = Archive(self.store), Limits()
+        for window in archive.windows(Selection("communities", revisions="all")):
+            if window.name in of:
+                message = archive.read_message(window)
                 yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager

@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings, OverBudget, Overloaded
 from stream_icd.core.printable import listed
 from stream_icd.core.store.store import Store
 from stream_icd.core.times import AHEAD
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
@@ -56,14 +56,14 @@ class Windows:
             BadSettings: it has no such graph, or several and none was named; or all its windows are
                 far ahead.
         """
-        found = Accumulated.look_up(store, now, graph, n_windows + n_past)
+        found = Accumulated.look_up(Archive(store), now, graph, n_windows + n_past)
         names = sorted({window.partition.graph for window in found.windows})
         if found.ahead and not names:
             raise BadSettings(
                 f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
             )
         if not names:
-            raise nothing_selected(store, Selection(graph=graph))
+            raise Archive(store).nothing_selected(Selection(graph=graph))
         if len(names) > 1:
             raise BadSettings(
                 f"{store.place} holds several graphs: give --graph, of {listed(names)}"
@@ -75,11 +75,11 @@ class Windows:
 
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
-        return [Lesson.read(self.store, *one).graph(by_labels=True) for one in self.before]
+        return [Lesson.read(Archive(self.store), *one).graph(by_labels=True) for one in self.before]
 
     def newest(self) -> Iterator[Lesson]:
         """Windows to evaluate."""
-        return (Lesson.read(self.store, *one) for one in self.evaluated)
+        return (Lesson.read(Archive(self.store), *one) for one in self.evaluated)
 
     def __len__(self) -> int:
         return len(self.evaluated)

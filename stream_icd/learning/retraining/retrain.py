@@ -22,7 +22,7 @@ from stream_icd.core.printable import printable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.times import AHEAD
 from stream_icd.core.version import __version__
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.learning.retraining.gate import Paired, compare_job, decide, score_job, watch
 from stream_icd.learning.retraining.learn import Made, RunJob, learn_job, run_job
@@ -99,7 +99,7 @@ def retrain(
             champion stays.
     """
     aliases = current(registry)
-    archive = open_store(settings.archive)
+    archive = Archive(open_store(settings.archive))
     past = Accumulated.look_up(archive, now, settings.graph, settings.most_windows)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
@@ -398,8 +398,8 @@ class _Round:
                 f"{printable(graph)}"
             )
         elif outcome == "not now" and not self.past.windows:
-            archive = open_store(self.settings.archive)
-            nothing = nothing_selected(archive, Selection("snapshots", self.settings.graph))
+            archive = Archive(open_store(self.settings.archive))
+            nothing = archive.nothing_selected(Selection("snapshots", self.settings.graph))
             reason += f"; {printable(str(nothing))}"
         return replace(
             _looked_at(self.past, self.now),

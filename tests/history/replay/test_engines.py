@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from stream_icd.core.errors import BadSettings, HistoryDamaged, Overloaded, WorkersLost
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive
 from stream_icd.history.replay.ray_engine import RayActors, _connected
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.record import Record
@@ -73,7 +73,7 @@ def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -
 
 
 def jobs(archive: Store) -> list[Job]:
-    return [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
+    return [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
 
 
 def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:

@@ -12,8 +12,9 @@ import pytest
 from stream_icd.commands.cli.replay import PastOfArchive
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive, Selection, compact
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
+from stream_icd.history.compaction import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import Kind
 from stream_icd.history.replay.redetect import Redetection

@@ -22,7 +22,7 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
@@ -105,7 +105,7 @@ def test_a_replay_compares_versions(archive: Store, again: Again, tmp_path: Path
 def test_a_snapshot_that_is_refused_does_not_prevent_the_comparison(
     archive: Store, again: Again
 ) -> None:
-    broken = read_message(archive, next(windows(archive, Selection())))
+    broken = Archive(archive).read_message(next(Archive(archive).windows()))
     table = pa.ipc.open_stream(broken.value).read_all().select(["src"])
     Archive(archive).add("snapshots", replace(broken, value=write_table(table)), (1, 1))
     shown = again(archive.uri, "--to", "2026-01-01T02", "--compare", exit_code=1)
@@ -116,7 +116,7 @@ def test_snapshots_that_vanish_after_they_were_counted_are_said(
     archive: Store, again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop() -> threading.Event:
-        archive.delete(next(windows(archive, Selection())).path)
+        archive.delete(next(Archive(archive).windows()).path)
         return threading.Event()
 
     with monkeypatch.context() as patch:
@@ -235,7 +235,7 @@ def test_kill_9_of_a_replay(
     assert all(out.open(path).read() == content for path, content in before.items())
     assert len(results(out)) == N_SNAPSHOTS
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
+    jobs = [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
     expected = [fingerprint(outcome) for _, outcome in InProcess(remembering)(jobs)]  # type: ignore[arg-type]
     assert list(map(fingerprint, archived(out, RESULTS))) == expected
 

@@ -19,6 +19,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import NoGoodRows, OverBudget
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
+from stream_icd.history.archive import Archive
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining.gate import compare_models, score_job
 from stream_icd.learning.retraining.learn import Job, learn, learn_job
@@ -227,7 +228,7 @@ def test_the_gate_judges_what_detectors_publish(
     archived = [(one, known) for one, (_, known) in zip(snapshots, windows, strict=True)]
     add_to_archive(place, archived, labels=True)
     save_model(model, tmp_path / "model")
-    past = Accumulated.look_up(open_store(place), NOW)
+    past = Accumulated.look_up(Archive(open_store(place)), NOW)
     to_score = past.windows[3:]
     before = past.lessons(past.before(to_score, 5))
     assert len(before) == 3
@@ -278,7 +279,7 @@ def test_the_time_of_learning_is_a_share_of_the_budget(windows: Windows, tmp_pat
     place, parent = str(tmp_path / "archive"), str(tmp_path / "parent")
     add_to_archive(place, windows[:4], labels=True)
     save_model(open_model("gn").model, parent)
-    past = Accumulated.look_up(open_store(place), NOW)
+    past = Accumulated.look_up(Archive(open_store(place)), NOW)
     settings = Retraining(place, budget=replace(BUDGET, seconds=1e-6))
     made: Any = learn_job(settings, past.lessons(past.windows), RECIPE, place, parent)
     assert (made.encoder.state, made.stopped) == ("not trained", True)

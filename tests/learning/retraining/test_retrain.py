@@ -26,7 +26,8 @@ from stream_icd.core.errors import (
 )
 from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, compact
+from stream_icd.history.archive import Archive
+from stream_icd.history.compaction import compact
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining import retrain as rounds
 from stream_icd.learning.retraining.learn import Job, LearnedFrom, Made, learn_job, run_job

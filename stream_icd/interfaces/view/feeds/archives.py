@@ -19,16 +19,7 @@ from stream_icd.core.errors import BadInput, StreamIcdError
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Selection,
-    newest,
-    nothing_selected,
-    partitions,
-    read_message,
-    read_partition,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
@@ -100,9 +91,9 @@ class Archives(Sources):
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         store, start = self.archives[name.origin].store, window.result.window.start
-        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
+        for noted in Archive(store).windows(Selection(graph=window.result.graph, start=start)):
             if noted.identity.snapshot_id == window.result.snapshot_id:
-                return read_snapshot(store, noted)
+                return Archive(store).read_snapshot(noted)
             if noted.window.start > start:
                 break
         snapshot = printable(window.result.snapshot_id)
@@ -147,7 +138,7 @@ class _Archived:
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
         if not self.was_read and not self.store.is_there():
-            raise nothing_selected(self.store, Selection("communities"))
+            raise Archive(self.store).nothing_selected(Selection("communities"))
         for truth in self._decoded(self._found("labels"), decode_labels):
             for changed in seen.know(truth):
                 publish(changed)
@@ -166,7 +157,7 @@ class _Archived:
     def _found(self, kind: Kind) -> Iterator[ArchivedWindow]:
         """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
-        for _, of_day in groupby(partitions(self.store, chosen), key=attrgetter("day")):
+        for _, of_day in groupby(Archive(self.store).partitions(chosen), key=attrgetter("day")):
             unread = [noted for partition in of_day for noted in self._unread(partition, chosen)]
             yield from newest(sorted(unread, key=attrgetter("order")))
 
@@ -176,7 +167,7 @@ class _Archived:
         """Yield what messages hold; log those that are none of this kind."""
         limits, log = Limits(), structlog.get_logger()
         for noted in found:
-            message = read_message(self.store, noted)
+            message = Archive(self.store).read_message(noted)
             self._note(noted)
             try:
                 content = decode(message.key, message.value, message.headers, limits)
@@ -201,7 +192,7 @@ class _Archived:
         if days and max(days) - partition.day > _ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
-        noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
+        noted = Archive(self.store).read_partition(partition, of=lambda path: path not in day.paths)
         new = [one for one in noted if chosen.holds(one) and day.is_new(one)]
         day.paths |= {one.path for one in noted} - {one.path for one in new}
         return new
