@@ -130,16 +130,17 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
     if len(paired) < _LEAST:
         return _Verdict(False, f"{len(paired)} windows could be read; need {_LEAST}", ())
     compared_by = ((name, _compared(paired, name, rules, seed)) for name in _MEASURES)
-    found = {name: means for name, means in compared_by if means is not None}
-    figures = tuple(means.figure(*_MEASURES[name]) for name, means in found.items())
-    hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), _margin_bits(paired, rules)
+    measured = {name: means for name, means in compared_by if means is not None}
+    figures = tuple(means.figure(*_MEASURES[name]) for name, means in measured.items())
+    hidden, nmi = measured["hidden_edges"].gain, measured.get("nmi")
+    margin = _margin_bits(paired, rules)
     if nmi is not None and nmi.n_windows < rules.labelled:
         nmi = None
     compared = (
         f"hidden edges {hidden.mean:+.3f} bits an edge on {len(paired)} windows, with "
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
-    if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
+    if broken := "; ".join(_broken_guards(measured, nmi, rules, margin)):
         return _Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
         return _Verdict(True, f"better: {compared}", figures)
@@ -153,7 +154,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
 
 def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
     """The margin in bits per edge."""
-    champion = float(np.mean([both.champion.hidden_edges for both in paired]))
+    champion = float(np.mean([pair.champion.hidden_edges for pair in paired]))
     return max(_LEAST_BITS, rules.margin * champion)
 
 
@@ -168,8 +169,8 @@ _MEASURES: dict[str, tuple[str, float]] = {
 
 
 def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _Compared | None:
-    both = [(getattr(pair.champion, name), getattr(pair.challenger, name)) for pair in paired]
-    values = [(a, b) for a, b in both if a is not None and b is not None]
+    measures = [(getattr(pair.champion, name), getattr(pair.challenger, name)) for pair in paired]
+    values = [(a, b) for a, b in measures if a is not None and b is not None]
     if not values:
         return None
     average = np.median if name == "seconds" else np.mean  # a first one may compile code
@@ -180,10 +181,10 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
 
 
 def _broken_guards(
-    found: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
+    measured: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
 ) -> Iterator[str]:
-    hidden, seconds = found["hidden_edges"].gain, found["seconds"]
-    churn, predicted = found.get("churn"), found.get("predicted")
+    hidden, seconds = measured["hidden_edges"].gain, measured["seconds"]
+    churn, predicted = measured.get("churn"), measured.get("predicted")
     if nmi is not None and nmi.gain.mean < -rules.nmi_loss:
         yield f"NMI falls by {-100 * nmi.gain.mean:.1f} points"
     excused = hidden.low > _FAR_BETTER * margin
@@ -212,7 +213,7 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
     """
     if len(paired) < min(_LEAST, windows):
         return _Watched("watching", f"{len(paired)} of {windows} windows since the swap")
-    gains = [both.challenger.hidden_edges - both.champion.hidden_edges for both in paired]
+    gains = [pair.challenger.hidden_edges - pair.champion.hidden_edges for pair in paired]
     gain = _paired_bootstrap(gains, rules.confidence, seed)
     compared = (
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
@@ -266,11 +267,11 @@ def score_job(
     remember = settings.memory == "auto"
     judged = judge(graphs, [model] if labelled else [], seed, method=method, remember=remember)
     to_score, scored = {window.name for window, _ in lessons}, []
-    for lesson, found in zip(windows, judged, strict=True):
+    for lesson, of_window in zip(windows, judged, strict=True):
         name = lesson.snapshot.graph, lesson.snapshot.id
         if name in to_score:
             predicted = hidden_edges(lesson, model, seed, method)
-            agreement = _nmi(lesson, found[0].communities) if found else None
+            agreement = _nmi(lesson, of_window[0].communities) if of_window else None
             scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
     return scored
 
@@ -299,9 +300,9 @@ def compare_models(
     all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
     before: dict[tuple[str, int], Assignment] = {}
     paired = []
-    for at, (lesson, both) in enumerate(zip(lessons, all_judged, strict=True)):
+    for at, (lesson, of_models) in enumerate(zip(lessons, all_judged, strict=True)):
         measured = []
-        for number, (model, judged) in enumerate(zip(models, both, strict=True)):
+        for number, (model, judged) in enumerate(zip(models, of_models, strict=True)):
             of_model = lesson.snapshot.graph, number
             last = before.get(of_model)
             before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)

@@ -176,8 +176,8 @@ def learn(
         model, proof = _trained(model, graphs, taught, threads, checkpoints, until)
     windows = tuple(
         LearnedFrom(lesson.snapshot.id, by, lesson.known)
-        for lesson, one in zip(lessons, taught, strict=True)
-        if (by := _by(lesson, one, used, by_labels=by_labels)) is not None
+        for lesson, teacher in zip(lessons, taught, strict=True)
+        if (by := _by(lesson, teacher, used, by_labels=by_labels)) is not None
     )
     return _Learned(model, windows, proof)
 
@@ -185,14 +185,14 @@ def learn(
 def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:
     """What the encoder can learn from each window."""
     graphs = [lesson.graph(by_labels=False) for lesson in lessons]
-    labels = [lesson.labels for lesson in lessons]
-    has_labels = 2 * sum(known is not None for known in labels) > len(lessons)
-    found = labels if has_labels else in_hindsight(graphs, seed)
+    known_labels = [lesson.labels for lesson in lessons]
+    has_labels = 2 * sum(of_window is not None for of_window in known_labels) > len(lessons)
+    labels = known_labels if has_labels else in_hindsight(graphs, seed)
     return [
-        Taught(graph, known, "labels" if has_labels else "hindsight")
-        if known is not None and graph.adjacency.nnz
+        Taught(graph, of_window, "labels" if has_labels else "hindsight")
+        if of_window is not None and graph.adjacency.nnz
         else None
-        for graph, known in zip(graphs, found, strict=True)
+        for graph, of_window in zip(graphs, labels, strict=True)
     ]
 
 
@@ -202,7 +202,7 @@ def _by(
     """What a window taught by; None if nothing was learned from it."""
     if taught is not None:
         return taught.by
-    if not any(one is lesson for one in used):
+    if not any(other is lesson for other in used):
         return None
     return "labels" if by_labels else "edges"
 
@@ -231,8 +231,8 @@ def _trained(
         seconds=until - time.process_time(),
         clock=time.process_time,
     )
-    known = list(filter(None, taught))
-    model, proof = with_weights(model, training.improved, known, threads)
+    teaching = list(filter(None, taught))
+    model, proof = with_weights(model, training.improved, teaching, threads)
     return model, replace(proof, stopped=not training.is_whole(recipe))
 
 

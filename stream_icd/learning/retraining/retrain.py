@@ -264,15 +264,15 @@ class _Round:
 
     def _score(self, windows: Sequence[ArchivedWindow]) -> None:
         """Score the champion in each window once, and again when its labels come."""
-        known = {scored.name: scored for scored in self.state.scored}
+        scores = {scored.name: scored for scored in self.state.scored}
         labels = self.past.labels
-        done = {name for name, scored in known.items() if scored.labelled or name not in labels}
+        done = {name for name, scored in scores.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if window.name not in done]
         for start in range(0, len(missing), _BATCH):
             self.on_step("score")
             batch = missing[start : start + _BATCH]
-            known |= {scored.name: scored for scored in self._scored_batch(batch)}
-            scored = (known[window.name] for window in windows if window.name in known)
+            scores |= {scored.name: scored for scored in self._scored_batch(batch)}
+            scored = (scores[window.name] for window in windows if window.name in scores)
             self._remember(scored=tuple(scored))
 
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[ScoredWindow]:
@@ -300,8 +300,8 @@ class _Round:
         recipe = settings.encoder.changed(name=settings.name, seed=settings.seed, data=origin)
         checkpoints, champion_place = self._checkpoints().uri, self._place(parent)
         job = partial(learn_job, settings, lessons, recipe, checkpoints, champion_place)
-        made: Made = self.run(job, settings.budget)
-        model, stopped = made.model, made.stopped
+        learned: Made = self.run(job, settings.budget)
+        model, stopped = learned.model, learned.stopped
         if model.version == parent:
             reason = f"{why}: the same model was learned again"
             return self.decision("kept", reason, model.version), stopped
@@ -325,10 +325,10 @@ class _Round:
         reason = f"{why}: {verdict.reason}"
         if not verdict.promote:
             return self.decision("kept", reason, model.version, gate), stopped
-        data = replace(data, labelled=sum(window.by == "labels" for window in made.windows))
+        data = replace(data, labelled=sum(window.by == "labels" for window in learned.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
         self.on_step("publish")
-        publish(self.registry, replace(model, files=made.files(data, gate)), lineage)
+        publish(self.registry, replace(model, files=learned.files(data, gate)), lineage)
         self.on_step("promote")
         promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")

@@ -98,12 +98,12 @@ class Rounds:
                 if self.tracing is not None:
                     names = "outcome", "reason", "champion", "windows"
                     self.tracing.say({name: getattr(decision, name) for name in names})
-                said = decision.outcome, decision.reason
-                if said != self._said:
+                decided = decision.outcome, decision.reason
+                if decided != self._said:
                     _log(decision)
                     for announce_to_one in self.announce:
                         announce_to_one(decision)
-                self._said = said
+                self._said = decided
                 self._had_champion = self._had_champion or decision.generation > 0
             except StreamIcdError as error:
                 self.metrics.unavailable(f"{type(error).__name__}: {error}")
@@ -187,16 +187,16 @@ def _announcements(
     registry: Store, changes: Iterable[Aliases], decision: Decision
 ) -> Iterator[Announcement]:
     """What is new: promotions and rollbacks, then a decision that changed nothing."""
-    for one in changes:
-        if one.by != BY:
+    for aliases in changes:
+        if aliases.by != BY:
             continue  # the command that made it announced it
         gate = None
         with suppress(ModelError):  # it was deleted since; the change is announced all the same
-            if one.change == "promoted":
-                lineage = read_lineage(registry, one.champion)
+            if aliases.change == "promoted":
+                lineage = read_lineage(registry, aliases.champion)
                 gate = lineage.gate
-                yield publication(registry, one.champion, lineage)
-        yield change(registry, one, gate)
+                yield publication(registry, aliases.champion, lineage)
+        yield change(registry, aliases, gate)
     if decision.outcome in ("promoted", "first champion", "rolled back"):
         return
     prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "

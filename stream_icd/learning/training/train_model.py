@@ -139,16 +139,16 @@ def split(
     return trains, learns, tests
 
 
-def _overlaps_any(graph: LabelledGraph, others: Sequence[LabelledGraph]) -> bool:
+def _overlaps_any(graph: LabelledGraph, tests: Sequence[LabelledGraph]) -> bool:
     """Whether another window of the same stream overlaps that of a graph."""
-    if (ours := graph.moment) is None:
+    if (own := graph.moment) is None:
         return False
-    theirs = (other.moment for other in others if other.moment is not None)
-    windows = (moment.window for moment in theirs if moment.graph == ours.graph)
+    moments = (test.moment for test in tests if test.moment is not None)
+    windows = (moment.window for moment in moments if moment.graph == own.graph)
     return any(
-        ours.window.start < window.end and window.start < ours.window.end
+        own.window.start < window.end and window.start < own.window.end
         for window in windows
-        if window != ours.window  # files of one day are graphs of their own
+        if window != own.window  # files of one day are graphs of their own
     )
 
 
@@ -161,21 +161,21 @@ def _tested(
     on_step: OnStep,
 ) -> Iterator[ModelComparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
-    known = all(graph.labels is not None for graph in graphs)
-    tests = list(_controls(model, last, "K given" if known else "each graph alone"))
+    all_labelled = all(graph.labels is not None for graph in graphs)
+    tests = list(_controls(model, last, "K given" if all_labelled else "each graph alone"))
     done = FitOptions(on_step=on_step).steps("test", (1 + len(tests)) * len(graphs))
     memory = any(graph.moment is not None for graph in graphs)
     yield from compared_with_default(model, learned, graphs, memory=memory, on_graph=done)
-    measure: Measure = "NMI, %" if known else "modularity, %"
-    for name, method, trained, other, other_name in tests if graphs else ():
+    measure: Measure = "NMI, %" if all_labelled else "modularity, %"
+    for name, method, trained, reference, reference_name in tests if graphs else ():
         scores = []
         for graph in graphs:
             find = partial(detect, graph.adjacency, method=method, threads=threads)
-            k = graph.n_communities if known else None
-            both = (find(tried, n_communities=k).communities for tried in (trained, other))
-            scores.append([100 * nmi_or_modularity(graph, found) for found in both])
+            k = graph.n_communities if all_labelled else None
+            of_models = (find(tried, n_communities=k).communities for tried in (trained, reference))
+            scores.append([100 * nmi_or_modularity(graph, labels) for labels in of_models])
             done()
-        yield ModelComparison.of(name, measure, other_name, *zip(*scores, strict=True))
+        yield ModelComparison.of(name, measure, reference_name, *zip(*scores, strict=True))
 
 
 def _controls(

@@ -95,30 +95,30 @@ class _Follower:
 
     def alone(self, graph: LabelledGraph) -> _Judged:
         """Judge the communities of a graph of no stream."""
-        found, seconds = self._found_alone(graph)
-        bits = -description_length(comparable(graph.adjacency), found)
-        return _judged(graph, found, seconds, bits)
+        labels, seconds = self._found_alone(graph)
+        bits = -description_length(comparable(graph.adjacency), labels)
+        return _judged(graph, labels, seconds, bits)
 
     def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> _Judged:
         """Judge the communities of the next window of its graph."""
-        name, known = snapshot.graph, self.last.get(snapshot.graph)
+        name, last = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
-            known = memory.nodes, memory.posterior.likeliest
-        nats, weight = (0.0, 0.0) if known is None else window.nats_saved_by(*known)
+            last = memory.nodes, memory.posterior.likeliest
+        nats, weight = (0.0, 0.0) if last is None else window.nats_saved_by(*last)
         if self.remember and self.model.remembers(self.method):
-            found, seconds = self._found_remembering(graph, snapshot)
+            labels, seconds = self._found_remembering(graph, snapshot)
         else:
-            found, seconds = self._found_alone(graph)
-        self.last[name] = snapshot.nodes, found
-        return _judged(graph, found, seconds, nats / weight / log(2) if weight else None)
+            labels, seconds = self._found_alone(graph)
+        self.last[name] = snapshot.nodes, labels
+        return _judged(graph, labels, seconds, nats / weight / log(2) if weight else None)
 
     def _found_alone(self, graph: LabelledGraph) -> tuple[Labels, float]:
         k = None if graph.moment is None else graph.moment.n_communities
         given = dict[str, Any](method=self.method, seed=self.seed, threads=1)
         started = self.clock()
-        found = detect(graph.adjacency, self.model, k, **given).communities
-        return found, self.clock() - started
+        labels = detect(graph.adjacency, self.model, k, **given).communities
+        return labels, self.clock() - started
 
     def _found_remembering(self, graph: LabelledGraph, snapshot: Snapshot) -> tuple[Labels, float]:
         remembered = detect_remembering(
@@ -138,8 +138,8 @@ class _Follower:
 def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
     if graph.labels is None:
         return _Judged(bits, labels, seconds)
-    both = of_known(graph.labels, labels)
-    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))
+    of_labelled = of_known(graph.labels, labels)
+    return _Judged(bits, labels, seconds, ami(*of_labelled), nmi(*of_labelled))
 
 
 def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
@@ -227,11 +227,11 @@ def compared_with_default(
     memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
-    both = model, open_model(DEFAULT).model
+    models = model, open_model(DEFAULT).model
     judged = list[tuple[_Judged, _Judged]]()
-    for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
+    for number, (of_model, of_default) in enumerate(judge(chain(before, graphs), models, seed)):
         if number >= len(before):
-            judged.append((ours, default))
+            judged.append((of_model, of_default))
             on_graph()
     measures: tuple[tuple[Measure, str, float], ...] = (
         ("AMI, %", "ami", 100.0),
@@ -239,13 +239,15 @@ def compared_with_default(
         ("bits saved per edge", "bits", 1.0),
     )
     name = f"{model.method} with memory" if memory else model.method
-    found = []
+    comparisons = []
     for measure, attribute, unit in measures:
         scores = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
         pairs = [(unit * a, unit * b) for a, b in scores if a is not None and b is not None]
         if pairs:
-            found.append(ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True)))
-    return found
+            comparisons.append(
+                ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True))
+            )
+    return comparisons
 
 
 def verdict(compared: Sequence[ModelComparison]) -> str:
@@ -299,12 +301,12 @@ class PreparedWindow:
 def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> csr_array:
     """The adjacency without the edges of the window before."""
     place = places(moment.nodes, before.moment.nodes)
-    both = np.flatnonzero(place >= 0)
-    old = before.comparable[place[both]][:, place[both]].tocoo()
+    in_both = np.flatnonzero(place >= 0)
+    old = before.comparable[place[in_both]][:, place[in_both]].tocoo()
     n_nodes = adjacency.shape[0]
-    known = both[old.row] * n_nodes + both[old.col]
+    known_pairs = in_both[old.row] * n_nodes + in_both[old.col]
     entries = adjacency.tocoo()
-    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
+    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known_pairs)
     unseen = csr_array(
         (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
     )

@@ -91,10 +91,10 @@ def train(
     if device != "cpu" and not torch.cuda.is_available():
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
-    kept = None if checkpoints is None else _load_checkpoint(recipe, checkpoints)
-    if kept is not None:
-        players.restore(kept.state)
-    run = kept or _Checkpoint((), players.generator_weights(), players.state())
+    resumed = None if checkpoints is None else _load_checkpoint(recipe, checkpoints)
+    if resumed is not None:
+        players.restore(resumed.state)
+    run = resumed or _Checkpoint((), players.generator_weights(), players.state())
 
     @lru_cache(_PREPARED)
     def prepared_graph(index: int) -> TrainingGraph:
@@ -161,10 +161,10 @@ def _validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -
     K is that of the labels; without labels, it is estimated.
     """
     find = partial(detect, model=model, method="icd", seed=model.recipe.seed, threads=threads)
-    found = (
+    communities = (
         find(graph.adjacency, n_communities=graph.n_communities).communities for graph in graphs
     )
-    return float(np.mean(list(map(nmi_or_modularity, graphs, found))))
+    return float(np.mean(list(map(nmi_or_modularity, graphs, communities))))
 
 
 class Adversaries:
