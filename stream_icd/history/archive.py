@@ -243,6 +243,7 @@ def newest(archived: Iterable[ArchivedWindow]) -> list[ArchivedWindow]:
     for window in archived:
         name = window.partition.graph, *window.identity.name
         if name not in last or last[name].received <= window.received:
+            # Taken out first: it gets its own place in the order, not that of the older revision.
             last.pop(name, None)
             last[name] = window
     return list(last.values())

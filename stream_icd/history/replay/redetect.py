@@ -104,6 +104,7 @@ def _opened(uri: str) -> Archive:
 
 
 def _read(uri: str, window: ArchivedWindow, limits: Limits) -> Snapshot:
+    # Opened once in each process, not for each window.
     return _opened(uri).read_snapshot(window, limits)
 
 

@@ -187,6 +187,7 @@ def _broken_guards(
     churn, predicted = measured.get("churn"), measured.get("predicted")
     if nmi is not None and nmi.gain.mean < -rules.nmi_loss:
         yield f"NMI falls by {-100 * nmi.gain.mean:.1f} points"
+    # A champion that finds nothing has no churn, and would keep off any that finds something.
     excused = hidden.low > _FAR_BETTER * margin
     if churn and not excused and churn.challenger > churn.champion + rules.churn_loss:
         yield f"churn rises from {churn.champion:.0%} to {churn.challenger:.0%}"
@@ -261,6 +262,7 @@ def score_job(
     """
     model, seed, method = open_model(model_name).model, settings.seed, settings.method
     labelled = {window.name for window, labels in lessons if labels is not None}
+    # Only NMI is measured with memory: hidden edges need no windows before.
     before = read_lessons(settings.archive, warm_up if labelled else ())
     windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
     graphs = (lesson.graph(by_labels=False) for lesson in followed)
@@ -305,6 +307,7 @@ def compare_models(
         for number, (model, judged) in enumerate(zip(models, of_models, strict=True)):
             of_model = lesson.snapshot.graph, number
             last = before.get(of_model)
+            # Also in the warm-up, so that the first measured window has a churn.
             before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
             if at < len(warm):
                 continue

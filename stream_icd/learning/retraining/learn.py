@@ -119,6 +119,7 @@ def learn_job(
 
     `checkpoints` is the URI of a folder, see `learn`; `parent` the path or URI of the champion.
     """
+    # Taken first: reading the windows counts as well.
     until = time.process_time() + _LEARNING_SHARE * settings.budget.seconds
     folder = open_store(checkpoints) if recipe.trains_encoder else None
     readable = list(read_lessons(settings.archive, lessons))
@@ -226,6 +227,7 @@ def _trained(
         linked[:at],
         recipe,
         validation=linked[at:],
+        # A folder for each recipe: the checkpoint of another one would be refused.
         checkpoints=checkpoints and checkpoints.below(recipe.digest()[:16]),
         threads=threads,
         seconds=until - time.process_time(),

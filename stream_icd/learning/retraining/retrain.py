@@ -107,6 +107,7 @@ def retrain(
     round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
     if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
         return round_.decision("not now", "the windows of earlier rounds are gone")
+    # Only now: an archive that is away would seem to have lost its windows.
     round_.take_up()
     try:
         return round_.learned(asked=asked) if round_.state.watched is None else round_.watched()
@@ -121,6 +122,7 @@ def _first_champion(
     reason = f"the registry was empty: {settings.first} is the first champion"
     with suppress(ChampionChanged):  # another program made the first champion meanwhile
         promote(registry, version, reason, now, by=BY, seen=None)
+    # Read again: that of the other program may be another model.
     first, seen = champion(registry), _looked_at(past, now)
     return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
 
@@ -187,6 +189,7 @@ class _Round:
             reason = f"watching the new champion: {verdict.reason}"
             self._remember(compared=ComparedWindows(len(windows), reason))
             return self.decision("not now", reason)
+        # The comparison took minutes: who replaced the champion meanwhile is not confirmed.
         if (now := champion(self.registry)).id != self.aliases.id:
             return self.decision("not now", f"{now.champion} became the champion meanwhile")
         self._remember(watched=None)
@@ -204,12 +207,14 @@ class _Round:
             return self.decision("not now", due.reason)
         now, waiting = self.past.marks(), self.state.begun
         begun = waiting or BegunTraining(now, due.reason, due.since, self.state.attempted)
+        # As when the training began: its checkpoint is of these windows only.
         self.past = self.past.until(begun.marks)
         chosen = self._chosen(begun)
         if isinstance(chosen, str):
             self._remember(begun=None)
             return self.decision("not now", f"{begun.reason}, but there are {chosen}")
         trains = self.settings.encoder.trains_encoder
+        # Before learning: if this is killed, the next round goes on with the same windows.
         self._remember(begun=begun if trains else None)
         try:
             decided, used_up = self._proved(chosen, begun.reason)
@@ -220,6 +225,7 @@ class _Round:
             return self.decision("kept", f"{begun.reason}: {error}")
         goes_on = trains and used_up and decided.outcome != "promoted"
         if not goes_on:
+            # Before the state: if this is killed in between, the same is learned once more.
             self._forget_checkpoints()
         if decided.outcome == "promoted":
             self._notice(current(self.registry) or self.aliases)
@@ -272,6 +278,7 @@ class _Round:
             self.on_step("score")
             batch = missing[start : start + _BATCH]
             scores |= {scored.name: scored for scored in self._scored_batch(batch)}
+            # After each batch, so that what ends a later one does not lose this.
             scored = (scores[window.name] for window in windows if window.name in scores)
             self._remember(scored=tuple(scored))
 
@@ -286,6 +293,7 @@ class _Round:
             scored = []
         names = {window.name for window in scored}
         missing = [window for window in windows if window.name not in names]
+        # Noted as labelled: or labels that come later would make it try again.
         return scored + [ScoredWindow(*window.name, None, True) for window in missing]
 
     def _proved(self, chosen: ChosenWindows, why: str) -> tuple[Decision, bool]:
@@ -327,6 +335,7 @@ class _Round:
             return self.decision("kept", reason, model.version, gate), stopped
         data = replace(data, labelled=sum(window.by == "labels" for window in learned.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
+        # Published first: aliases never name a version that is not there.
         self.on_step("publish")
         publish(self.registry, replace(model, files=learned.files(data, gate)), lineage)
         self.on_step("promote")

@@ -79,6 +79,7 @@ class Rounds:
             except StreamIcdError as error:
                 if error.action is not Action.RETRY:
                     raise
+                # So that the next decision is told, also if it is the same as before.
                 self._said = None
                 structlog.get_logger().warning(
                     "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
@@ -116,6 +117,7 @@ class Rounds:
         registry = self.registry
         try:
             if self._had_champion:
+                # Raises if there is none, where `retrain` would begin a new registry.
                 champion(registry)
             return retrain(registry, self.settings, now, asked=asked, on_step=self._on_step)
         except ModelError as error:
@@ -168,9 +170,11 @@ def announce_in_topic(
 
     def announce_decision(decision: Decision) -> None:
         try:
+            # Read for each decision: the round has changed it.
             state = RetrainerState.read(registry, name)
             until = state.generation if state.announced is None else state.announced
             changes = history(registry, since=until)
+            # Noted only afterwards: if killed in between, it is told twice, not never.
             for announcement in _announcements(registry, changes, decision):
                 announce(settings, announcement, topic)
             if changes:

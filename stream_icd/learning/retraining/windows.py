@@ -94,6 +94,7 @@ class Accumulated:
 
     def before(self, windows: Sequence[ArchivedWindow], most: int) -> list[ArchivedWindow]:
         """The windows of each graph right before the first of these, at most so many."""
+        # Reversed: of each graph, the earliest one counts.
         first = {window.partition.graph: window.order for window in reversed(windows)}
         before = list[ArchivedWindow]()
         for graph, order in first.items():
@@ -135,6 +136,7 @@ class Accumulated:
         proving = [window for window in usable if window in can_prove][-prove:]
         if len(proving) < prove:
             return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+        # Reversed: of each graph, the earliest one counts.
         first = {window.partition.graph: window.window.start for window in reversed(proving)}
         rest = [
             window

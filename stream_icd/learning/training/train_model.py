@@ -107,6 +107,7 @@ def train_model(
     elif recipe.learns_edges:
         model, proof = with_edges(
             model,
+            # The others would be detected in hindsight for nothing.
             taught_by(newest(second), recipe.seed, threads),
             effort=Effort(threads=threads, on_step=partial(on_step, "learn the encoder")),
         )

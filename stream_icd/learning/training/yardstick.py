@@ -105,6 +105,7 @@ class _Follower:
         memory = self.memories.get(name)
         if memory is not None:
             last = memory.nodes, memory.posterior.likeliest
+        # Before this window is detected: communities of the one before judge its new edges.
         nats, weight = (0.0, 0.0) if last is None else window.nats_saved_by(*last)
         if self.remember and self.model.remembers(self.method):
             labels, seconds = self._found_remembering(graph, snapshot)

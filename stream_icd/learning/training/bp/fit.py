@@ -104,6 +104,7 @@ def _by_labels(
     stay = _stay_of_labels(windows) if windows else None
     if stay is not None:
         labelled = _with_stay(labelled, stay, len(windows))
+    # The default comes first: it is taken if the others are only as good.
     fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
         learned = fit_stream(windows, work)

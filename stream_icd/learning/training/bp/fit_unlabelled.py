@@ -133,6 +133,7 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
         _try(remaining, of_round, work, done)
     learned = _best(remaining)
     searching = _Choice(results=work.each(lambda choice: _searched(choice, work.seed), splits))
+    # The search comes first: of equal ones, `_best` takes the first.
     chosen = _best([searching, learned])
     return Fit(
         chosen.parameters,

@@ -171,6 +171,7 @@ def learn_edges(
         )
         for graph, its_columns in zip(taught + tests, columns + test_columns, strict=True):
             graph.log_odds = corrected(graph.log_odds, its_columns, weights, number)
+    # Each candidate costs a detection: if time is up, the numbers of the start stay.
     if for_bp and clock() - begun < seconds:
         judges = (tests or taught)[-_MOST_JUDGED:]
         weights["power"][0], weights["resolution"][0] = _best_for_bp(judges, recipe.seed)
@@ -298,6 +299,7 @@ class _Examples:
     def loss(self, weights: Weights, number: int) -> float:
         """Mean cross entropy after the round."""
         log_odds = corrected(self.log_odds, self.columns.T, weights, number)
+        # Not as the logarithm of a probability, which is 0 for large log odds.
         return float((np.logaddexp(0, log_odds) - self.same * log_odds).mean(dtype=np.float64))
 
 
@@ -342,6 +344,7 @@ def _learn_round(
     step, last = 0, _n_steps(len(columns))
     with single_threaded_blas():
         while step < last and (used := share_used()) < 1:
+            # By the clock too: if time is short, the rate still falls to 0 before it is up.
             rate = _RATE * (1 + cos(pi * max(step / last, used))) / 2
             step += 1
             batch = rng.integers(0, len(columns), _BATCH)
@@ -355,6 +358,7 @@ def _learn_round(
             if step * _MOMENTS // last > (step - 1) * _MOMENTS // last:
                 _write(layers, weights, number)
                 loss = judges.loss(weights, number)
+                # Without validation, the loss judges what was learned itself: the last step is kept.
                 if tests is None or loss < least:
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
@@ -383,6 +387,7 @@ def _gradient(
     hidden = np.maximum(columns @ layers["first"] + layers["first_bias"], 0)
     hidden_2 = np.maximum(hidden @ layers["second"] + layers["second_bias"], 0)
     after = log_odds + hidden_2 @ last + layers["last"][-1]
+    # Clipped: exp overflows 32 bits beyond 88, and probabilities are 0 or 1 before that.
     slope = (1 / (1 + np.exp(-after.clip(-30, 30))) - same) / np.float32(len(same))
     slope_2 = np.outer(slope, last) * (hidden_2 > 0)
     slope_1 = (slope_2 @ layers["second"].T) * (hidden > 0)

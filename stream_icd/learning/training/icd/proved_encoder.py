@@ -111,6 +111,7 @@ def with_edges(
         effort: of the learning; the best weights until its time is up are tried.
     """
     n_newest = len(newest([teacher.graph for teacher in taught]))
+    # Not `-n_newest`, which would be all of them for 0.
     taught = taught[len(taught) - n_newest :]
     before = None
     if parent is not None and parent.recipe.encoder == model.recipe.encoder:
@@ -322,6 +323,7 @@ def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
         added = csr_array((weights, (at[entries.row], at[entries.col])), shape)
         added.sort_indices()
         total = grown(total, kind.decay, rows_of(added))
+        # The sum before has its own labels.
         labels = labels.copy()
         labels[at] = np.where(window.labels >= 0, window.labels, labels[at])
         sums.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))

@@ -106,6 +106,7 @@ def train(
         return clock() >= end
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
+        # Never before epoch 0, with which the others are compared.
         if run.history and is_late():
             break
         started = clock()
@@ -118,6 +119,7 @@ def train(
         run = _Checkpoint(history, best, players.state())
         if checkpoints is not None:
             _save_checkpoint(run, recipe, checkpoints)
+        # After the checkpoint: who ends the program here loses nothing.
         progress(epoch)
     last = Model(recipe, trained=players.generator_weights())
     return Training(Model(recipe, trained=run.best), last, run.history)
@@ -138,6 +140,7 @@ def _run_epoch(
     """
     if number == 0:  # the untrained model
         return {}
+    # One for each epoch: a run that resumes draws what an uninterrupted one draws.
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
     steps = []
