@@ -33,8 +33,6 @@ large graph is a single row."""
 
 @dataclass(frozen=True, slots=True)
 class _Compaction:
-    """What was, or would be, done to one day."""
-
     partition: ArchivedDay
     windows: int
     files_before: int

@@ -101,7 +101,6 @@ class _GraphInTime:
     edges: dict[tuple[Any, Any], _Spells] = field(default_factory=dict)
 
     def at_the_end(self) -> _GraphInTime:
-        """Return the graph of the newest window alone."""
         spells = [*self.nodes.values(), *self.edges.values()]
         end = max(of[-1][0][1] for of in spells)
 
@@ -132,7 +131,6 @@ def _export_graph(store: Store, selection: Selection, out: Path) -> int:
 
 
 def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
-    """Return the nodes and edges of the selected graph, as `_export_graph`."""
     snapshots = replace(selection, kind="snapshots", model=None)
     archive, graph = Archive(store), _GraphInTime(selection.graph or "")
 

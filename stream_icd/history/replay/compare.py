@@ -39,8 +39,6 @@ class _VersionQuality:
 
 @dataclass(frozen=True, slots=True)
 class _Agreement:
-    """Agreement of two versions on their common windows."""
-
     before: _Version
     replayed: _Version
     windows: int

@@ -103,8 +103,6 @@ class _Stopped(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Begun:
-    """A job that was given to an actor."""
-
     job: Job
     actor: Any
     before: _Begun | None  # the job before it in its chain
@@ -131,7 +129,6 @@ class _Chains:
         self._last: dict[str, _Begun] = {}
 
     def begin(self, job: Job) -> _Begun:
-        """Give a job to an actor."""
         chain, before, took = self._redetection.chain(job), None, None
         if chain is not None:
             before = self._last.get(chain)
@@ -145,8 +142,6 @@ class _Chains:
 
 
 class _Detector:
-    """The actor."""
-
     def __init__(self, redetection: Redetection) -> None:
         self._redetection = redetection
 

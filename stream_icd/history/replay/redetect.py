@@ -160,8 +160,6 @@ _Beginnings = Sequence[ArchivedWindow]
 
 @dataclass(frozen=True, slots=True)
 class _ReplayStart:
-    """The memory that a replay starts with, for each era of each graph."""
-
     archive: Archive
     beginnings: Mapping[str, _Beginnings]  # of each graph that started anew
     memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
@@ -214,7 +212,6 @@ def _beginnings(archive: Archive, graph: str | None) -> dict[str, _Beginnings]:
 
 
 def _offset(memory: ArchivedWindow) -> int:
-    """Return the place of a memory in the stream of its graph."""
     return place_in(memory.headers).offset
 
 

@@ -55,8 +55,6 @@ class Paired:
 
 
 class _Interval(NamedTuple):
-    """A mean and its confidence interval."""
-
     low: float
     mean: float
     high: float
@@ -153,7 +151,6 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
 
 
 def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
-    """The margin in bits per edge."""
     champion = float(np.mean([pair.champion.hidden_edges for pair in paired]))
     return max(_LEAST_BITS, rules.margin * champion)
 
@@ -272,7 +269,7 @@ def score_job(
     for lesson, of_window in zip(windows, judged, strict=True):
         name = lesson.snapshot.graph, lesson.snapshot.id
         if name in to_score:
-            predicted = hidden_edges(lesson, model, seed, method)
+            predicted = _hidden_edges(lesson, model, seed, method)
             agreement = _nmi(lesson, of_window[0].communities) if of_window else None
             scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
     return scored
@@ -313,7 +310,7 @@ def compare_models(
                 continue
             measured.append(
                 Measured(
-                    hidden_edges=hidden_edges(lesson, model, seed, method),
+                    hidden_edges=_hidden_edges(lesson, model, seed, method),
                     seconds=judged.seconds,
                     predicted=judged.bits,
                     nmi=_nmi(lesson, judged.communities),
@@ -325,7 +322,7 @@ def compare_models(
     return paired
 
 
-def hidden_edges(
+def _hidden_edges(
     lesson: Lesson, model: Model, seed: int = 0, method: MethodChoice = "auto"
 ) -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""
@@ -340,7 +337,6 @@ def hidden_edges(
 
 
 def _nmi(lesson: Lesson, labels: Labels) -> float | None:
-    """NMI on the labelled nodes."""
     if lesson.labels is None:
         return None
     return nmi(*of_known(lesson.labels, labels))

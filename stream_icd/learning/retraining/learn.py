@@ -15,7 +15,6 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.windows import ArchivedLesson, Known, Lesson, read_lessons
 from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.learning.training.card import encoder_section
 from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
@@ -37,7 +36,7 @@ _Teacher = Literal["labels", "hindsight", "edges"]
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedFrom:
+class _LearnedFrom:
     """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
@@ -49,7 +48,7 @@ class _Learned(NamedTuple):
     """A model, and how it was learned."""
 
     model: Model
-    windows: tuple[LearnedFrom, ...]
+    windows: tuple[_LearnedFrom, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
@@ -62,7 +61,7 @@ class Made(NamedTuple):
     """What learning made: the files of a model, and how it was learned."""
 
     model: PackedModel
-    windows: tuple[LearnedFrom, ...]
+    windows: tuple[_LearnedFrom, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned
 
     @property
@@ -95,7 +94,7 @@ On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
 | measure | {gate.champion} | {gate.challenger} | difference |
 |---|---|---|---|
 {figures}
-{encoder_section(self.encoder)}
+{"" if self.encoder is None else self.encoder.section()}
 ## What was used of each window
 
 `labels`: its known communities. `hindsight`: the communities that were found in it with the windows
@@ -176,7 +175,7 @@ def learn(
     elif recipe.trains_encoder:
         model, proof = _trained(model, graphs, taught, threads, checkpoints, until)
     windows = tuple(
-        LearnedFrom(lesson.snapshot.id, by, lesson.known)
+        _LearnedFrom(lesson.snapshot.id, by, lesson.known)
         for lesson, teacher in zip(lessons, taught, strict=True)
         if (by := _by(lesson, teacher, used, by_labels=by_labels)) is not None
     )
@@ -184,7 +183,6 @@ def learn(
 
 
 def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:
-    """What the encoder can learn from each window."""
     graphs = [lesson.graph(by_labels=False) for lesson in lessons]
     known_labels = [lesson.labels for lesson in lessons]
     has_labels = 2 * sum(of_window is not None for of_window in known_labels) > len(lessons)
@@ -216,7 +214,6 @@ def _trained(
     checkpoints: Store | None,
     until: float,
 ) -> tuple[Model, EncoderProof]:
-    """Train the recipe's encoder by the paper's losses."""
     linked, recipe = [graph for graph in graphs if graph.adjacency.nnz], model.recipe
     if len(linked) < 2:
         raise NoGoodRows(f"the encoder needs at least 2 windows with edges, not {len(linked)}")

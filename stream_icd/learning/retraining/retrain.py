@@ -139,7 +139,6 @@ class _Round:
     run: RunJob
 
     def take_up(self) -> None:
-        """Go on where the last round ended, with what has happened since."""
         state, at = self.state, self.state.attempted_at
         announced = state.generation if state.announced is None else state.announced
         self.state = replace(

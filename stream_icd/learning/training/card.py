@@ -9,7 +9,6 @@ from statistics import median
 from stream_icd.core.imports import needs_extra
 from stream_icd.learning.training.bp.fitted import Fit, Tried
 from stream_icd.learning.training.icd.epochs import History, best_epoch
-from stream_icd.learning.training.icd.proved_encoder import EncoderProof
 from stream_icd.learning.training.train_model import TrainedModel
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.parameters import BpParameters
@@ -231,7 +230,7 @@ def _encoder(trained: TrainedModel) -> str:
             f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained. Only method "
             f"icd\nuses it.\n"
         )
-    section = encoder_section(trained.encoder)
+    section = trained.encoder.section()
     if not trained.history:
         return section
     best = best_epoch(trained.history)
@@ -242,45 +241,6 @@ def _encoder(trained: TrainedModel) -> str:
     )
     kind = f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{outcome}.\n"
     return kind + section
-
-
-def encoder_section(proof: EncoderProof | None) -> str:
-    """What became of a model's encoder, and the figures that decided it, as Markdown."""
-    if proof is None:
-        return ""
-    section = f"\n## The encoder\n\nIt is **{proof.state}**. {_why(proof)}\n"
-    if not proof.scores:
-        return section
-    rows = "\n".join(
-        f"| {way.name}{' (taken)' if way.name == proof.chosen else ''} | {100 * way.alone:.2f} "
-        f"| {'' if way.remembering is None else f'{100 * way.remembering:.2f}'} |"
-        for way in proof.scores
-    )
-    n, graphs = proof.n_validation, "graph" if proof.n_validation == 1 else "graphs"
-    on, chosen = f"on {n} {graphs} that it did not learn from", "The highest mean of both columns"
-    if proof.by_turns:
-        on = f"on {n} graphs, each after learning from others"
-        chosen = "Of those that are a sure gain over the first, the highest mean"
-    return f"""{section}
-Mean AMI, %, {on}; K is given only if the source states it.
-{chosen} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
-
-| method and weights | each graph alone | with memory of the windows before |
-|---|---|---|
-{rows}
-"""
-
-
-def _why(proof: EncoderProof) -> str:
-    early = " The time was up before learning ended." if proof.stopped else ""
-    if not proof.n_taught:
-        return f"No graph has labels or communities with strong evidence to learn from.{early}"
-    n_learned = proof.n_taught - (0 if proof.by_turns else proof.n_validation)
-    if proof.state == "learned":
-        graphs = "graph" if n_learned == 1 else "graphs"
-        return f"It learned from {n_learned} {graphs}.{early}"
-    enough = "a sure gain on them" if proof.by_turns else "better on the newest ones"
-    return f"Nothing that {n_learned} graphs taught was {enough}.{early}"
 
 
 _TITLES = {

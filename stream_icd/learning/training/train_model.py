@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.imports import needs_extra
@@ -120,15 +119,24 @@ def train_model(
 def split(
     graphs: Sequence[LabelledGraph], recipe: Recipe
 ) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
-    """Split by the recipe; without encoder training, the test set may be empty for few graphs.
+    """Split by the recipe: the first graphs train, the next validate, the last test (section 5.1).
 
-    Windows that overlap those of the test share edges with them, and are left out.
+    In order, so that what is later in time never trains what is judged on earlier graphs. Windows
+    that overlap those of the test share edges with them, and are left out. Without encoder
+    training, the test set may be empty for few graphs. Raises `BadSettings` if there are too few
+    for each share above 0 to get one.
     """
     if not graphs:
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
     if not recipe.trains_encoder and len(graphs) <= 2:
         return (), graphs, ()
-    first, second, tests = _split_in_order(graphs, recipe.split)
+    shares, n = recipe.split, len(graphs)
+    at, then = round(n * shares[0]), round(n * (shares[0] + shares[1]))
+    first, second, tests = parts = graphs[:at], graphs[at:then], graphs[then:]
+    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
+        raise BadSettings(
+            f"{n} graphs are too few to split by {shares}: each part needs at least one"
+        )
     trains, learns = (
         [graph for graph in part if not _overlaps_any(graph, tests)] for part in (first, second)
     )
@@ -176,7 +184,7 @@ def _tested(
             of_models = (find(tried, n_communities=k).communities for tried in (trained, reference))
             scores.append([100 * nmi_or_modularity(graph, labels) for labels in of_models])
             done()
-        yield ModelComparison.of(name, measure, reference_name, *zip(*scores, strict=True))
+        yield ModelComparison.of(name, measure, reference_name, scores)
 
 
 def _controls(
@@ -192,27 +200,3 @@ def _controls(
     yield "icd", "icd", model, untrained, _UNTRAINED
     if last is not None:
         yield "icd, last epoch", "icd", last, untrained, _UNTRAINED
-
-
-_Graph = TypeVar("_Graph")
-
-
-def _split_in_order(
-    graphs: Sequence[_Graph], shares: tuple[float, float, float]
-) -> tuple[Sequence[_Graph], Sequence[_Graph], Sequence[_Graph]]:
-    """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
-
-    In order, so that what is later in time never trains what is judged on earlier graphs. Raises
-    `BadSettings` if there are too few for each share above 0 to get one.
-
-    >>> _split_in_order("abcdefghij", (0.8, 0.1, 0.1))
-    ('abcdefgh', 'i', 'j')
-    """
-    first = round(len(graphs) * shares[0])
-    second = round(len(graphs) * (shares[0] + shares[1]))
-    parts = graphs[:first], graphs[first:second], graphs[second:]
-    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
-        raise BadSettings(
-            f"{len(graphs)} graphs are too few to split by {shares}: each part needs at least one"
-        )
-    return parts

@@ -94,13 +94,11 @@ class _Follower:
     last: dict[str, tuple[pa.Array, Labels]] = field(default_factory=dict)
 
     def alone(self, graph: LabelledGraph) -> _Judged:
-        """Judge the communities of a graph of no stream."""
         labels, seconds = self._found_alone(graph)
         bits = -description_length(comparable(graph.adjacency), labels)
         return _judged(graph, labels, seconds, bits)
 
     def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> _Judged:
-        """Judge the communities of the next window of its graph."""
         name, last = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
@@ -190,17 +188,13 @@ class ModelComparison:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        measure: Measure,
-        control_name: str,
-        trained: ArrayLike,
-        control: ArrayLike,
+        cls, name: str, measure: Measure, control_name: str, scores: ArrayLike
     ) -> ModelComparison:
-        """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
-        of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
-        parts = map(_score, (of_model, of_control, of_model - of_control))
-        return cls(name, measure, control_name, len(of_model), *parts)
+        """Compare the scores of the model and its control, (n, 2), on n graphs, at least one."""
+        trained, control = np.asarray(scores, np.float64).T
+        gain = _score(trained - control)
+        n_graphs = len(trained)
+        return cls(name, measure, control_name, n_graphs, _score(trained), _score(control), gain)
 
     @property
     def is_gain(self) -> bool:
@@ -245,9 +239,7 @@ def compared_with_default(
         scores = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
         pairs = [(unit * a, unit * b) for a, b in scores if a is not None and b is not None]
         if pairs:
-            comparisons.append(
-                ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True))
-            )
+            comparisons.append(ModelComparison.of(name, measure, DEFAULT, pairs))
     return comparisons
 
 
@@ -300,7 +292,6 @@ class PreparedWindow:
 
 
 def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> csr_array:
-    """The adjacency without the edges of the window before."""
     place = places(moment.nodes, before.moment.nodes)
     in_both = np.flatnonzero(place >= 0)
     old = before.comparable[place[in_both]][:, place[in_both]].tocoo()

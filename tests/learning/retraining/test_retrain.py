@@ -30,7 +30,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.history.compaction import compact
 from stream_icd.learning.retraining import learn as learning
 from stream_icd.learning.retraining import retrain as rounds
-from stream_icd.learning.retraining.learn import Job, LearnedFrom, Made, learn_job, run_job
+from stream_icd.learning.retraining.learn import Job, Made, learn_job, run_job
 from stream_icd.learning.retraining.retrain import Decision, retrain
 from stream_icd.learning.retraining.settings import Retraining, Sizes
 from stream_icd.learning.retraining.state import (
@@ -67,10 +67,10 @@ def quick(job: Job, _budget: Allowance) -> object:
     if not (isinstance(job, partial) and job.func is learn_job):
         return job()
     learned_from = tuple(
-        LearnedFrom(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
-        for window, labels in job.args[1]
+        SimpleNamespace(window="w", by="edges" if labels is None else "labels", known="none")
+        for _, labels in job.args[1]
     )
-    return Made(pack(LEARNED), learned_from)
+    return Made(pack(LEARNED), learned_from)  # type: ignore[arg-type]
 
 
 def here(job: Job, _budget: Allowance) -> object:

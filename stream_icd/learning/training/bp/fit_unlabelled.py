@@ -79,8 +79,6 @@ the best choice saves 0 to 2 by chance."""
 
 
 class _Result(NamedTuple):
-    """The result of a choice on one graph with hidden edges."""
-
     hidden_edges: float
     description_length: float
     mixing: float
@@ -174,7 +172,6 @@ def _try(
 
 
 def _results_of(split: HiddenEdges, choices: Sequence[_Choice], seed: int) -> Iterator[_Result]:
-    """The results of choices with one resolution."""
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
     start = maximise_modularity(graph, choices[0].resolution, rng)
     for choice in choices:
@@ -213,8 +210,6 @@ def _best(choices: Sequence[_Choice]) -> _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A choice of the parameters after some windows."""
-
     parameters: BpParameters
     memory: Memory | None = None
     bits: tuple[float, ...] = ()  # per edge of each window but the first, by communities before it
@@ -291,7 +286,6 @@ def _choices(first: PreparedWindow, seed: int) -> Iterator[BpParameters]:
 
 
 def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
-    """The trial after one more window."""
     memory, bits, nats, stays = trial.memory, trial.bits, trial.nats, trial.stays
     detected = detect_window(
         window.adjacency,

@@ -297,7 +297,6 @@ class _Examples:
     same: Floats32  # (n,)
 
     def loss(self, weights: Weights, number: int) -> float:
-        """Mean cross entropy after the round."""
         log_odds = corrected(self.log_odds, self.columns.T, weights, number)
         # Not as the logarithm of a probability, which is 0 for large log odds.
         return float((np.logaddexp(0, log_odds) - self.same * log_odds).mean(dtype=np.float64))
@@ -358,7 +357,7 @@ def _learn_round(
             if step * _MOMENTS // last > (step - 1) * _MOMENTS // last:
                 _write(layers, weights, number)
                 loss = judges.loss(weights, number)
-                # Without validation, the loss judges what was learned itself: the last step is kept.
+                # Without validation, the loss judges its own examples: the last step is kept.
                 if tests is None or loss < least:
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
@@ -367,7 +366,6 @@ def _learn_round(
 
 
 def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:
-    """Views of all numbers of a round's layers, flat, in the shapes of the layers."""
     shapes = {name: weights[name][number].shape for name in _LAYERS}
     parts = np.split(numbers, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
     named = zip(shapes.items(), parts, strict=True)

@@ -79,6 +79,44 @@ class EncoderProof:
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
 
+    def section(self) -> str:
+        """What became of the encoder, and the figures that decided it, for a card in Markdown."""
+        section = f"\n## The encoder\n\nIt is **{self.state}**. {self._why()}\n"
+        if not self.scores:
+            return section
+        rows = "\n".join(
+            f"| {way.name}{' (taken)' if way.name == self.chosen else ''} | {100 * way.alone:.2f} "
+            f"| {'' if way.remembering is None else f'{100 * way.remembering:.2f}'} |"
+            for way in self.scores
+        )
+        n, graphs = self.n_validation, "graph" if self.n_validation == 1 else "graphs"
+        on, taken = (
+            f"on {n} {graphs} that it did not learn from",
+            "The highest mean of both columns",
+        )
+        if self.by_turns:
+            on = f"on {n} graphs, each after learning from others"
+            taken = "Of those that are a sure gain over the first, the highest mean"
+        return f"""{section}
+Mean AMI, %, {on}; K is given only if the source states it.
+{taken} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
+
+| method and weights | each graph alone | with memory of the windows before |
+|---|---|---|
+{rows}
+"""
+
+    def _why(self) -> str:
+        early = " The time was up before learning ended." if self.stopped else ""
+        if not self.n_taught:
+            return f"No graph has labels or communities with strong evidence to learn from.{early}"
+        n_learned = self.n_taught - (0 if self.by_turns else self.n_validation)
+        if self.state == "learned":
+            graphs = "graph" if n_learned == 1 else "graphs"
+            return f"It learned from {n_learned} {graphs}.{early}"
+        enough = "a sure gain on them" if self.by_turns else "better on the newest ones"
+        return f"Nothing that {n_learned} graphs taught was {enough}.{early}"
+
 
 def quarter(n_graphs: int) -> int:
     """How many of these graphs validate: the last quarter, at least one."""
@@ -264,7 +302,6 @@ def _alone(teacher: Taught, model: Model, threads: int = 1) -> float:
 
 
 def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[list[float]]:
-    """The score of each model in each window that has a moment."""
     windows = [window for window in windows if window.graph.moment is not None]
     graphs = [
         LabelledGraph(window.graph.adjacency, None, window.graph.moment) for window in windows
@@ -305,7 +342,6 @@ def _summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
 
 
 def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
-    """The sum after each window of a graph."""
     of_windows = [
         window.graph.moment.nodes for window in windows if window.graph.moment is not None
     ]

@@ -246,7 +246,7 @@ class Adversaries:
             optimiser.load_state_dict({"state": state, "param_groups": groups})
 
     def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
-        loss = discriminator_loss(
+        loss = _discriminator_loss(
             _discriminate(self.discriminator, induced),
             _discriminate(self.discriminator, embedded),
             self._recipe.losses.discriminator,
@@ -259,7 +259,8 @@ class Adversaries:
         self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
     ) -> dict[str, float]:
         settings = self._recipe.losses
-        adversarial = adversarial_loss(_discriminate(self.discriminator, embedded))
+        # AL: low if D takes the rows of U for label-induced ones.
+        adversarial = -(_discriminate(self.discriminator, embedded) + _EPSILON).log().mean()
         reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
         loss = settings.alpha * reconstruction + settings.beta * regularisation
         if settings.adversarial:
@@ -292,7 +293,7 @@ def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
-def discriminator_loss(
+def _discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
     """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `Recipe.losses`."""
@@ -300,11 +301,6 @@ def discriminator_loss(
     if form == "paper":
         return -truth - (1 - embedded + _EPSILON).log().mean()
     return (embedded + _EPSILON).log().mean() - truth
-
-
-def adversarial_loss(embedded: Tensor) -> Tensor:
-    """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
-    return -(embedded + _EPSILON).log().mean()
 
 
 def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
