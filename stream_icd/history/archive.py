@@ -96,6 +96,7 @@ class Archive:
         window = ArchivedWindow.of(kind, message, table, received)
         path = f"{window.partition.folder}/{window.identity.file}"
         before = self._received(path, window)
+        # Written again if it was received later: that says which revision is the newest.
         if before is None or before < received:
             self.store.put(path, to_parquet([window], [window.rows_of(table)]))
         return before is None

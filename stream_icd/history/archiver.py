@@ -85,6 +85,7 @@ class Archiver(Step):
                 return Processed("not archived: of another version", {"kind": self._kind})
             if self._kind == "events" and is_late(message.headers):  # it replaces no other message
                 return Processed("not archived: the window was late", {"kind": self._kind})
+            # Durable when this returns, since the offset is committed after the batch.
             new = self._archive.add(self._kind, message, received)
         except BadInput as error:
             return Refused("archive", error)

@@ -225,7 +225,7 @@ def test_places_are_kept_and_one_export_holds_graphs_with_and_without(
 ) -> None:
     old, *_ = sent = [make_snapshot(0), make_snapshot(1, graph="taxi", placed=True)]
     with monkeypatch.context() as before:
-        before.setattr(files, "_NUMBERS", ("weight",))
+        before.setitem(files._OPTIONAL, "snapshots", {"weight": pa.float64()})
         add_snapshots(disk, [old])
     add_snapshots(disk, sent)
     found = list(Archive(disk).windows())

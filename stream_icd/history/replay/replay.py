@@ -32,7 +32,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
-_Kept = tuple[str, str, str]
+_StoredName = tuple[str, str, str]
 """Graph, snapshot id and revision of a result."""
 
 _Keep = Callable[[Message], object]
@@ -48,7 +48,7 @@ class HistoryResults:
     def name(self) -> str:
         return self.store.place
 
-    def kept(self, version: str) -> set[_Kept]:
+    def kept(self, version: str) -> set[_StoredName]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
         archived = Archive(self.store).windows(chosen)
@@ -97,9 +97,9 @@ class TopicResults:
     def name(self) -> str:
         return f"topic {self.topic}"
 
-    def kept(self, version: str) -> set[_Kept]:
+    def kept(self, version: str) -> set[_StoredName]:
         """Return the existing results, from record headers; none if the topic does not exist."""
-        kept: set[_Kept] = set()
+        kept: set[_StoredName] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
@@ -124,6 +124,7 @@ class TopicResults:
     @contextmanager
     def writing(self) -> Iterator[_Keep]:
         """Write one record per result; all are acknowledged at the end of the block."""
+        # Only now: a dry run makes no topic.
         create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
         claim_check = ClaimCheck(self.settings)
         with Publisher(self.settings) as publisher:
@@ -145,7 +146,7 @@ def _text(name: bytes) -> str:
 class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
-    kept: set[_Kept]  # the results that already exist
+    kept: set[_StoredName]  # the results that already exist
     redetection: Redetection
     # The revision of each snapshot's result, and of those that are detected for their memory.
     newest: dict[SnapshotName, str] = field(default_factory=dict)
@@ -245,6 +246,7 @@ def replay(
     )
     with results.writing() as keep:
         for job, outcome in due:
+            # Before anything is stored: on a stop, the rest is left to the next replay.
             if stop.is_set():
                 break
             if not plan.publishes(job):

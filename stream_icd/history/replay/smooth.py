@@ -75,6 +75,7 @@ class _Smoothing(Detection):
             smoothed = self._smoothed(list(snapshots.values()), memory)
             outcomes |= dict(zip(snapshots, smoothed, strict=True))
         except BadInput as error:
+            # All of them: each was to be found with the others.
             outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
         return tuple(outcome for _, outcome in sorted(outcomes.items()))
 

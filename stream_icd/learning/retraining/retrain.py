@@ -350,6 +350,7 @@ class _Round:
         except ChampionChanged as error:
             return self.decision("kept", str(error))
         self.on_step("remember")
+        # Noticed here, with what was archived now: only later windows may prove a model.
         self._notice(back)
         self._remember()
         return self.decision("rolled back", reason, self.aliases.champion, champion=back.champion)

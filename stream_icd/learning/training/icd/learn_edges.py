@@ -336,6 +336,7 @@ def _learn_round(
     judges = examples if tests is None else tests
     numbers = np.concatenate([weights[name][number].ravel() for name in _LAYERS])
     layers = _layers(numbers, weights, number)
+    # What learning starts with is a candidate, too: the validation never gets worse.
     before = least = judges.loss(weights, number)
     best = numbers.copy()
     mean, square = np.zeros_like(numbers), np.zeros_like(numbers)
