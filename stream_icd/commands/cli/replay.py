@@ -256,7 +256,7 @@ class PastOfArchive:
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         from stream_icd.history.archive import Archive
-        from stream_icd.history.replay.redetect import Job, archived_memory
+        from stream_icd.history.replay.redetect import Job
         from stream_icd.streaming.execution.work import First
         from stream_icd.wire.limits import Limits
 
@@ -264,7 +264,7 @@ class PastOfArchive:
         archive = Archive(self.store)
         if not redetection.remembers:
             return lambda _: (job(one) for one in archive.windows(self.selection)), First()
-        memory = archived_memory(archive, self.selection, redetection)
+        memory = redetection.starts(archive, self.selection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:

@@ -143,6 +143,31 @@ class Redetection(Detection):
         check_k(outcome.communities, self.small_graphs)
         return outcome.message
 
+    def starts(self, archive: Archive, selection: Selection) -> _ReplayStart:
+        """Return what precedes the selection, for each era of each graph.
+
+        Usually the archive holds the memory after the last window before the selection, preferably
+        of the replay's own model and settings. If it holds none, or one that this version cannot
+        read, all windows before must be detected first.
+        """
+        beginnings = _beginnings(archive, selection.graph)
+        graphs = set(beginnings)
+        if selection.start is not None:
+            before = replace(selection, start=None, end=selection.start)
+            graphs |= {day.graph for day in archive.partitions(before)}
+        memories: dict[str, ArchivedWindow] = {}
+        earlier: list[ArchivedWindow] = []
+        for graph in sorted(graphs):
+            of_graph = beginnings.get(graph, ())
+            for era in range(len(of_graph) + 1):
+                chosen = replace(selection, graph=graph)
+                memory, after = _before(archive, chosen, self, of_graph, era)
+                if memory is not None:
+                    memories[_chain_name(graph, era)] = memory
+                earlier += after
+        earlier.sort(key=lambda window: window.order)
+        return _ReplayStart(archive, beginnings, memories, earlier)
+
     def name(self, job: Job) -> str:
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
 
@@ -173,34 +198,6 @@ class _ReplayStart:
     def era(self, window: ArchivedWindow) -> int:
         """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
         return _era(self.beginnings.get(window.partition.graph, ()), window.received[1])
-
-
-def archived_memory(
-    archive: Archive, selection: Selection, redetection: Redetection
-) -> _ReplayStart:
-    """Return what precedes the selection, for each era of each graph.
-
-    Usually the archive holds the memory after the last window before the selection, preferably of
-    the replay's own model and settings. If it holds none, or one that this version cannot read, all
-    windows before must be detected first.
-    """
-    beginnings = _beginnings(archive, selection.graph)
-    graphs = set(beginnings)
-    if selection.start is not None:
-        before = replace(selection, start=None, end=selection.start)
-        graphs |= {day.graph for day in archive.partitions(before)}
-    memories: dict[str, ArchivedWindow] = {}
-    earlier: list[ArchivedWindow] = []
-    for graph in sorted(graphs):
-        of_graph = beginnings.get(graph, ())
-        for era in range(len(of_graph) + 1):
-            chosen = replace(selection, graph=graph)
-            memory, after = _before(archive, chosen, redetection, of_graph, era)
-            if memory is not None:
-                memories[_chain_name(graph, era)] = memory
-            earlier += after
-    earlier.sort(key=lambda window: window.order)
-    return _ReplayStart(archive, beginnings, memories, earlier)
 
 
 def _beginnings(archive: Archive, graph: str | None) -> dict[str, _Beginnings]:

@@ -64,7 +64,6 @@ def _paired_bootstrap(
     differences: ArrayLike,
     confidence: float,
     seed: int = 0,
-    resamples: int = 10_000,
     average: Callable[..., Any] = np.mean,
 ) -> _Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
@@ -78,11 +77,13 @@ def _paired_bootstrap(
     _Interval(low=1.0, mean=1.0, high=1.0)
     """
     values = np.asarray(differences, np.float64)
-    drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
+    drawn = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
     means = average(values[drawn], axis=1)
     low, high = np.quantile(means, [1 - confidence, confidence])
     return _Interval(float(low), float(average(values)), float(high))
 
+
+_RESAMPLES = 10_000
 
 _LEAST = 4
 """Fewest windows for a decision, except at the end of a shorter watch."""
