@@ -1,9 +1,7 @@
 """Rounds of retraining on an archive: what is decided, and what survives being killed."""
 
-import multiprocessing
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,6 +44,7 @@ from stream_icd.registry.model import pack
 from stream_icd.registry.versions import open_version, read_lineage, version_folder, versions
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.wire.communities import encode_labels
+from tests.testbed.children import die, run_until_killed
 from tests.testbed.lessons import (
     NOW,
     SMALL_ENCODER,
@@ -165,17 +164,11 @@ class Retrainer:
     def killed_at(self, step: str) -> None:
         """Make a round in a process that is killed when it begins this step."""
 
-        def die(reached: str) -> None:
+        def die_there(reached: str) -> None:
             if reached == step:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
 
-        def work() -> None:
-            self.round(on_step=die)
-
-        process = multiprocessing.get_context("fork").Process(target=work)
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        run_until_killed(partial(self.round, on_step=die_there))
 
 
 @pytest.fixture

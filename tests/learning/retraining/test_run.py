@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import shutil
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +38,7 @@ from stream_icd.streaming.metrics.server import serving
 from stream_icd.wire.announcements import Announcement
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker
+from tests.testbed.children import die, run_until_killed
 from tests.testbed.lessons import add_to_archive, small_windows
 from tests.testbed.scraping import asked
 
@@ -133,14 +131,7 @@ def test_decisions_are_announced(announcing: Announcing) -> None:
 def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_it(
     announcing: Announcing,
 ) -> None:
-    def die(_decision: Decision) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    rounds = Rounds(announcing.registry, announcing.settings, [die])
-    killed = multiprocessing.get_context("fork").Process(target=rounds.once)
-    killed.start()
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
+    run_until_killed(Rounds(announcing.registry, announcing.settings, [die]).once)
     promoted = champion(announcing.registry)
     for _ in range(2):  # the second start says nothing again
         announcing.round()
