@@ -45,7 +45,7 @@ _CONTENT = "icd_content"
 def _whole_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits
 ) -> MemoryState:
-    """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
+    # What it holds is decoded, too: other tables may be unfit for Parquet, or too large.
     state = decode_state(key, value, headers, limits)
     if is_of_this_version(state.value):
         decode_memory(state.value, limits)

@@ -91,7 +91,7 @@ def _compact_day(archive: Archive, partition: ArchivedDay, *, dry_run: bool) -> 
 
 
 def _holds_no_more(store: Store, path: str, merged: Mapping[Identity, Received]) -> bool:
-    """Whether all of a file is in the merged one: a window may have been sent again meanwhile."""
+    # A window may have been sent again meanwhile: then its file is newer than the merged one.
     with suppress(FileNotFoundError):
         windows = read_footer(store, path)
         return all(merged.get(each.identity, (-1, -1)) >= each.received for each in windows)

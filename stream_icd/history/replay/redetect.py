@@ -165,6 +165,7 @@ class Redetection(Detection):
                 if memory is not None:
                     memories[_chain_name(graph, era)] = memory
                 earlier += after
+        # A window is detected with the memory of those before it.
         earlier.sort(key=lambda window: window.order)
         return _ReplayStart(archive, beginnings, memories, earlier)
 

@@ -295,6 +295,7 @@ def compare_models(
     """
     models = champion, challenger
     warm = list(warm_up)
+    # Both sides are read in step, so one window at a time is in memory.
     lessons, windows = tee(chain(warm, lessons))
     graphs = (lesson.graph(by_labels=False) for lesson in windows)
     all_judged = judge(graphs, models, seed, cpu_clock, method, remember)

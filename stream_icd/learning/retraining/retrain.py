@@ -221,6 +221,7 @@ class _Round:
             decided = self.decision("failed", f"{begun.reason}: {error}")
             used_up = isinstance(error, OverBudget)
         except ChampionChanged as error:
+            # Nothing is remembered: the next round notices the other champion first.
             return self.decision("kept", f"{begun.reason}: {error}")
         goes_on = trains and used_up and decided.outcome != "promoted"
         if not goes_on:
@@ -309,10 +310,12 @@ class _Round:
         job = partial(learn_job, settings, lessons, recipe, checkpoints, champion_place)
         learned: Made = self.run(job, settings.budget)
         model, stopped = learned.model, learned.stopped
+        # The version is a digest of the files: there is nothing to compare.
         if model.version == parent:
             reason = f"{why}: the same model was learned again"
             return self.decision("kept", reason, model.version), stopped
         self.on_step("prove")
+        # As files, since the comparison opens them in a process of its own.
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)

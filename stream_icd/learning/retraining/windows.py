@@ -148,7 +148,7 @@ class Accumulated:
             return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
 
         def rank(window: ArchivedWindow) -> bytes:
-            """As at random, but a longer stream keeps most of the earlier sample."""
+            # As at random, but a longer stream keeps most of the earlier sample.
             name = f"{window.partition.graph} {window.identity}"
             return hashlib.sha256(f"{seed} {name}".encode()).digest()
 

@@ -136,6 +136,7 @@ def _first_as_good(
     if not scores.size:
         return next(iter(fits.values()))
     means = np.round(scores.mean(axis=1), 12)  # (fits, graphs) -> (fits,)
+    # The first of those as good as the best.
     chosen = int(np.argmax(as_good(scores, int(means.argmax()))))
     compared = tuple(zip(fits, map(float, means), strict=True))
     return replace(list(fits.values())[chosen], compared=compared, compared_by=by)
@@ -278,6 +279,7 @@ def fit_labelled(graphs: Sequence[LabelledGraph], work: FitOptions = FitOptions(
     scores = _smoothed(scores_of(choices).reshape(len(families), -1, len(labelled)))
     best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
     family, of_family = families[int(best_family)], scores[int(best_family)]
+    # The first of those as good as the best, which is the coarsest.
     chosen = int(np.argmax(as_good(of_family, int(best))))
     return Fit(
         _with_best_exponent(family[chosen], scores_of, labelled) if weighted else family[chosen],
@@ -313,7 +315,7 @@ def _smoothed(scores: Floats) -> Floats:
 
 
 def _mean(scores: Floats) -> Floats:
-    """Over graphs; rounded, so that equal scores stay equal whatever the order of a sum."""
+    # Rounded, so that equal scores stay equal whatever the order of a sum.
     means: Floats = np.round(scores.mean(axis=-1), 12)
     return means
 

@@ -93,7 +93,7 @@ class _Choice:
     results: list[_Result] = field(default_factory=list)
 
     def mean(self, name: str) -> float:
-        """Rounded, so that equal scores stay equal whatever the order of a sum."""
+        # Rounded, so that equal scores stay equal whatever the order of a sum.
         return float(np.round(np.mean([getattr(result, name) for result in self.results]), 9))
 
     @property
@@ -225,7 +225,7 @@ class _Trial:
 
     @property
     def score(self) -> float:
-        """Mean bits saved; rounded, so that equal scores stay equal."""
+        # Rounded, so that equal scores stay equal.
         return round(float(np.mean(self.bits)), 9) if self.bits else 0.0
 
     @property

@@ -62,7 +62,7 @@ class _ScoredWay:
 
     @property
     def mean(self) -> float:
-        """First windows and those after a break count as much as all others."""
+        # First windows and those after a break, found alone, count as much as all others.
         mean = self.alone if self.remembering is None else (self.alone + self.remembering) / 2
         return round(mean, 6)  # rounding in a sum decides nothing
 
@@ -255,6 +255,7 @@ def _best_of(
     """
     shown = {**ways, _CONTROL: control(ways[_BP])}
     scores = _scored(shown, taught, n_tests, threads)
+    # Without the last, the control: it is only shown.
     best = max(scores[:-1], key=lambda way: way.mean).name
     proof = EncoderProof(_state(best), len(taught), n_tests, scores=scores, chosen=best)
     return ways[best], proof

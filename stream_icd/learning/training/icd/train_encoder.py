@@ -242,6 +242,7 @@ class Adversaries:
                 if name.startswith(f"{player}.moment."):
                     index, key = name.split(".")[2:]
                     state.setdefault(int(index), {})[key] = moment
+            # The rates stay those of the recipe: only the moments are restored.
             groups = optimiser.state_dict()["param_groups"]
             optimiser.load_state_dict({"state": state, "param_groups": groups})
 
@@ -336,6 +337,7 @@ def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
     head = {"recipe": recipe.digest(), "history": history}
+    # One file, so that weights, moments and history are always of one epoch.
     folder.put(_CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 
