@@ -175,7 +175,7 @@ class Archive:
                 return window.read(self.store)
             except FileNotFoundError:
                 moved = self.read_partition(window.partition)
-                same = (other for other in moved if other.identity == window.identity)
+                same = (candidate for candidate in moved if candidate.identity == window.identity)
                 window = next(same, window)
         place = self.store.place
         if not self.store.folders():

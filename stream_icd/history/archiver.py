@@ -103,5 +103,5 @@ class Archiver(Step):
         content = dict(message.headers).get(_CONTENT)
         if self._kind != "snapshots" or dict(whole.headers).get(_CONTENT) == content:
             return Message(message.key, message.value, whole.headers)
-        others = (header for header in whole.headers if header[0] != _CONTENT)
-        return Message(message.key, message.value, (*others, (_CONTENT, content or b"")))
+        headers = (header for header in whole.headers if header[0] != _CONTENT)
+        return Message(message.key, message.value, (*headers, (_CONTENT, content or b"")))

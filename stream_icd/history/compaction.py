@@ -94,7 +94,7 @@ def _holds_no_more(store: Store, path: str, merged: Mapping[Identity, Received])
     # A window may have been sent again meanwhile: then its file is newer than the merged one.
     with suppress(FileNotFoundError):
         windows = read_footer(store, path)
-        return all(merged.get(each.identity, (-1, -1)) >= each.received for each in windows)
+        return all(merged.get(window.identity, (-1, -1)) >= window.received for window in windows)
     return False
 
 

@@ -156,10 +156,10 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with needs_extra("ray", "ray"):
         import ray
-    here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
+    options: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address or "local", log_to_driver=False, **here)
+        ray.init(address=address or "local", log_to_driver=False, **options)
     except ConnectionError as error:
         raise WorkersLost(f"no Ray cluster answers at {address}: {error}") from error
     except (RuntimeError, ValueError) as error:
@@ -168,8 +168,8 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
         signal.signal(signal.SIGTERM, on_sigterm)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     if (cores := int(resources.get("CPU", 0))) < workers:
-        said = {"cores": cores, "workers": workers}
-        structlog.get_logger().warning("windows wait for cores: see --workers", **said)
+        numbers = {"cores": cores, "workers": workers}
+        structlog.get_logger().warning("windows wait for cores: see --workers", **numbers)
     try:
         yield ray
     finally:

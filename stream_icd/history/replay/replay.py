@@ -99,27 +99,27 @@ class TopicResults:
 
     def kept(self, version: str) -> set[_StoredName]:
         """Return the existing results, from record headers; none if the topic does not exist."""
-        kept: set[_StoredName] = set()
+        names: set[_StoredName] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
                     (graph, snapshot_id, model), revision, _ = result_of(record)
                     if model == version.encode():
-                        kept.add((_text(graph), _text(snapshot_id), _text(revision)))
+                        names.add((_text(graph), _text(snapshot_id), _text(revision)))
         except TopicMissing:
             return set()
-        return kept
+        return names
 
     def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
-        found = subscribe(
+        results = subscribe(
             start="beginning",
             until="end",
             revisions="all",
             settings=self.settings,
             topic=self.topic,
         )
-        return (result for result in found if (result.graph, result.snapshot_id) in of)
+        return (result for result in results if (result.graph, result.snapshot_id) in of)
 
     @contextmanager
     def writing(self) -> Iterator[_Keep]:
@@ -185,18 +185,20 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
+        work, done, remaining = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
-            if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
+            if self.newest.get(name, self.earlier.get(name)) != revision or name in done:
                 continue
-            seen.add(name)
+            done.add(name)
             if self.publishes(job):
-                left[job.graph] -= 1
+                remaining[job.graph] -= 1
                 yield job
-            elif (work.remembers and left[job.graph]) or (work.smooth and self.graphs[job.graph]):
+            elif work.smooth and self.graphs[job.graph]:
                 yield job
-        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(seen)
+            elif work.remembers and remaining[job.graph]:  # a later window needs its memory
+                yield job
+        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(done)
 
     def publishes(self, job: Job) -> bool:
         """Whether the result of a job is to be stored."""

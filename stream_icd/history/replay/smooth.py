@@ -81,13 +81,13 @@ class _Smoothing(Detection):
 
     def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
         settings = self.settings
-        given = (window.n_communities or settings.n_communities for window in windows)
+        ks = (window.n_communities or settings.n_communities for window in windows)
         most = (window.n_nodes for window in windows)
         smoothed = detect_smoothed(
             windows,
             self.model.model,
             memory,
-            [None if k is None else min(k, n) for k, n in zip(given, most, strict=True)],
+            [None if k is None else min(k, n) for k, n in zip(ks, most, strict=True)],
             horizon=settings.horizon,
             seed=settings.seed,
         )

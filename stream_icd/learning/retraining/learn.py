@@ -201,7 +201,7 @@ def _by(
     """What a window taught by; None if nothing was learned from it."""
     if taught is not None:
         return taught.by
-    if not any(other is lesson for other in used):
+    if lesson not in used:
         return None
     return "labels" if by_labels else "edges"
 

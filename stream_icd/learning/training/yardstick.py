@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isnan, log
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -114,10 +114,11 @@ class _Follower:
 
     def _found_alone(self, graph: LabelledGraph) -> tuple[Labels, float]:
         k = None if graph.moment is None else graph.moment.n_communities
-        given = dict[str, Any](method=self.method, seed=self.seed, threads=1)
         started = self.clock()
-        labels = detect(graph.adjacency, self.model, k, **given).communities
-        return labels, self.clock() - started
+        detection = detect(
+            graph.adjacency, self.model, k, method=self.method, seed=self.seed, threads=1
+        )
+        return detection.communities, self.clock() - started
 
     def _found_remembering(self, graph: LabelledGraph, snapshot: Snapshot) -> tuple[Labels, float]:
         remembered = detect_remembering(

@@ -154,7 +154,7 @@ def learn_edges(
     tests = [graph for graph in tests if len(graph.examples)]
     rounds = []
     for number in range(ROUNDS):
-        left = begun + seconds - clock()
+        seconds_left = begun + seconds - clock()
         columns, test_columns = (
             [graph.columns(number, width, threads) for graph in part] for part in (taught, tests)
         )
@@ -165,7 +165,7 @@ def learn_edges(
                 weights,
                 number,
                 np.random.default_rng([recipe.seed, number]),
-                _share_used(clock, left / (ROUNDS - number)),
+                _share_used(clock, seconds_left / (ROUNDS - number)),
                 effort.on_step,
             )
         )

@@ -90,16 +90,14 @@ class EncoderProof:
             for way in self.scores
         )
         n, graphs = self.n_validation, "graph" if self.n_validation == 1 else "graphs"
-        on, taken = (
-            f"on {n} {graphs} that it did not learn from",
-            "The highest mean of both columns",
-        )
+        on = f"on {n} {graphs} that it did not learn from"
+        rule = "The highest mean of both columns"
         if self.by_turns:
             on = f"on {n} graphs, each after learning from others"
-            taken = "Of those that are a sure gain over the first, the highest mean"
+            rule = "Of those that are a sure gain over the first, the highest mean"
         return f"""{section}
 Mean AMI, %, {on}; K is given only if the source states it.
-{taken} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
+{rule} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
 
 | method and weights | each graph alone | with memory of the windows before |
 |---|---|---|
@@ -157,8 +155,8 @@ def with_edges(
     if not taught:
         if parent is None or before is None:
             return model, EncoderProof("not trained", 0)
-        kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
-        return kept, EncoderProof("its parent's", 0)
+        of_parent = replace(model, trained=before, method=parent.method, leads=parent.leads)
+        return of_parent, EncoderProof("its parent's", 0)
     if len(taught) > 1 and any(teacher.graph.moment is None for teacher in taught):
         return _by_turns(model, taught, before, effort)
     n_tests = quarter(len(taught))
