@@ -185,18 +185,16 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, done, remaining = self.redetection, set[SnapshotName](), self.graphs.copy()
+        work, done, n_left = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
             if self.newest.get(name, self.earlier.get(name)) != revision or name in done:
                 continue
             done.add(name)
             if self.publishes(job):
-                remaining[job.graph] -= 1
+                n_left[job.graph] -= 1
                 yield job
-            elif work.smooth and self.graphs[job.graph]:
-                yield job
-            elif work.remembers and remaining[job.graph]:  # a later window needs its memory
+            elif (work.remembers and n_left[job.graph]) or (work.smooth and self.graphs[job.graph]):
                 yield job
         self.gone = len(self.newest.keys() | self.earlier.keys()) - len(done)
 
