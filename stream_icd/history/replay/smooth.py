@@ -16,7 +16,7 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.streaming.detection.detect import stage_ms
-from stream_icd.streaming.detection.record import Detection, check_k
+from stream_icd.streaming.detection.record import Detection, warn_of_k
 from stream_icd.streaming.detection.snapshot import communities_with
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Engine, First, Relay
@@ -45,7 +45,7 @@ class _SmoothedGraphs:
     engine: _OfGraphs
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
+        self, jobs: Iterable[Job], first: First = Relay.empty, /
     ) -> Iterator[tuple[Job, Outcome]]:
         chains: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:
@@ -105,7 +105,7 @@ class _Smoothing(Detection):
                 settings,
                 remembered=(result, "smoothed"),
             )
-            check_k(communities, small_graphs)
+            warn_of_k(communities.graph, communities.k_above_nodes, small_graphs)
             yield encode_communities(communities)
 
     def chain(self, graph: _GraphJobs) -> str:

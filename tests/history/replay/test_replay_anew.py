@@ -27,7 +27,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.streaming.execution.work import InProcess
-from stream_icd.streaming.workers.memories import MemoryTopic
+from stream_icd.streaming.workers.memories import Memories
 from tests.history.replay.conftest import replay_into
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import Found, records, said
@@ -61,7 +61,7 @@ class Stream:
     def start_anew(self) -> None:
         with connect(self.broker.settings()).admin() as admin:
             admin.move_group(self.topic, {TopicPartition(SNAPSHOTS, 0): self.n_sent})
-        MemoryTopic(self.broker.settings(), self.topic, self.topic).forget("g")
+        Memories(self.broker.settings(), self.topic, self.topic).forget("g")
 
     def archive(self, kind: Kind, record: Record) -> None:
         assert isinstance(Archiver(Archive(self.store), kind).process(record), Processed)

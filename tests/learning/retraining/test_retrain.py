@@ -40,7 +40,7 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import Aliases, champion, history, roll_back
 from stream_icd.registry.find import folder_of
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import open_version, read_lineage, version_folder, versions
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.wire.communities import encode_labels
@@ -68,7 +68,7 @@ def quick(job: Job, _budget: Allowance) -> object:
         SimpleNamespace(window="w", by="edges" if labels is None else "labels", known="none")
         for _, labels in job.args[1]
     )
-    return Made(pack(LEARNED), learned_from)  # type: ignore[arg-type]
+    return Made(PackedModel.of(LEARNED), learned_from)  # type: ignore[arg-type]
 
 
 def here(job: Job, _budget: Allowance) -> object:
@@ -569,7 +569,7 @@ def test_another_promotion_in_between_wins(retrainer: Retrainer) -> None:
             retrainer.crown(GOOD)
 
     retrainer.decides("kept", "became the champion meanwhile", on_step=meddle)
-    assert retrainer.champion == pack(GOOD).version
+    assert retrainer.champion == PackedModel.of(GOOD).version
 
 
 @pytest.mark.parametrize("step", ["learn", "publish", "promote", "remember"])
