@@ -99,12 +99,10 @@ class ArchivedDay:
 
     @staticmethod
     def folder_of(graph: str) -> str:
-        """The folder of a graph in that of a kind."""
         return f"graph={quote(graph, safe='')}"
 
     @classmethod
     def of(cls, kind: Kind, graph: str, window: Window) -> ArchivedDay:
-        """The day of a window."""
         return cls(window.start.astimezone(UTC).date(), graph, kind)
 
     @classmethod
@@ -272,7 +270,6 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 
 
 def _value(text: str, type: pa.DataType) -> str | float | None:
-    """Return the value of a header in a column of this type; None without one."""
     if not text:
         return None
     return float(text) if pa.types.is_floating(type) else text

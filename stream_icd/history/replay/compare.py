@@ -143,6 +143,5 @@ def churn(earlier: _Assigned, later: _Assigned) -> float | None:
 
 
 def _common(a: _Assigned, b: _Assigned) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels of the common nodes, in the same order."""
     at = places(a.nodes, b.nodes)
     return a.labels[at >= 0], b.labels[at[at >= 0]]

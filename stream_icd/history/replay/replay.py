@@ -177,7 +177,6 @@ class ReplayPlan:
 
     @property
     def total(self) -> int:
-        """Number of snapshots to detect."""
         return self.graphs.total()
 
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
@@ -199,7 +198,6 @@ class ReplayPlan:
         self.gone = len(self.newest.keys() | self.earlier.keys()) - len(done)
 
     def publishes(self, job: Job) -> bool:
-        """Whether the result of a job is to be stored."""
         name = job.graph, job.snapshot_id
         return name in self.newest and (*name, self.redetection.revision(job)) not in self.kept
 

@@ -116,7 +116,6 @@ class _Smoothing(Detection):
         return printable(f"graph {graph[0].graph}, {len(graph)} windows")
 
     def allowance(self, graph: _GraphJobs) -> Allowance:
-        """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
         seconds = _PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)

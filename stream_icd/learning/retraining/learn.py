@@ -45,8 +45,6 @@ class _LearnedFrom:
 
 
 class _Learned(NamedTuple):
-    """A model, and how it was learned."""
-
     model: Model
     windows: tuple[_LearnedFrom, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned

@@ -139,7 +139,6 @@ class Rounds:
 
 
 def _log(decision: Decision) -> None:
-    """Write a decision to the log: a failure or a rollback as a warning."""
     log = structlog.get_logger()
     say = log.warning if decision.outcome in ("failed", "rolled back") else log.info
     figures = {} if decision.gate is None else {"figures": list(map(asdict, decision.gate.figures))}

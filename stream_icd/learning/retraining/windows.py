@@ -80,7 +80,6 @@ class Accumulated:
         return cls(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
 
     def marks(self) -> Marks:
-        """How far each graph has come."""
         return _newest_ends(self.windows)
 
     def until(self, marks: Marks) -> Accumulated:
@@ -103,7 +102,6 @@ class Accumulated:
         return before
 
     def lessons(self, windows: Iterable[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
-        """These windows with their labels."""
         return tuple((window, self.labels.get(window.name)) for window in windows)
 
     def choose(
@@ -167,12 +165,10 @@ class ChosenWindows:
 
     @property
     def learn_range(self) -> DataRange:
-        """What is learned from, as a lineage names it."""
         return _data_range(self.learn)
 
     @property
     def prove_range(self) -> DataRange:
-        """What proves, as a lineage names it."""
         return _data_range(self.prove)
 
 

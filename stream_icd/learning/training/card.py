@@ -101,7 +101,6 @@ def _figures(trained: TrainedModel) -> str:
 
 
 def _advice(trained: TrainedModel) -> str:
-    """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
     if trained.test[0].n_graphs == 1:

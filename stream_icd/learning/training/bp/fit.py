@@ -114,7 +114,6 @@ def _by_labels(
 
 
 def _default_for(fit: Fit) -> dict[str, Fit]:
-    """The model `default` with the stay probability that was learned, and its name."""
     default = replace(open_model(DEFAULT).model.bp, stay=fit.parameters.stay)
     return {f"the model {DEFAULT}": replace(fit, parameters=default, learned_from="default")}
 
@@ -159,7 +158,6 @@ def _by_edges(
 
 
 def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:
-    """The fit if it saves more bits on windows than the model `default`, or else that one."""
     return _first_as_good(_default_for(fit) | {name: fit}, windows, "bits", seed)
 
 
@@ -321,7 +319,6 @@ def _mean(scores: Floats) -> Floats:
 
 
 def _mean_mixing(labelled: _Labelled, exponent: float) -> float:
-    """Mean fraction of the weight between communities, limited for belief propagation."""
     shares = [
         mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled
     ]

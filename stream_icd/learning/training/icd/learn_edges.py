@@ -220,7 +220,6 @@ def learn_by_turns(
 
 
 def _judge(graph: LabelledAdjacency, weights: Weights, recipe: Recipe, threads: int) -> _Prepared:
-    """A graph with what weights say of its edges."""
     judge = _prepared(*graph, recipe)
     for number in range(ROUNDS):
         columns = judge.columns(number, recipe.encoder.widths[-1], threads)
@@ -279,7 +278,6 @@ class _Prepared:
 
 
 def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:
-    """Describe the nodes with edges as a detector does."""
     linked = linked_nodes(adjacency)
     linked_only, labels = among(comparable(adjacency), linked), labels[linked]
     graph = EdgeGraph.of(linked_only)
@@ -326,7 +324,6 @@ def _learn_round(
     share_used: Callable[[], float],
     on_step: Callable[[int, int], None],
 ) -> _LearnedRound:
-    """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
         spread = examples.columns.std(axis=0, dtype=np.float64)

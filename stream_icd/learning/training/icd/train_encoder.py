@@ -231,7 +231,6 @@ class Adversaries:
         return flat
 
     def restore(self, flat: _Parameters) -> None:
-        """Resume from what `state` returned."""
         with torch.no_grad():
             for player, parameters in self._players.items():
                 for name, weight in parameters.items():
@@ -305,7 +304,6 @@ def _discriminator_loss(
 
 
 def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
-    """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
         weights[f"layer.{k}"] = initial_weight(rng, step, "xavier")
