@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.files import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -149,4 +149,4 @@ def test_the_demo_runs_from_the_wheel(clean: Path, away: Path) -> None:
     kept = out / "demo-history"
     assert f"look at it on a page: stream-icd view --history {kept}" in said
     for kind in set(KINDS) - {"events"}:  # the demo runs no tracker
-        assert sum(1 for _ in windows(open_store(str(kept)), Selection(kind))) == 5
+        assert sum(1 for _ in Archive(open_store(str(kept))).windows(Selection(kind))) == 5

@@ -74,7 +74,7 @@ class _Label(_SendOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import Selection, refuse_nothing
+        from stream_icd.history.archive import Archive, Selection
         from stream_icd.kafka.messages.claims import ClaimCheck
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.topics import LABELS
@@ -82,7 +82,7 @@ class _Label(_SendOptions):
         from stream_icd.wire.communities import encode_labels
 
         groups, store = label_groups(self.table), open_store(self.archive)
-        refuse_nothing(store, [Selection("snapshots", self.graph)])
+        Archive(store).refuse_nothing([Selection("snapshots", self.graph)])
         fitting = ClaimCheck(self.kafka(check=False))
         with self.sending() as send:
 
@@ -178,7 +178,7 @@ def _send_labels(
     """
     import pyarrow as pa
 
-    from stream_icd.history.archive import read_snapshot
+    from stream_icd.history.archive import Archive
 
     archived, counts = _archived(store, graph), _LabelCounts()
     # All are checked before the first is sent: a later table could not take labels back.
@@ -190,7 +190,7 @@ def _send_labels(
             continue
         unseen = set(label_of)
         for noted in named[name]:
-            snapshot = read_snapshot(store, noted)
+            snapshot = Archive(store).read_snapshot(noted)
             labels = _labels(snapshot, label_of, source)
             if labels is not None:
                 send(labels)
@@ -204,12 +204,12 @@ def _send_labels(
 
 def _archived(store: Store, graph: str | None) -> _Archived:
     """The archived windows by the names that a table may give them."""
-    from stream_icd.history.archive import Selection, windows
+    from stream_icd.history.archive import Archive, Selection
     from stream_icd.sources.node_tables import WindowName
 
     named: _Archived = defaultdict(dict)
     stems: _Archived = defaultdict(dict)
-    for noted in windows(store, Selection("snapshots", graph)):
+    for noted in Archive(store).windows(Selection("snapshots", graph)):
         of_graph = noted.partition.graph
         named[of_graph].setdefault(None, []).append(noted)
         *own, stem = WindowName.windows(of_graph, noted.identity.snapshot_id, noted.window.start)

@@ -254,16 +254,17 @@ class PastOfArchive:
     selection: Selection
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
-        from stream_icd.history.archive import windows
-        from stream_icd.history.replay.redetect import Job, archived_memory
+        from stream_icd.history.archive import Archive
+        from stream_icd.history.replay.redetect import Job
         from stream_icd.streaming.execution.work import Relay
         from stream_icd.wire.limits import Limits
 
         job = partial(Job.of_archived, self.store.uri, limits=Limits())
-        chosen = partial(windows, self.store, self.selection)
+        archive = Archive(self.store)
+        chosen = partial(archive.windows, self.selection)
         if not redetection.remembers:
             return lambda _: (job(window) for window in chosen()), Relay.empty
-        memory = archived_memory(self.store, self.selection, redetection)
+        memory = redetection.starts(archive, self.selection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:
@@ -274,9 +275,9 @@ class PastOfArchive:
         return jobs, lambda chain: Relay(memory.at_start(chain))
 
     def nothing(self) -> StreamIcdError:
-        from stream_icd.history.archive import nothing_selected
+        from stream_icd.history.archive import Archive
 
-        return nothing_selected(self.store, self.selection)
+        return Archive(self.store).nothing_selected(self.selection)
 
 
 def _engine_of(

@@ -60,7 +60,7 @@ class _ViewPage(BrokerOptions):
 
         from stream_icd.core.log import configure_logging
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import Selection, partitions
+        from stream_icd.history.archive import Archive, Selection
         from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
         from stream_icd.interfaces.view.feeds.archives import Archives
         from stream_icd.interfaces.view.feeds.live import Live, Topics
@@ -82,7 +82,8 @@ class _ViewPage(BrokerOptions):
             stores = [open_store(uri) for uri in self.history]
             chosen = Selection("communities", self.graph, start=since)
             if naming is not None:
-                naming.check_graphs({p.graph for s in stores for p in partitions(s, chosen)})
+                days = (day for store in stores for day in Archive(store).partitions(chosen))
+                naming.check_graphs({day.graph for day in days})
             sources = Archives.of(stores, seen, chosen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)

@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings, OverBudget, Overloaded
 from stream_icd.core.printable import listed
 from stream_icd.core.store.store import Store
 from stream_icd.core.times import AHEAD
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
@@ -71,14 +71,14 @@ class Evaluation:
             BadSettings: it has no such graph, or several and none was named; or all its windows are
                 far ahead.
         """
-        archived = Accumulated.look_up(store, now, graph, n_windows + n_past)
+        archived = Accumulated.look_up(Archive(store), now, graph, n_windows + n_past)
         names = sorted({window.partition.graph for window in archived.windows})
         if archived.ahead and not names:
             raise BadSettings(
                 f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
             )
         if not names:
-            raise nothing_selected(store, Selection(graph=graph))
+            raise Archive(store).nothing_selected(Selection(graph=graph))
         if len(names) > 1:
             raise BadSettings(
                 f"{store.place} holds several graphs: give --graph, of {listed(names)}"
@@ -148,7 +148,7 @@ class Evaluation:
 
     def _read(self, archived: ArchivedLesson) -> Lesson:
         window, labels = archived
-        return Lesson.read(self.store, window, labels)
+        return Lesson.read(Archive(self.store), window, labels)
 
     def _compared(self, bp: BpParameters) -> list[ModelComparison]:
         newest = (lesson.graph(by_labels=True) for lesson in self.newest())

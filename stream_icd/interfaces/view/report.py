@@ -21,7 +21,7 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.core.printable import listed, printable, shortened
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.archives import Archives
@@ -83,7 +83,7 @@ class Report:
             models = ", ".join(printable(shortened(name)) for name in archive.models)
             raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
         if not names:
-            raise nothing_selected(store, chosen)
+            raise Archive(store).nothing_selected(chosen)
         graphs = sorted({name.graph for name in names})
         if len(graphs) > 1:
             some = listed([shortened(name) for name in graphs])

@@ -14,7 +14,8 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import archive
-from stream_icd.history.archive import Archive, compact
+from stream_icd.history.archive import Archive
+from stream_icd.history.compaction import compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
 from stream_icd.interfaces.view.feeds.archives import Archives
@@ -108,14 +109,14 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, *reads: int) -> None:
     """The store does not answer these reads of messages."""
-    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+    read_message, n_reads = Archive.read_message, count()
 
     def failing(*asked: Any) -> object:
         if next(n_reads) in reads:
             raise StoreUnreachable("the store does not answer")
         return read_message(*asked)
 
-    monkeypatch.setattr(archives, "read_message", failing)
+    monkeypatch.setattr(Archive, "read_message", failing)
 
 
 @pytest.mark.parametrize(

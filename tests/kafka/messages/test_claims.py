@@ -30,7 +30,7 @@ from stream_icd.core.errors import (
 from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
+from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.replay.redetect import Job
 from stream_icd.kafka.consumer import run_consumer
@@ -264,9 +264,9 @@ def test_an_archive_keeps_the_content_and_not_the_claim_and_a_replay_fetches_wha
     assert list(Runner(archiver, DeadLetterLimit()).handle([record])) == []
     assert Job.of_record(record, reader).snapshot() == snapshot(0, **BIG)
     the_object(claims).unlink()
-    (archived,) = windows(store, Selection())
-    assert read_snapshot(store, archived) == snapshot(0, **BIG)
-    names = [name for name, _ in read_message(store, archived).headers]
+    (noted,) = Archive(store).windows()
+    assert Archive(store).read_snapshot(noted) == snapshot(0, **BIG)
+    names = [name for name, _ in Archive(store).read_message(noted).headers]
     assert not any(name.startswith("icd_claim") for name in names)
 
 

@@ -19,16 +19,7 @@ from stream_icd.core.errors import BadInput, StreamIcdError
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Selection,
-    newest,
-    nothing_selected,
-    partitions,
-    read_message,
-    read_partition,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
@@ -99,9 +90,9 @@ class Archives(Sources):
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         store, start = self.archives[name.origin].store, window.result.window.start
-        for archived in windows(store, Selection(graph=window.result.graph, start=start)):
+        for archived in Archive(store).windows(Selection(graph=window.result.graph, start=start)):
             if archived.identity.snapshot_id == window.result.snapshot_id:
-                return read_snapshot(store, archived)
+                return Archive(store).read_snapshot(archived)
             if archived.window.start > start:  # windows come in time order
                 break
         snapshot = printable(window.result.snapshot_id)
@@ -146,7 +137,7 @@ class _Archived:
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
         if not self.was_read and not self.store.is_there():
-            raise nothing_selected(self.store, Selection("communities"))
+            raise Archive(self.store).nothing_selected(Selection("communities"))
         # Labels first: a result whose labels are there is drawn once, with its agreement.
         for truth in self._decoded(self._new("labels"), decode_labels):
             for changed in seen.know(truth):
@@ -166,7 +157,7 @@ class _Archived:
     def _new(self, kind: Kind) -> Iterator[ArchivedWindow]:
         """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
-        for _, of_day in groupby(partitions(self.store, chosen), key=attrgetter("day")):
+        for _, of_day in groupby(Archive(self.store).partitions(chosen), key=attrgetter("day")):
             unread = [window for partition in of_day for window in self._unread(partition, chosen)]
             yield from newest(sorted(unread, key=attrgetter("order")))
 
@@ -176,7 +167,7 @@ class _Archived:
         """Yield what messages hold; log those that are none of this kind."""
         limits, log = Limits(), structlog.get_logger()
         for window in archived:
-            message = read_message(self.store, window)
+            message = Archive(self.store).read_message(window)
             # Only now: a message that the store failed to give is read at the next look. But before
             # it is decoded: one that cannot be decoded is not read again and again.
             self._note(window)
@@ -203,7 +194,9 @@ class _Archived:
         if days and max(days) - partition.day > _ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
-        archived = read_partition(self.store, partition, of=lambda path: path not in day.paths)
+        archived = Archive(self.store).read_partition(
+            partition, of=lambda path: path not in day.paths
+        )
         new = [window for window in archived if chosen.holds(window) and day.is_new(window)]
         # Not of those with new windows: `_note` counts these, after they were read.
         day.paths |= {window.path for window in archived} - {window.path for window in new}

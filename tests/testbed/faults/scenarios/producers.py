@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from threading import Thread
 
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.streaming.subscribers.subscribe import subscribe
@@ -33,7 +34,8 @@ def backwards(ground: Ground) -> Outcome:
         play.send(40, clock=lambda: started - HOUR_S * len(play.sent))
         play.wait_seen()
         wait_until(lambda: len(held(ground, EVENTS)) >= len(play.sent))
-        wait_until(lambda: len(list(windows(archive, Selection("communities")))) >= len(play.sent))
+        archived = partial(Archive(archive).windows, Selection("communities"))
+        wait_until(lambda: len(list(archived())) >= len(play.sent))
         stamps = [record.timestamp_ms for record in held(ground, COMMUNITIES)]
         assert stamps != sorted(stamps), "no clock went backwards"
         tracked = [decode_events(r.key, r.value, r.headers) for r in held(ground, EVENTS)]
