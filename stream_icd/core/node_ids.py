@@ -7,6 +7,7 @@ int64, or uint64 if an id is above its range, or string.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,19 +92,10 @@ def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
     if not pa.types.is_string_view(texts.type):
         return int(texts.nbytes)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-    return sum(map(viewed_bytes, chunks))
+    return sum(int(_views(chunk)[_valid(chunk), 0].sum(dtype=np.int64)) for chunk in chunks)
 
 
-def text_lengths(texts: pa.Array) -> NDArray[np.integer]:
-    """Return the bytes of each text, `(n,)`, of an array of `string` or `large_string`."""
-    if not len(texts):  # it may have no buffers
-        return np.zeros(0, np.int64)
-    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    offsets = np.frombuffer(texts.buffers()[1], wide)
-    return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
-
-
-def without_views(table: pa.Table) -> pa.Table:
+def _without_views(table: pa.Table) -> pa.Table:
     """Return the table with `string` for `string_view`, which few functions of Arrow take."""
     for at, field in enumerate(table.schema):
         if pa.types.is_string_view(field.type):
@@ -123,16 +115,19 @@ def _without_hidden(texts: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(texts.type, len(texts), parts, texts.null_count)
 
 
-def plain_columns(table: pa.Table) -> pa.Table:
-    """Return a table from a file with `values_of` categories, and `without_views`.
+def plain_columns(table: pa.Table, check_views: Callable[[int], None] = lambda _: None) -> pa.Table:
+    """Return a table from outside with `values_of` categories, and `string` for `string_view`.
 
-    Raises `pyarrow.ArrowException` if it is damaged.
+    Calls `check_views` with the bytes of text in views before it writes these out: many views may
+    share few bytes. Raises `pyarrow.ArrowException` if the table is damaged.
     """
     table.validate(full=True)  # else it could end the process, and its texts be no UTF-8
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, values_of(table.column(at)))
-    return without_views(table)
+    views = [column for column in table.columns if pa.types.is_string_view(column.type)]
+    check_views(sum(map(_text_bytes, views)))
+    return _without_views(table)
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -146,11 +141,6 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     if pa.types.is_string_view(column.type.value_type):  # those of Polars: Arrow decodes none
         column = column.cast(pa.dictionary(column.type.index_type, pa.large_string()))
     return column.cast(column.type.value_type)
-
-
-def viewed_bytes(texts: pa.Array) -> int:
-    """Return the bytes of text in a `string_view` array; many views may share few bytes."""
-    return int(_views(texts)[_valid(texts), 0].sum(dtype=np.int64))
 
 
 def _views(texts: pa.Array) -> NDArray[np.int32]:

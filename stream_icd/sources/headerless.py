@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,30 +16,12 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
-from stream_icd.sources.content import within
-from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
-from stream_icd.sources.tables import read_rows
+from stream_icd.sources.source import OnIgnored, RawRows
 from stream_icd.sources.values import INTEGER, IdForm
-from stream_icd.wire.limits import Limits
 
 _HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids."""
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
-_OTHER_CONTENT = {
-    r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
-    r"\S*/annex/objects/": "a pointer of git-annex, not the file itself: run `git annex get`",
-    r"<(!|\?|html|head|body|graphml|gexf|error|svg)": "HTML or XML",
-    r"\{\s*\"|\[\s*[\[{\"]": "JSON",
-    r"(creator[^\n]*\n\s*)?graph\s*\[": "GML: save GraphML instead",
-    r"(strict\s+)?(di)?graph\b[^\n]*\{": "a drawing for Graphviz (DOT): save GraphML instead",
-    r"[45]\d\d: ": "an error of a server",
-    r"dl\s+n(r|c)?\s*=": "a matrix of UCINET (DL)",
-    r"%PDF-|%!PS": "a document to print",
-    r"BZh\d1AY|PK\x03\x04|\x1f\ufffd|\(\ufffd/\ufffd|\ufffd7zXZ": "compressed, so its name needs "
-    "that ending",
-}
-"""How other content begins, and what it is."""
-
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
@@ -71,25 +52,19 @@ _FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for
 _SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
 
 
-def refuse_other_content(start: str) -> None:
-    """Raise `BadInput` if a text that begins so is a web page, a pointer to a file, …"""
-    for pattern, what in _OTHER_CONTENT.items():
-        if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
-            raise BadInput(f"it is {what}; {EXPECTED}")
-
-
 _RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
 """Raises `BadInput` if times differ: given them, what the column is called, and options of
 `produce events` with which it reads them."""
 
+_Read = Callable[[Sequence[str], bool], list[RawRows]]
+"""Reads the rows of a text, given names for its columns, and whether its first line is no row."""
+
 
 def headerless_edges(
-    file: Path,
     lines: Sequence[Sequence[str]],
     delimiter: str,
-    on_bad_row: OnBadRow,
+    read: _Read,
     on_ignored: OnIgnored,
-    limits: Limits,
     refuse_times: _RefuseTimes,
 ) -> list[RawRows]:
     """Read a text whose first lines have these fields; the columns `src` and `dst` come first.
@@ -100,10 +75,7 @@ def headerless_edges(
         # The index of pandas has no name.
         raise BadInput(f"its first line ({listed(lines[0])}) looks like a header; {EXPECTED}")
     shape = _shape_of(lines)
-    rows_below = read_rows(
-        file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
-    )
-    batches = list(within(rows_below, limits))
+    batches = read(shape.columns, shape.has_title)
     if not any(len(batch.rows) for batch in batches):
         return batches
     batches = _edges_of(batches, shape, on_ignored)

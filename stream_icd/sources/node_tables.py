@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
@@ -162,22 +161,13 @@ class LabelTable:
         return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
 
 
-def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
-    """Read which nodes are known to be in one community, by graph: those of one label are.
+def read_known(path: Path, graph: str | None = None) -> dict[str, LabelOfNode]:
+    """Read by graph which nodes are known to be in one community: those of one label are.
 
-    graph: whose nodes they are if the table has no column `graph`. Raises as `known_labels`.
+    graph: whose nodes they are if the table has no column `graph`. Raises as `label_groups`;
+    `BadSettings` if the labels are of single windows, or nothing says to which graph they belong.
     """
-    of_graphs = known_labels(path, graph)
-    return {of: Known.from_labels(labels, fixed=fixed) for of, labels in of_graphs.items()}
-
-
-def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str, str]]:
-    """Read the labels of `read_known`, by graph and node.
-
-    Raises as `label_groups`, and `BadSettings` if the labels are of single windows, or if nothing
-    says to which graph they belong.
-    """
-    known: dict[str, Mapping[str, str]] = {}
+    labels_of: dict[str, LabelOfNode] = {}
     for name, labels in label_groups(path).items():
         if name.window is not None:
             raise BadSettings(
@@ -190,8 +180,8 @@ def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str,
                 f"{path} does not say to which graph a node belongs: add the column graph, or give "
                 "--graph"
             )
-        known[of] = labels
-    return known
+        labels_of[of] = labels
+    return labels_of
 
 
 def read_attributes(path: str | Path) -> Attributes:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.sources.datasets.public_data import CATALOGUE, public_data
+from stream_icd.sources.datasets.public_data import CATALOGUE
+from tests.run_here import run_here
 from tests.testbed.http_server import serving
 
 CONTENT = bytes(range(256)) * 2048
@@ -123,8 +124,8 @@ def test_what_is_not_there_or_no_web_address_is_said(server: str, tmp_path: Path
         offered(f"{server}/gone.bin").fetch(tmp_path)
     with pytest.raises(BadSettings, match="not a web address"):
         offered("file:///etc/passwd").fetch(tmp_path)
-    with pytest.raises(BadSettings, match="as-733.*t-drive"):
-        public_data("as-734")
+    unknown = run_here("data", "fetch", "as-734")
+    assert (unknown.returncode, "choose from as-733, as-caida" in unknown.stderr) == (78, True)
 
 
 def test_what_is_offered_says_whom_to_cite_and_how_to_go_on() -> None:

@@ -396,11 +396,15 @@ def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(name: str, tmp_path:
     assert pool.max_memory() < 30_000_000
 
 
-@pytest.mark.parametrize("name", ["g.graphml.gz", "g.csv.gz"])
+@pytest.mark.parametrize("name", ["g.graphml.gz", "g.csv.gz", "g.parquet"])
 def test_no_more_bytes_of_a_file_are_read_than_a_snapshot_may_have(
     name: str, tmp_path: Path
 ) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(b"src,dst\n" + b"a,b\n" * 100_000))
+    if name == "g.parquet":  # a text of 1 kB in each row, which takes a few bytes
+        texts = pa.array(["x" * 1000] * 1000).dictionary_encode()
+        pq.write_table(pa.table({"src": texts, "dst": texts}), tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(b"src,dst\n" + b"a,b\n" * 100_000))
     found, (bad,) = read(tmp_path, limits=Limits(decoded_bytes=100_000))
     assert (found, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == ([], True)
     assert "STREAM_ICD_LIMITS_DECODED_BYTES" in bad

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_icd.core.errors import BadKnown, BadMember, LimitExceeded
-from stream_icd.core.members import MemberRow
 from stream_icd.wire.nodes import (
     KnownNode,
+    MemberRow,
     decode_known,
     decode_member,
     encode_known,

@@ -21,7 +21,6 @@ from stream_icd.core.errors import BadInput, BadKnown, BadSnapshot
 from stream_icd.core.events import KINDS
 from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, snapshot_from_pairs
 from stream_icd.kafka.messages.claims import Claim
 from stream_icd.kafka.record import Record
@@ -37,6 +36,7 @@ from stream_icd.wire.communities import MEMBERSHIP
 from stream_icd.wire.limits import DEFAULT_LIMITS
 from stream_icd.wire.nodes import (
     KnownNode,
+    MemberRow,
     decode_known,
     decode_member,
     encode_known,

@@ -122,14 +122,6 @@ CATALOGUE: tuple[_PublicData, ...] = (
 )
 
 
-def public_data(name: str) -> _PublicData:
-    """Return the data set with that name; `BadSettings` lists the known names."""
-    by_name = {data.name: data for data in CATALOGUE}
-    if name not in by_name:
-        raise BadSettings(f"no data set {name!r}: choose from {', '.join(by_name)}")
-    return by_name[name]
-
-
 def _file(url: str, folder: Path, on_progress: _OnProgress) -> Path:
     if urlsplit(url).scheme not in ("http", "https"):
         raise BadSettings(f"{url} is not a web address")

@@ -48,6 +48,11 @@ FIRST = {"0": "east", "1": "east", "2": "west", "5": "west"}
 MORE = {"0": "east", "2": "east", "1": "west"}
 
 
+def known_in(table: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
+    by_graph = read_known(table, graph).items()
+    return {graph: Known.from_labels(labels, fixed=fixed) for graph, labels in by_graph}
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[..., Path]:
     """`written(known, graph)`: a table of known nodes, of a graph if one is given; or a text."""
@@ -165,7 +170,7 @@ def test_models_without_memory_and_unordered_snapshots_get_them_too(
 def test_a_detector_without_memory_knows_them_too_and_determines_k(
     written: Callable[..., Path], method: Any
 ) -> None:
-    known = read_known(written(FIRST, "g"), fixed=True)
+    known = known_in(written(FIRST, "g"), fixed=True)
     work = RecordDetection(MODEL, DetectSettings(threads=1, method=method, known=known))
     (record,) = records([replace(stream("g", 1)[0], n_communities=2)])
     done = work(record)
@@ -181,9 +186,9 @@ def test_what_is_known_makes_another_result(written: Callable[..., Path]) -> Non
     revisions, (record,) = set(), records(stream("g", 1))
     for known in (
         {},
-        read_known(written(FIRST, "g"), fixed=True),
-        read_known(written(FIRST, "g"), fixed=False),
-        read_known(written(MORE, "g"), fixed=True),
+        known_in(written(FIRST, "g"), fixed=True),
+        known_in(written(FIRST, "g"), fixed=False),
+        known_in(written(MORE, "g"), fixed=True),
     ):
         done = RecordDetection(MODEL, DetectSettings(threads=1, known=known))(record)
         assert isinstance(done, Processed)
@@ -195,15 +200,15 @@ def test_a_table_of_known_nodes_is_read_in_any_order_and_form(
     tmp_path: Path, written: Callable[..., Path]
 ) -> None:
     table = "graph,node,community\ng,0,east\ng,1,east\ng,900,east\nother,0,west\n"
-    known = read_known(written(table), fixed=True)
+    known = known_in(written(table), fixed=True)
     assert sorted(known) == ["g", "other"]
     assert known["g"].nodes.to_pylist() == ["0", "1", "900"]
     rows = {"community": ["x", "y", "x", "x"], "graph": ["g", "other", "g", "g"]}
     again = pa.table({**rows, "node": [900, 0, 1, 0], "since": [1, 1, 1, 1]})
     pq.write_table(again, tmp_path / "known.parquet")
-    read = read_known(tmp_path / "known.parquet", fixed=True)
+    read = known_in(tmp_path / "known.parquet", fixed=True)
     assert read["g"].digest == known["g"].digest
-    assert sorted(read_known(written({"a": "1"}), fixed=False, graph="mine")) == ["mine"]
+    assert sorted(known_in(written({"a": "1"}), fixed=False, graph="mine")) == ["mine"]
 
 
 @pytest.mark.parametrize(
