@@ -153,18 +153,18 @@ def _valid(texts: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
-def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
+def common_type(ids: pa.Array, other_ids: pa.Array) -> pa.DataType | None:
     """Return the type that holds both; None if there is none, such as for numbers and texts.
 
-    Without others, it is that of the ids: an array of none may have any type.
+    Without `other_ids`, it is that of the ids: an array of none may have any type.
     """
-    if ids.type == others.type or not len(others):
+    if ids.type == other_ids.type or not len(other_ids):
         return ids.type
-    if is_text(ids.type) and is_text(others.type):
+    if is_text(ids.type) and is_text(other_ids.type):
         return pa.large_string()
-    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(others.type)):
+    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(other_ids.type)):
         return None
-    least = min(int(numbers.to_numpy().min(initial=0)) for numbers in (ids, others))
+    least = min(int(numbers.to_numpy().min(initial=0)) for numbers in (ids, other_ids))
     return pa.uint64() if least >= 0 else None
 
 
@@ -208,21 +208,23 @@ def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_integer(ids.type) and not (ids.null_count or among.null_count):
-        wanted, known = ids.to_numpy(), among.to_numpy()
-        if len(known) and (known[1:] > known[:-1]).all():  # as in windows and memories
-            return _found_ascending(wanted, known)
+        ids_sought, ids_among = ids.to_numpy(), among.to_numpy()
+        if len(ids_among) and (ids_among[1:] > ids_among[:-1]).all():  # as in windows and memories
+            return _found_ascending(ids_sought, ids_among)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     at = pc.fill_null(pc.index_in(ids, value_set=among), -1)
     return np.asarray(at).astype(np.int64)
 
 
-def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
-    first, last = int(known[0]), int(known[-1])
-    if last - first + len(known) < _FEW_FOR_EACH * len(wanted) and last < 1 << 63:
+def _found_ascending(
+    sought: NDArray[np.integer], ascending: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    first, last = int(ascending[0]), int(ascending[-1])
+    if last - first + len(ascending) < _FEW_FOR_EACH * len(sought) and last < 1 << 63:
         table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search
-        table[known - first] = np.arange(len(known))
-        inside = (wanted >= first) & (wanted <= last)
-        return table[np.where(inside, wanted - first, last - first + 1)]
-    place = np.searchsorted(known, wanted)
-    return np.where(known[place.clip(max=len(known) - 1)] == wanted, place, -1)
+        table[ascending - first] = np.arange(len(ascending))
+        inside = (sought >= first) & (sought <= last)
+        return table[np.where(inside, sought - first, last - first + 1)]
+    place = np.searchsorted(ascending, sought)
+    return np.where(ascending[place.clip(max=len(ascending) - 1)] == sought, place, -1)

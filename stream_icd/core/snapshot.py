@@ -299,8 +299,13 @@ def snapshot_from_pairs(
     if src_ids.null_count:
         raise BadSnapshot(f"src is null in {src_ids.null_count} rows; only dst may be null")
     nodes, row, column = _positions(src_ids, dst_ids)
-    places = [_numbers(name, values, len(src_ids)) for name, values in (("x", x), ("y", y))]
-    coordinates = Coordinates.of_rows(row, len(nodes), *places, crs)
+    coordinates = Coordinates.of_rows(
+        row,
+        len(nodes),
+        x=_numbers("x", x, len(src_ids)),
+        y=_numbers("y", y, len(src_ids)),
+        crs=crs,
+    )
     paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
     row = row[paired]
     weight = _numbers("weight", weights, len(src_ids))
@@ -474,10 +479,10 @@ def _first(ascending: Ids) -> NDArray[np.bool_]:
     return np.append([True], ascending[1:] != ascending[:-1])
 
 
-def _split(pairs: Ids, kept: NDArray[np.bool_], n: int) -> Ids:
-    """Return both ends, `(2, n_kept)`, of the numbered pairs in `kept`."""
-    if not kept.all():
-        pairs = pairs[kept]
+def _split(pairs: Ids, chosen: NDArray[np.bool_], n: int) -> Ids:
+    """Return both ends, `(2, n_chosen)`, of the chosen numbered pairs."""
+    if not chosen.all():
+        pairs = pairs[chosen]
     ends = np.empty((2, len(pairs)), np.int64)
     np.floor_divide(pairs, n, out=ends[0])
     np.multiply(ends[0], n, out=ends[1])

@@ -131,15 +131,15 @@ class _Reading:
                 f"%s {text} (this is logged of one file only)", printable(file), *arguments
             )
 
-    def settle(self, file: str, found: str | None) -> str | None:
+    def settle(self, file: str, attribute: str | None) -> str | None:
         """Return what names the nodes of all GraphML files: the first that is found in one."""
-        if found is not None and not self.naming:
-            self.naming.append(found)
-            if found:
+        if attribute is not None and not self.naming:
+            self.naming.append(attribute)
+            if attribute:
                 _LOG.info(
                     "%s: the attribute %s names the nodes, in GraphML files after it, too",
                     printable(file),
-                    printable(found),
+                    printable(attribute),
                 )
         return self.naming[0] if self.naming else None
 

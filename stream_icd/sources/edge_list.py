@@ -241,9 +241,9 @@ def _raw_text(
     """Read text in the format of its ending, or in one that its first line shows, or as rows."""
     if not (start := _start(file)).strip():
         return
-    for pattern, what in _OTHER_CONTENT.items():
+    for pattern, content_kind in _OTHER_CONTENT.items():
         if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
-            raise BadInput(f"it is {what}; {EXPECTED}")
+            raise BadInput(f"it is {content_kind}; {EXPECTED}")
 
     def content() -> bytes:
         with file.open("rb") as packed, uncompressed(packed, file.name) as unpacked:

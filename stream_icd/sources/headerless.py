@@ -82,11 +82,15 @@ def headerless_edges(
     rows, filled = pa.concat_tables([batch.rows for batch in batches]), []
     for number, name in enumerate(rows.column_names[2:], start=3):
         if _all_match(rows[name], _TIME):
-            columns = ",".join("t" if other == name else other for other in rows.column_names)
+            columns = ",".join("t" if column == name else column for column in rows.column_names)
             refuse_times(rows[name], f"column {number}", {"columns": columns})
         if pc.any(pc.not_equal(rows[name], "")).as_py():
             filled.append(number)
-    on_ignored(*_guess_about(rows, delimiter, filled))
+    separated = _SEPARATED.get(delimiter, f", separated by {delimiter!r},")
+    if filled:
+        on_ignored(_NO_HEADER.format(separated=separated), ", ".join(map(str, filled)))
+    else:
+        on_ignored(_TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}")
     return batches
 
 
@@ -109,11 +113,11 @@ def _shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
     """
-    first, *others = lines
-    n_columns, n_agree = Counter(map(len, others)).most_common(1)[0] if others else (0, 0)
-    n_like_first = sum(len(fields) == len(first) for fields in others)
-    is_like_others = len(others) < 2 or 2 * n_like_first >= len(others)
-    if not is_like_others and 2 * n_agree <= len(others):
+    first, *below = lines
+    n_columns, n_agree = Counter(map(len, below)).most_common(1)[0] if below else (0, 0)
+    n_like_first = sum(len(fields) == len(first) for fields in below)
+    is_like_others = len(below) < 2 or 2 * n_like_first >= len(below)
+    if not is_like_others and 2 * n_agree <= len(below):
         raise BadInput(f"its rows have different numbers of columns; {EXPECTED}")
     n_columns = len(first) if is_like_others else n_columns
     if n_columns < 2:
@@ -165,17 +169,6 @@ def _edges_of(
     at = next(at for at, batch in enumerate(batches) if len(batch.rows))
     first = replace(batches[at], place=batches[at].place[1:], rows=batches[at].rows.slice(1))
     return [*batches[:at], first, *batches[at + 1 :]]
-
-
-def _guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[str, str]:
-    """Return what is said of a text whose rows are edges, and the text for its `%s`.
-
-    unused: numbers of the columns, from 1, that hold anything else.
-    """
-    separated = _SEPARATED.get(delimiter, f", separated by {delimiter!r},")
-    if unused:
-        return _NO_HEADER.format(separated=separated), ", ".join(map(str, unused))
-    return _TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}"
 
 
 def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
@@ -265,13 +258,13 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
         may_be_ids = len(rows.columns) <= _A_FEW and IdForm.of_column(end).kind == "integer"
         if _all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
-    distinct = [len(end.unique()) for end in ends]
-    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
-        if here == 1 and there >= _A_FEW:
-            raise BadInput(
-                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
-                "are edges to one node, name the columns in a first line: src,dst"
-            )
+    counts = [len(end.unique()) for end in ends]
+    if min(counts) == 1 and max(counts) >= _A_FEW:
+        at = counts.index(1)
+        raise BadInput(
+            f"column {at + 1} holds {ends[at][0]} in each row: is it a label? If these are edges "
+            "to one node, name the columns in a first line: src,dst"
+        )
 
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:

@@ -100,7 +100,8 @@ def _names(rows: RawRows) -> list[WindowName]:
         if not good.all():
             raise BadRow(f"{rows.origin}: a window_start is not a time; give ISO 8601 or seconds")
         windows = [time_at(time) for time in times.tolist()]
-    return [WindowName(*pair) for pair in zip(_texts(rows, "graph"), windows, strict=True)]
+    graphs = _texts(rows, "graph")
+    return [WindowName(graph, window) for graph, window in zip(graphs, windows, strict=True)]
 
 
 def _texts(rows: RawRows, column: str) -> list[str | None]:

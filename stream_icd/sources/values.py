@@ -96,8 +96,8 @@ class IdForm:
         # Beside texts without any integer among them, 1.0 may be a version, or a section's number.
         if untyped and all(column.odd is not None for column in texts):
             numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
-        if (kept := before()) != "auto":
-            return cls(kept, numeric)
+        if (kind := before()) != "auto":
+            return cls(kind, numeric)
         if not texts:
             return cls("integer")
         odd = next((column.odd for column in texts if column.odd is not None), None)
