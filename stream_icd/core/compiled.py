@@ -209,7 +209,7 @@ def in_threads(work: Callable[[int, int], _Result], bounds: Sequence[int]) -> li
     helpers = [_kept.pool.submit(take_turns) for _ in range(min(n_threads(), len(ranges)) - 1)]
     take_turns()
     for helper in helpers:
-        if not helper.cancel():
+        if not helper.cancel():  # one that has not begun has nothing left to do
             helper.result()
     return results
 

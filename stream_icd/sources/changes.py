@@ -289,9 +289,11 @@ class StandingWindows:
         now = self.now()
         for change in changes:
             before = max(self._newest.get(change.stream, NEVER), self._closed)
+            # Never before those that precede it in its stream, nor in a window that was sent.
             time = max(min(change.time, now), before)
             self._newest[change.stream] = time
             self._held.append(change if time == change.time else replace(change, time=time))
+        # By place last: whatever streams were read first, the same changes give the same graph.
         self._held.sort(key=attrgetter("time", "stream", "place"))
 
     def _until(self, time: int) -> Iterator[Snapshot]:
@@ -333,6 +335,7 @@ class StandingWindows:
         graph, end = self._standing, start + self._step
         for change in changes:
             graph.apply(change)
+            # In the source of this snapshot: the next run continues exactly after it.
             self.places[change.stream] = change.place + 1
         self._closed = end
         if not self.isolated:

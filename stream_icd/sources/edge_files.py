@@ -151,7 +151,9 @@ def _watch(
     done: _Stamps = {}
     while not stop.is_set():
         now = _files(folder, reading, unfinished=False)
+        # Unchanged since the last look: nobody is writing it any more.
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
+        # By stamps from before reading: if a file changes meanwhile, it is read again.
         done = {**done, **{file: now[file] for file in ready}}
         yield from _read_all(ready, now, reading)
         before = now

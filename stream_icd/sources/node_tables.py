@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.times import time_at
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
@@ -120,46 +117,6 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
             f"{rows.origin}: {column} is no column of texts or numbers: {error}"
         ) from error
     return texts
-
-
-class LabelTable:
-    """The communities of snapshots, from a table that `label_groups` reads; raises as it does."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        groups = label_groups(path)
-        # A single graph may have another name in a source that does not name its graph.
-        one_graph = len({name.graph for name in groups}) == 1
-        self._labels = {
-            WindowName(None if one_graph else name.graph, name.window): labels
-            for name, labels in groups.items()
-        }
-        self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
-
-    def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
-        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
-        names = (
-            WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
-        )
-        name = next((name for name in names if name in self._labels), None)
-        if name is None:
-            return None
-        labels = self._labels[name]
-        graph = self._graph_of.setdefault(name, snapshot.graph)
-        if graph != snapshot.graph:
-            raise BadSettings(
-                f"the labels of {str(name) or 'each window'} in {self._path} may be those of "
-                f"{graph} or {snapshot.graph}: choose one with graph=, or add the column graph"
-            )
-        nodes = snapshot.nodes.cast(pa.string()).to_pylist()
-        missing = [node for node in nodes if node not in labels]
-        if missing:
-            raise BadInput(
-                f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
-                f"{snapshot.id}, such as {missing[0]!r}; give each node one"
-            )
-        return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
 
 
 def read_known(path: Path, graph: str | None = None) -> dict[str, LabelOfNode]:

@@ -231,6 +231,10 @@ def _check_lists(edges: Mapping[str, Ids | Floats], n_edges: int) -> None:
         raise BadInput("its lists differ in an edge: both ends of each one must name the other")
 
 
+def _in_order(edges: Floats) -> Floats:
+    return edges[:, np.lexsort(edges[::-1])]
+
+
 def _content(text: str) -> list[tuple[int, str]]:
     """Return the lines that are no comments, with their numbers; an empty one lists nobody."""
     lines = enumerate(text.removesuffix("\n").split("\n"), start=1)

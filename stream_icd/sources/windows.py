@@ -227,13 +227,13 @@ def _cut_windows(
                     )
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
-        if closes <= reached:
+        if closes <= reached:  # else all held rows would be sorted at each batch of a long session
             batches, windows = _close(batches, rule, watermark, reached)
             yield from windows
             closes = min((rule.may_close(h.time, reached) for h in batches), default=_FOREVER)
             n_held = sum(len(h.time) for h in batches)
         watermark = reached  # after windows are closed, which end above the watermark before
-    if not batches or stop.is_set():
+    if not batches or stop.is_set():  # open windows lack rows: the next run reads these again
         return
     if on_open is None:
         yield from _close(batches, rule, watermark, _FOREVER)[1]
@@ -374,6 +374,7 @@ class LateRows:
 
 def _append(path: Path, lines: bytes) -> None:
     """Append all lines, or none if the disk is full."""
+    # Without a buffer, which would be written when the file is closed: too late to take it back.
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
@@ -396,7 +397,7 @@ def _known(path: Path) -> set[str]:
         if cut_off := content[whole:]:
             if not _LATE_ROW.startswith(cut_off[: len(_LATE_ROW)]):
                 raise ValueError(f"it ends with {cut_off!r:.40}")
-            os.truncate(path, whole)
+            os.truncate(path, whole)  # else the next row would continue this line
         return places
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(

@@ -27,7 +27,7 @@ from stream_icd.core.snapshot import EPOCH, Snapshot, Window
 from stream_icd.core.times import snapshot_id
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.sources.tables import columns_of, read_rows
-from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
+from stream_icd.sources.timed_rows import Columns, EventSettings
 from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
 from tests.real_data import real_data
 
@@ -178,7 +178,7 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
     three_days = Hopping(timedelta(days=3), timedelta(days=3))
     counted: Counter[str] = Counter()
     source = windowed_snapshots(
-        timed_rows(raw, columns, pytest.fail),
+        columns.read(raw, pytest.fail),
         EventSettings("email", three_days, least_nodes=500),
         on_late=pytest.fail,
         count=lambda what, n: counted.update({what: n}),

@@ -32,7 +32,7 @@ from stream_icd.core.snapshot import MOST_NODE_BYTES
 from stream_icd.sources import tables
 from stream_icd.sources.content import Parquet
 from stream_icd.sources.tables import columns_of, read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time
 from stream_icd.sources.values import IdKind, read_times
 from stream_icd.sources.windows import TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -51,7 +51,7 @@ def read(
     bad: list[BadRow] = []
     raw = read_rows(path, columns.names, bad.append, header=header)
     found = []
-    for batch in timed_rows(raw, columns, bad.append):
+    for batch in columns.read(raw, bad.append):
         assert isinstance(batch, TimedRows)
         times = (batch.time / 1e6).tolist()
         found += [{"t": t, **row} for t, row in zip(times, batch.rows.to_pylist(), strict=True)]
@@ -540,7 +540,7 @@ def test_a_system_without_time_zones_reads_times_of_utc(monkeypatch: pytest.Monk
 
 def rows_in_order(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[TimedRows]:
     raw = read_rows(path, EVENTS.names, lambda _: None)
-    return list(sorted_by_time(timed_rows(raw, EVENTS, lambda _: None), limits))
+    return list(sorted_by_time(EVENTS.read(raw, lambda _: None), limits))
 
 
 def test_rows_are_sorted_by_time_up_to_a_limit(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from stream_icd.sources.datasets import taxi
 from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time
 from stream_icd.sources.windows import TimedRows, windowed_snapshots
 from tests.real_data import real_data
 
@@ -191,7 +191,7 @@ def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "3.txt").write_text("")
     columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
     raw = read_rows(tmp_path, columns.names, pytest.fail, header=["taxi", "t", "lon", "lat"])
-    rows = sorted_by_time(timed_rows(raw, columns, pytest.fail))
+    rows = sorted_by_time(columns.read(raw, pytest.fail))
     settings = TaxiSettings(10 * MINUTE, 10 * MINUTE)
     (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.window.end == datetime(2008, 2, 2, 7, 40, tzinfo=UTC)
@@ -203,7 +203,7 @@ def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
     columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
     raw = read_rows(real_data("tdrive_1h.parquet"), columns.names, pytest.fail)
     settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
-    rows = timed_rows(raw, columns, pytest.fail)
+    rows = columns.read(raw, pytest.fail)
     (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.n_nodes == 1279
     assert 38_554 <= snapshot.n_edges <= 40_171

@@ -103,7 +103,7 @@ class Store:
         """
         info = self._info(path)
         if info.type != fs.FileType.File:
-            self._check_is_there()
+            self._check_is_there()  # without a disk or bucket, no file is known to be missing
             raise FileNotFoundError(f"{self.place}/{path}")
         if info.size != n_bytes:
             return None
