@@ -24,6 +24,8 @@ from stream_icd.sources.windows import Hopping, Quiet, Rule, Session, TimedRows,
 from stream_icd.wire.limits import Limits
 
 SECOND = 1_000_000
+TEN = timedelta(seconds=10)
+TUMBLING = Hopping(TEN, TEN)
 Cut = list[tuple[float, float, list[int]]]
 
 
@@ -63,8 +65,8 @@ def cut(
     """Windows as (start, end, names), and the names of late rows."""
     late: list[int] = []
 
-    def on_late(some: TimedRows) -> None:
-        late.extend(some.rows["name"].to_pylist())
+    def on_late(rows: TimedRows) -> None:
+        late.extend(rows.rows["name"].to_pylist())
 
     cuts = [
         ((w.start - EPOCH).total_seconds(), (w.end - EPOCH).total_seconds(), r["name"].to_pylist())
@@ -73,20 +75,20 @@ def cut(
     return cuts, late
 
 
-def test_tumbling_windows_hold_their_start_and_not_their_end() -> None:
-    arrivals = [rows([]), rows([0, 9.999999, 10, 35])]  # of a batch, all rows may be bad
-    cuts, late = cut(arrivals, Hopping(seconds(10), seconds(10)))
-    assert cuts == [(0, 10, [0, 1]), (10, 20, [2]), (30, 40, [3])]
-    assert late == []
-
-
-def test_hopping_windows_overlap_and_may_be_shifted_and_sessions_end_after_a_gap() -> None:
-    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(5)))
-    assert cuts == [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]
-    cuts, _ = cut([rows([0, 7, 12])], Hopping(seconds(10), seconds(10), align=seconds(7)))
-    assert cuts == [(-3, 7, [0]), (7, 17, [1, 2])]
-    cuts, _ = cut([rows([0, 4, 8, 13, 30])], Session(seconds(5)))  # which ends after a gap
-    assert cuts == [(0, 13, [0, 1, 2]), (13, 18, [3]), (30, 35, [4])]
+@pytest.mark.parametrize(
+    ("times", "rule", "expected"),
+    [
+        ([0, 9.999999, 10, 35], TUMBLING, [(0, 10, [0, 1]), (10, 20, [2]), (30, 40, [3])]),
+        ([0, 7, 12], Hopping(TEN, seconds(5)),
+         [(-5, 5, [0]), (0, 10, [0, 1]), (5, 15, [1, 2]), (10, 20, [2])]),
+        ([0, 7, 12], Hopping(TEN, TEN, align=seconds(7)), [(-3, 7, [0]), (7, 17, [1, 2])]),
+        ([0, 4, 8, 13, 30], Session(seconds(5)),  # which ends after a gap
+         [(0, 13, [0, 1, 2]), (13, 18, [3]), (30, 35, [4])]),
+    ],
+    ids=["their start and not their end", "overlapping", "shifted", "session"],
+)  # fmt: skip
+def test_windows_hold_the_rows_of_their_time(times: list[float], rule: Rule, expected: Cut) -> None:
+    assert cut([rows([]), rows(times)], rule) == (expected, [])  # of a batch, all may be bad
 
 
 def test_overlapping_windows_and_their_rows_are_not_in_memory_at_once() -> None:
@@ -102,16 +104,15 @@ def test_overlapping_windows_and_their_rows_are_not_in_memory_at_once() -> None:
 
 
 def test_rows_may_come_late_by_the_allowed_lateness_and_no_more() -> None:
-    tumbling = Hopping(seconds(10), seconds(10))
     # The watermark is 14 - 5 = 9 when 3 comes, and 15 - 5 = 10 when 4 comes.
-    cuts, late = cut([rows([1, 14, 3, 15, 4])], tumbling, lateness=5)
+    cuts, late = cut([rows([1, 14, 3, 15, 4])], TUMBLING, lateness=5)
     assert cuts == [(0, 10, [0, 2]), (10, 20, [1, 3])]
     assert late == [4]
 
 
 @pytest.mark.parametrize(
     ("rule", "times", "end"),
-    [(Hopping(seconds(10), seconds(10)), [1, 14], 10), (Session(seconds(5)), [1, 6], 6)],
+    [(TUMBLING, [1, 14], 10), (Session(seconds(5)), [1, 6], 6)],
 )
 def test_a_window_is_given_out_as_soon_as_the_watermark_reaches_its_end(
     rule: Rule, times: list[float], end: float
@@ -140,22 +141,20 @@ def test_a_session_that_goes_on_is_not_sorted_at_each_batch() -> None:
 
 
 def test_windows_wait_for_every_stream_and_not_for_quiet_ones() -> None:
-    tumbling = Hopping(seconds(10), seconds(10))
     fast, slow = rows([1, 50], stream=0), rows([2, 3], stream=1)
-    cuts, late = cut([fast, slow], tumbling, n_streams=2)
+    cuts, late = cut([fast, slow], TUMBLING, n_streams=2)
     assert cuts == [(0, 10, [0, 1000, 1001]), (50, 60, [1])]
     assert late == []
-    cuts, late = cut([fast, Quiet(frozenset({1})), slow], tumbling, n_streams=2)
+    cuts, late = cut([fast, Quiet(frozenset({1})), slow], TUMBLING, n_streams=2)
     assert cuts == [(0, 10, [0]), (50, 60, [1])]
     assert late == [1000, 1001]
 
 
 def test_windows_wait_for_a_stream_that_comes_later_and_for_those_before_it() -> None:
     """As partitions that are added to a topic; their first rows may be late."""
-    tumbling = Hopping(seconds(10), seconds(10))
     first, more = rows([1, 14], stream=0), rows([25, 41], stream=0, first=2)
     added = rows([2, 12, 22, 33], stream=2)
-    cuts, late = cut([first, added, more], tumbling)
+    cuts, late = cut([first, added, more], TUMBLING)
     assert cuts == [
         (0, 10, [0]),
         (10, 20, [2001, 1]),
@@ -165,7 +164,7 @@ def test_windows_wait_for_a_stream_that_comes_later_and_for_those_before_it() ->
     ]
     assert late == [2000]
     quiet = Quiet(frozenset({1}))
-    assert cut([first, added, quiet, more], tumbling) == (cuts, late)
+    assert cut([first, added, quiet, more], TUMBLING) == (cuts, late)
 
 
 def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
@@ -175,8 +174,7 @@ def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
         yield rows([1, 14, 16])
         stop.set()
 
-    tumbling = Hopping(seconds(10), seconds(10))
-    assert len(list(windows(arrivals(), tumbling, stop=stop))) == 1
+    assert len(list(windows(arrivals(), TUMBLING, stop=stop))) == 1
 
 
 def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
@@ -186,7 +184,7 @@ def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
     for n_streams in (1, 3):
         found = windows(
             arrivals,
-            Hopping(seconds(10), seconds(10)),
+            TUMBLING,
             n_streams=n_streams,
             on_open=lambda n_rows, missing: left.append((n_rows, list(missing))),
         )
@@ -197,16 +195,16 @@ def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
 def test_open_windows_hold_rows_up_to_a_limit() -> None:
     arrivals = [rows([float(at), float(at)], first=2 * at) for at in range(100)]
     options = {"on_late": pytest.fail, "limits": Limits(rows=22)}
-    tens = windows(arrivals, Hopping(seconds(10), seconds(10)), **options)
+    tens = windows(arrivals, TUMBLING, **options)
     assert len(list(tens)) == 10
     with pytest.raises(LimitExceeded, match="more than 22 rows: choose shorter windows"):
         list(windows(arrivals, Hopping(seconds(20), seconds(20)), **options))
 
 
 RULES: list[Rule] = [
-    Hopping(seconds(10), seconds(10)),
-    Hopping(seconds(10), seconds(5)),
-    Hopping(seconds(10), seconds(3), align=seconds(1)),
+    TUMBLING,
+    Hopping(TEN, seconds(5)),
+    Hopping(TEN, seconds(3), align=seconds(1)),
     Session(seconds(7)),
 ]
 TIMES = st.lists(st.integers(-30, 90), min_size=1, max_size=40)
