@@ -45,7 +45,7 @@ FAR = st.sampled_from([-(1 << 63), -(1 << 40), 0, 1 << 20, (1 << 63) - 1])
 def test_each_id_is_found_where_it_is(wanted: list[int], known: set[int], in_order: bool) -> None:
     among = sorted(known) if in_order else sorted(known, reverse=True)
     found = places(pa.array(wanted, pa.int64()), pa.array(among, pa.int64()))
-    assert found.tolist() == [among.index(one) if one in known else -1 for one in wanted]
+    assert found.tolist() == [among.index(id) if id in known else -1 for id in wanted]
 
 
 @pytest.mark.parametrize("span", [100, 1 << 40])

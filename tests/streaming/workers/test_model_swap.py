@@ -38,8 +38,8 @@ from stream_icd.streaming.workers.model_swap import (
     ChampionFollower,
     ModelSwap,
 )
-from tests.fixtures.stream import RECIPE
 from tests.testbed.brokers import wait_until
+from tests.testbed.drifting import RECIPE
 
 STOP = threading.Event()
 RECORDS = [Record("snapshots", 0, offset, 0, b"g", b"") for offset in range(4)]
