@@ -11,9 +11,11 @@ import lzma
 import os
 import re
 import tracemalloc
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -27,11 +29,12 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.errors import BadRow, BadSettings, LimitExceeded, SourceNotFound
 from stream_icd.core.node_ids import plain_columns
+from stream_icd.core.times import time_at
 from stream_icd.sources import tables
 from stream_icd.sources.content import Parquet
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time
-from stream_icd.sources.values import IdKind, read_times
+from stream_icd.sources.values import IdKind, TimeUnit, read_times
 from stream_icd.sources.windows import TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from tests.sources.reading import parquet, write
@@ -40,7 +43,6 @@ EVENTS = Columns("t", {"src": "src", "dst": "dst"})
 INTEGERS = replace(EVENTS, id_kind="integer")
 ROWS = [(10, 1, 2), (20, 2, 3), (30, 1, 3)]
 BEIJING = timezone(timedelta(hours=8))
-NOON = datetime(2008, 2, 2, 12, tzinfo=UTC)
 
 
 Read = tuple[list[dict[str, object]], list[str]]
@@ -306,7 +308,7 @@ BAD_COLUMNS: dict[str, tuple[dict[str, object], list[int]]] = {
     "bytes": ({"src": pa.array([b"\xff", b"2"])}, []),
     "fractions": ({"src": pa.array([1.5, 2.0])}, [1]),
     "weights": ({"w": pa.array([[1.0], [2.0]])}, []),
-    "times as weights": ({"w": pa.array([NOON, NOON])}, []),
+    "times as weights": ({"w": pa.array([datetime(2008, 2, 2)] * 2)}, []),
 }
 
 
@@ -412,62 +414,65 @@ def test_ids_of_text_are_integers_as_far_as_int64_goes(last: int, tmp_path: Path
     assert {row["dst"] for row in read_text(tmp_path, text)[0]} == {str(last), "7", str(2**63)}
 
 
-US = pa.timestamp("us")
+def times(
+    values: Sequence[object] | pa.Array, unit: TimeUnit = "s", zone: str = "UTC", form: str = ""
+) -> list[str | None]:
+    """The times in minutes, or None in place of a value that is none."""
+    column = values if isinstance(values, pa.Array) else pa.array(values)
+    found, good = read_times(pa.chunked_array([column]), unit, zone, form or None)
+    read = zip(found.tolist(), good.tolist(), strict=True)
+    return [f"{time_at(time):%Y-%m-%dT%H:%M}" if is_good else None for time, is_good in read]
 
 
-@pytest.mark.parametrize(
-    ("column", "unit", "zone"),
-    [
-        (["2008-02-02 20:00:00"], "s", "Asia/Shanghai"),
-        (["2008-02-02T12:00:00Z"], "s", "Asia/Shanghai"),
-        (["2008-02-02T20:00:00+08:00"], "s", "UTC"),
-        (["1201953600"], "s", "UTC"),
-        (["1201953600.0"], "s", "UTC"),
-        (pa.array([1201953600 * 10**9]), "ns", "UTC"),
-        (pa.array([1201953600.0]), "s", "UTC"),
-        (pa.array([datetime(2008, 2, 2, 20)], US), "s", "Asia/Shanghai"),
-        (pa.array([NOON.astimezone(BEIJING)], pa.timestamp("ms", "Asia/Shanghai")), "s", "UTC"),
-        (["2008-02-02T20:00:00+08:00", "soon", "1201953600", "2008-02-02 12:00"], "s", "UTC"),
-        (["2008-02-02 12:00:00 UTC", "2008-02-02 12:00:00.000 UTC"], "s", "Asia/Shanghai"),
-        (["2008-02-02 20:00:00 +0800"], "s", "UTC"),
-        (["Sat, 02 Feb 2008 20:00:00 +0800", "2 Feb 2008 12:00 GMT"], "s", "Asia/Shanghai"),
-        (["2 Feb 2008 12:00:00 -0000", "Sat,  2 Feb 2008 07:00 EST (New York)"], "s", "Asia/Tokyo"),
-        (["2008-02-02 12:00:00 UTC", "02/02/2008 12:00 PM", "2 Feb 2008 12:00 UT",
-          "2008-02-02 20:00 +08:00"], "s", "Asia/Tokyo"),
-    ],
-)  # fmt: skip
-def test_times_are_read_in_every_form(column: object, unit: str, zone: str) -> None:
-    times, good = read_times(pa.chunked_array([column]), unit, zone)  # type: ignore[arg-type]
-    expected = round(NOON.timestamp() * 1e6)
-    assert set(times[good].tolist()) == {expected}
-    assert (~good).sum() == (len(times) == 4)
+NOON, TWENTY = "2008-02-02T12:00", datetime(2008, 2, 2, 20)
+IN_CHINA, IN_JAPAN = {"zone": "Asia/Shanghai"}, {"zone": "Asia/Tokyo"}
+US_FORM = {"form": "%m/%d/%Y %I:%M %p"}
+TIMES: list[tuple[list[object] | pa.Array, dict[str, Any], list[str | None]]] = [
+    (["2008-02-02 20:00:00"], IN_CHINA, [NOON]),
+    (["2008-02-02T12:00:00Z"], IN_CHINA, [NOON]),
+    (["2008-02-02T20:00:00+08:00"], {}, [NOON]),
+    (["1201953600"], {}, [NOON]),
+    (["1201953600.0"], {}, [NOON]),
+    ([1201953600 * 10**9], {"unit": "ns"}, [NOON]),
+    ([1201953600.0], {}, [NOON]),
+    (pa.array([TWENTY], pa.timestamp("us")), IN_CHINA, [NOON]),
+    (pa.array([TWENTY.replace(tzinfo=BEIJING)], pa.timestamp("ms", "Asia/Shanghai")), {}, [NOON]),
+    (["2008-02-02T20:00+08:00", "soon", "1201953600", NOON], {}, [NOON, None, NOON, NOON]),
+    (["2008-02-02 12:00:00 UTC", "2008-02-02 12:00:00.000 UTC"], IN_CHINA, [NOON, NOON]),
+    (["2008-02-02 20:00:00 +0800"], {}, [NOON]),
+    (["Sat, 02 Feb 2008 20:00:00 +0800", "2 Feb 2008 12:00 GMT"], IN_CHINA, [NOON, NOON]),
+    (["2 Feb 2008 12:00 -0000", "Sat,  2 Feb 2008 07:00 EST (Ohio)"], IN_JAPAN, [NOON, NOON]),
+    (["2 Feb 2008 12:00 UT", "02/02/2008 12:00 PM"], IN_JAPAN, [NOON, None]),
+    (["2008-02-02 20:00 +08:00", "2 Feb 2008 12:00 UT"], IN_JAPAN, [NOON, NOON]),
+    (["2/1/2008 1:05 PM", " 02/01/2008 01:05 pm"], US_FORM, ["2008-02-01T13:05"] * 2),
+    (["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None], US_FORM, [None] * 4),
+    (["2/1/2008 13:05"], {"form": "%d/%m/%Y %H:%M"}, ["2008-01-02T13:05"]),
+    (["Sat Feb 02 20:00:00 +0800 2008"], {"form": "%a %b %d %H:%M:%S %z %Y"}, [NOON]),
+    ([20080202, 20080202], {"form": "%Y%m%d"}, ["2008-02-02T00:00"] * 2),
+    ([20080202.0, 20080202.0], {"form": "%Y%m%d"}, ["2008-02-02T00:00"] * 2),
+    ([date(2008, 2, 2)], {"form": "%Y"}, ["2008-02-02T00:00"]),
+    # An hour that a clock shows twice is the first, one that it never shows ends with its gap.
+    (["2024-10-27 02:30", "2024-03-31 02:30"], {"zone": "Europe/Rome"},
+     ["2024-10-27T00:30", "2024-03-31T01:00"]),
+    (["2024-10-27 02:30", "tomorrow"], {"zone": "Europe/Rome"}, ["2024-10-27T00:30", None]),
+    # Days without hyphens are no seconds; of some numbers, a few could be days.
+    (["20260131"] * 3 + [None, "1700000000"], {}, [None] * 4 + ["2023-11-14T22:13"]),
+    ([20260131] * 3 + [None, 1700000000], {}, [None] * 4 + ["2023-11-14T22:13"]),
+    ([f"{20_260_080 + at}" for at in range(40)], {}, ["1970-08-23T11:48"] * 40),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("form", "given", "expected"),
-    [
-        ("%m/%d/%Y %I:%M %p", ["2/1/2008 1:05 PM", " 02/01/2008 01:05 pm"], "2008-02-01T13:05"),
-        ("%d/%m/%Y %H:%M", ["2/1/2008 13:05"], "2008-01-02T13:05"),
-        ("%a %b %d %H:%M:%S %z %Y", ["Sat Feb 02 20:00:00 +0800 2008"], "2008-02-02T12:00"),
-        ("%Y%m%d", [20080202, 20080202], "2008-02-02"),
-        ("%Y%m%d", [20080202.0, 20080202.0], "2008-02-02"),
-        ("%Y", [date(2008, 2, 2)], "2008-02-02"),
-    ],
-)
-def test_times_of_another_form_are_read_by_it(
-    form: str, given: list[object], expected: str
+@pytest.mark.parametrize(("values", "how", "expected"), TIMES)
+def test_times_are_read_in_every_form(
+    values: Sequence[object] | pa.Array, how: dict[str, Any], expected: list[str | None]
 ) -> None:
-    Columns("t", {"src": "src"}, time_format=form)
-    times, good = read_times(pa.chunked_array([pa.array(given)]), "s", "UTC", form)
-    assert good.all()
-    at = datetime.fromisoformat(expected).replace(tzinfo=UTC).timestamp() * 1e6
-    assert times.tolist() == [at] * len(given)
+    assert times(values, **how) == expected
 
 
-def test_other_times_and_forms_that_lose_a_part_of_the_time_are_refused() -> None:
-    others = ["31/12/2026 1:05 PM", "2/30/2026 1:05 PM", "2026-01-31", None]
-    column = pa.chunked_array([pa.array(others, pa.string())])
-    assert not read_times(column, "s", "UTC", "%m/%d/%Y %I:%M %p")[1].any()
+def test_microseconds_are_exact_and_forms_that_lose_a_part_of_the_time_are_refused() -> None:
+    exact, _ = read_times(pa.chunked_array([[1201953600123457]]), "us", "UTC")
+    assert exact.tolist() == [1201953600123457]
+    Columns("t", {"src": "src"}, time_format="%a %b %d %H:%M:%S %z %Y")
     partial = ("", "MM/DD/YYYY", "%Y-%d", "%m/%d/%Y %I:%M", "%m/%d/%Y %H:%M %p", "%Y-%m-%d %Z", "%")
     for form in partial:
         with pytest.raises(BadSettings, match="--time-format"):
@@ -484,14 +489,6 @@ def test_times_in_doubtful_order_or_unit_ask_for_the_form(tmp_path: Path) -> Non
     assert (rows, "--time-unit" in beyond_calendar) == ([], True)
 
 
-@pytest.mark.parametrize("days", [["20260131"] * 3, [20260131] * 3])
-def test_days_without_hyphens_are_not_taken_for_seconds(days: list[str] | list[int]) -> None:
-    seconds = [f"{20_260_100 + at}" for at in range(100)]  # of which some could be days
-    column = pa.chunked_array([pa.array([*days, None, type(days[0])("1700000000")])])
-    assert read_times(column, "s", "UTC")[1].tolist() == [False, False, False, False, True]
-    assert read_times(pa.chunked_array([seconds]), "s", "UTC")[1].all()
-
-
 def test_years_and_a_single_day_that_count_as_seconds_are_warned_of(tmp_path: Path) -> None:
     for time, warns in (("2021", 1), ("20260131", 1), ("1700000000", 0)):
         with capture_logs() as logged:
@@ -499,24 +496,12 @@ def test_years_and_a_single_day_that_count_as_seconds_are_warned_of(tmp_path: Pa
         assert [line["event"][:13] for line in logged] == ["times of 1970"] * warns
 
 
-def test_an_hour_that_a_clock_shows_twice_is_its_first_whatever_is_beside_it() -> None:
-    texts = ["2024-10-27 02:30:00", "2024-03-31 02:30:00"]  # shown twice, and never
-    times, good = read_times(pa.chunked_array([texts]), "s", "Europe/Rome")
-    assert good.all()
-    assert times[0] == datetime(2024, 10, 27, 0, 30, tzinfo=UTC).timestamp() * 1e6
-    mixed, _ = read_times(pa.chunked_array([[*texts, "tomorrow"]]), "s", "Europe/Rome")
-    assert mixed[:2].tolist() == times.tolist()
-    times, _ = read_times(pa.chunked_array([[1201953600123457]]), "us", "UTC")
-    assert times.tolist() == [1201953600123457]
-
-
 def test_a_system_without_time_zones_reads_times_of_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     def assume(*_: object, **__: object) -> None:
         raise pa.ArrowInvalid("not found in timezone database")
 
     monkeypatch.setattr("stream_icd.sources.values.pc.assume_timezone", assume)
-    column = pa.chunked_array([["2026-01-31", "2026-02-01 12:00"]])
-    assert read_times(column, "s", "UTC")[1].all()
+    assert None not in times(["2026-01-31", "2026-02-01 12:00"])
     with pytest.raises(BadSettings, match="package tzdata"):
         Columns("t", {"src": "src"}, zone="Asia/Shanghai")
 
@@ -527,16 +512,15 @@ def rows_in_order(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[TimedRows
 
 
 def test_rows_are_sorted_by_time_up_to_a_limit(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("t,src,dst\n30,1,3\n10,1,2\n20,2,3\n")
-    (batch,) = rows_in_order(tmp_path / "rows.csv")
+    path = write(tmp_path, {"rows.csv": "t,src,dst\n30,1,3\n10,1,2\n20,2,3\n"}) / "rows.csv"
+    (batch,) = rows_in_order(path)
     assert np.array_equal(batch.time, [10e6, 20e6, 30e6])
     assert batch.rows["dst"].to_pylist() == [2, 3, 3]
     assert list(sorted_by_time([])) == []
     with pytest.raises(LimitExceeded, match="more than 2 rows to sort.*STREAM_ICD_LIMITS_ROWS"):
-        rows_in_order(tmp_path / "rows.csv", Limits(rows=2))
+        rows_in_order(path, Limits(rows=2))
     for bad in ("no row", "# nothing", "10,,2"):  # behind a file without a good row
-        (tmp_path / "a.csv").write_text(f"t,src,dst\n{bad}\n")
-        (batch,) = rows_in_order(tmp_path)
+        (batch,) = rows_in_order(write(tmp_path, {"a.csv": f"t,src,dst\n{bad}\n"}))
         assert batch.rows["src"].to_pylist() == [1, 2, 1]
 
 
