@@ -202,7 +202,7 @@ def _continue(record: Record) -> None:
     """As a detector does: read the state, detect the next window with it, and write the next."""
     state = decode_state(record.key, record.value, record.headers, LIMITS)
     memory = decode_memory(state.value, LIMITS)
-    found = detect_remembering(WINDOWS[-1], OF_MEMORY[memory.known.believed], memory)
+    found = detect_remembering(WINDOWS[-1], OF_MEMORY[memory.posterior.believed], memory)
     _check(found, memory)
     decode_memory(encode_memory(found.memory), LIMITS)
 

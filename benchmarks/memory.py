@@ -163,7 +163,7 @@ def drifting(stream: Stream, seed: int) -> Figures:
         memory = found.memory
         alone.append(nmi(graph.communities, single))
         remembered.append(nmi(graph.communities, found.communities))
-        stays.append(memory.known.stay)
+        stays.append(memory.posterior.stay)
     milliseconds = (1000 * spent / (N_WINDOWS - 1)).tolist()
     figures = {"alone": alone, "memory": remembered, "stay": stays, "milliseconds": milliseconds}
     if not stream.k_given:

@@ -72,10 +72,10 @@ RULES: dict[str, dict[str, Any]] = {
     "exponents of sums": {
         f"{HORIZON}.SIDE_BY_SIDE": tuple(k._replace(between=0.5) for k in SIDE_BY_SIDE)
     },
-    "a window that explains itself better": {f"{FOLLOW}._fresh": lambda *_: None},
+    "a window that explains itself better": {f"{FOLLOW}._alone_if_broken": lambda *_: None},
     "the handicap of shorter sums": {f"{JUDGE}.HANDICAP": 0.0},
     "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
-    "the filter in the second window": {f"{FOLLOW}._taken_over": lambda *_: None},
+    "the filter in the second window": {f"{FOLLOW}._filter_takes_over": lambda *_: None},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},

@@ -104,7 +104,7 @@ class _Follower:
         name, known = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
-            known = memory.nodes, memory.known.likeliest
+            known = memory.nodes, memory.posterior.likeliest
         nats, weight = (0.0, 0.0) if known is None else window.nats_saved_by(*known)
         if self.remember and self.model.remembers(self.method):
             found, seconds = self._found_remembering(graph, snapshot)

@@ -153,20 +153,20 @@ def _least_description(
     pieces, level, of_pieces = refined(graph, compact(labels)[0], 1.0, rng)
     of_pieces = maximise_modularity(level, 1.0, rng, of_pieces)
     groups, coarse, _ = refined(level, of_pieces, _STEP, rng)
-    how = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
-    tried = _by_modularity(how, of_pieces)
-    of_nodes = [how.expanded(partition) for partition in tried]
+    search = _Search(graph, pieces, level, groups, coarse, sweeps, rng)
+    tried = _by_modularity(search, of_pieces)
+    of_nodes = [search.expanded(partition) for partition in tried]
     best = of_nodes[0]
     if graph.n_edges:
-        best = min(_by_beliefs(how, tried) + of_nodes, key=lambda one: one.bits)
+        best = min(_by_beliefs(search, tried) + of_nodes, key=lambda partition: partition.bits)
         if best.bits > 0:  # beliefs in what is not there
-            best = min(of_nodes, key=lambda one: one.bits)
+            best = min(of_nodes, key=lambda partition: partition.bits)
     if n_communities is not None:
-        best = _best_with_k(how, [best, *of_nodes], n_communities)
+        best = _best_with_k(search, [best, *of_nodes], n_communities)
     return best._replace(labels=compact(best.labels)[0])
 
 
-def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) -> Partition:
+def _best_with_k(search: _Search, partitions: list[Partition], n_communities: int) -> Partition:
     """The best of these with exactly K communities, or of beliefs that start from it.
 
     If none of them saves bits, beliefs start from each.
@@ -175,64 +175,64 @@ def _best_with_k(how: _Search, partitions: list[Partition], n_communities: int) 
     def with_k(partition: Partition) -> Partition:
         gamma = partition.resolution
         labels = exactly(
-            how.graph, partition.labels, n_communities, gamma, how.rng, partition.believed
+            search.graph, partition.labels, n_communities, gamma, search.rng, partition.believed
         )
-        return _candidate(how.graph, labels, gamma)._replace(
+        return _candidate(search.graph, labels, gamma)._replace(
             believed=partition.believed, beliefs=partition.beliefs
         )
 
-    if not how.graph.n_edges:
+    if not search.graph.n_edges:
         return with_k(partitions[0])
-    given = [with_k(partition) for partition in partitions]
-    best = min(given, key=lambda one: one.bits)
-    starts = [best] if best.bits < 0 else given
-    believed = [_believed(how, start, keep_all=True) for start in starts]
-    return with_k(min([*believed, best], key=lambda one: one.bits))
+    exact = [with_k(partition) for partition in partitions]
+    best = min(exact, key=lambda partition: partition.bits)
+    starts = [best] if best.bits < 0 else exact
+    believed = [_believed(search, start, keep_all=True) for start in starts]
+    return with_k(min([*believed, best], key=lambda partition: partition.bits))
 
 
-def _by_modularity(how: _Search, labels: Labels) -> list[Partition]:
+def _by_modularity(search: _Search, labels: Labels) -> list[Partition]:
     """Partitions of pieces at resolutions around the best one, ascending; `labels` is that at 1."""
-    tried = [measured(how.level, labels)]  # a single community counts if no other is found
-    if not how.graph.n_edges:
+    tried = [measured(search.level, labels)]  # a single community counts if no other is found
+    if not search.graph.n_edges:
         return tried
     while len(tried) < 2 or tried[-1].bits < tried[-2].bits:
-        tried.append(_moved(how, _STEP * tried[-1].resolution))
+        tried.append(_moved(search, _STEP * tried[-1].resolution))
     if len(tried) == 2:
         for _ in range(2):  # further down, trees seem to have communities of nearly all nodes
             groups, resolution = tried[0].labels, tried[0].resolution / COARSER
-            coarse = coarsen(how.level, groups, int(groups.max()) + 1)
-            tried.insert(0, _moved(how._replace(groups=groups, coarse=coarse), resolution))
+            coarse = coarsen(search.level, groups, int(groups.max()) + 1)
+            tried.insert(0, _moved(search._replace(groups=groups, coarse=coarse), resolution))
             if tried[0].bits >= tried[1].bits:
                 break
     return tried
 
 
-def _by_beliefs(how: _Search, tried: list[Partition]) -> list[Partition]:
+def _by_beliefs(search: _Search, tried: list[Partition]) -> list[Partition]:
     """Beliefs that start from the best partition, cut where that shortens its description.
 
     If no partition saves bits, they start from it and from finer ones, while these are better.
     """
-    number = min(range(len(tried)), key=lambda one: tried[one].bits)
+    number = min(range(len(tried)), key=lambda at: tried[at].bits)
     best = tried[number]
     if best.bits < 0:
         k, gamma = int(best.labels.max()) + 1, _STEP * best.resolution
         mixing = bounded_mixing(best.mixing)
-        cut = split_communities(how.level, best.labels, k, gamma, mixing, how.rng)
-        return [_believed(how, how.expanded(_candidate(how.level, cut, best.resolution)))]
+        cut = split_communities(search.level, best.labels, k, gamma, mixing, search.rng)
+        return [_believed(search, search.expanded(_candidate(search.level, cut, best.resolution)))]
     believed: list[Partition] = []
     while len(believed) < 2 or believed[-1].bits < believed[-2].bits:
         if number == len(tried):
-            tried = [*tried, _moved(how, _STEP * tried[-1].resolution)]
-        believed.append(_believed(how, how.expanded(tried[number])))
+            tried = [*tried, _moved(search, _STEP * tried[-1].resolution)]
+        believed.append(_believed(search, search.expanded(tried[number])))
         number += 1
     return believed
 
 
-def _moved(how: _Search, resolution: float) -> Partition:
+def _moved(search: _Search, resolution: float) -> Partition:
     """Local moves of the groups of pieces, from single groups."""
-    labels = maximise_modularity(how.coarse, resolution, how.rng)
-    found = _candidate(how.coarse, labels, resolution)
-    return found._replace(labels=found.labels[how.groups])
+    labels = maximise_modularity(search.coarse, resolution, search.rng)
+    found = _candidate(search.coarse, labels, resolution)
+    return found._replace(labels=found.labels[search.groups])
 
 
 def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partition:
@@ -241,7 +241,7 @@ def _candidate(graph: LevelGraph, labels: Labels, resolution: float) -> Partitio
     return partition._replace(bits=partition.bits or inf)
 
 
-def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
+def _believed(search: _Search, start: Partition, *, keep_all: bool = False) -> Partition:
     """The most probable communities after belief propagation from those of `start`.
 
     Where the last sweep still moves half of the nodes, beliefs swing between several states, and
@@ -249,15 +249,16 @@ def _believed(how: _Search, start: Partition, *, keep_all: bool = False) -> Part
 
     keep_all: nodes whose community lost all its nodes return to it, which costs bits.
     """
-    graph, k = how.graph, int(start.labels.max()) + 1
+    graph, k = search.graph, int(start.labels.max()) + 1
     model = PlantedModel(bounded_mixing(start.mixing), 1.0, k)
-    found = believe(graph, start.labels, k, model, how.sweeps)
-    labels, n_left = compact(found.likeliest)
-    described = 2 * found.unsettled < 1 and n_left > 1
-    bits = found.bits(graph, k) if described else _candidate(graph, labels, 1.0).bits
+    marginals = believe(graph, start.labels, k, model, search.sweeps)
+    likeliest = marginals.likeliest
+    labels, n_left = compact(likeliest)
+    described = 2 * marginals.unsettled < 1 and n_left > 1
+    bits = marginals.bits(graph, k) if described else _candidate(graph, labels, 1.0).bits
     if keep_all and n_left < k:
-        lost = np.bincount(found.likeliest, minlength=k) == 0
+        lost = np.bincount(likeliest, minlength=k) == 0
         bits -= measured(graph, labels).bits
-        labels, _ = compact(np.where(lost[start.labels], start.labels, found.likeliest))
+        labels, _ = compact(np.where(lost[start.labels], start.labels, likeliest))
         bits += measured(graph, labels).bits
-    return Partition(labels, bits, found.mixing, start.resolution, True, found.beliefs)
+    return Partition(labels, bits, marginals.mixing, start.resolution, True, marginals.beliefs)

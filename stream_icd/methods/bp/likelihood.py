@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
@@ -22,9 +21,9 @@ MIXING_RANGE = (0.01, 0.99)
 STRONG_BITS = 10.0
 """Total bits for strong evidence: odds of a thousand to one."""
 
-_A_TENTH, _HALF = 0.1, 0.5
-"""Minimum fraction of its edges beyond chance that a graph keeps, and that a community keeps if
-nothing but the last window is known. Regions of a brain that work together keep a fifth."""
+_KEPT_BEYOND_CHANCE = 0.1
+"""Minimum fraction of its edges beyond chance that a graph keeps. Regions of a brain that work
+together keep a fifth."""
 
 
 def bounded_mixing(mixing: float) -> float:
@@ -141,10 +140,8 @@ def _among_known(
     return inside, volumes, total
 
 
-def broken(
-    graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float
-) -> tuple[bool, NDArray[np.bool_]]:
-    """Whether nothing is left of a graph, and of which communities nothing is, (n_remembered,).
+def broken(graph: LevelGraph, remembered: Labels, n_remembered: int, mixing: float) -> bool:
+    """Whether nothing is left of a graph's communities.
 
     The edges inside the remembered communities are compared under two Poisson distributions: the
     mean is that of chance alone, vol_c²/4E, or chance plus a fraction of what communities have
@@ -157,10 +154,6 @@ def broken(
     within, volumes = groups_of(graph, remembered, n_remembered)
     chance = _chance_within(graph, volumes)
     beyond = (1 - mixing) * np.maximum(volumes / 2 - chance, 0)
-
-    def bits_for(kept: float) -> Floats:
-        ratios = np.divide(kept * beyond, chance, out=np.zeros_like(chance), where=chance > 0)
-        bits: Floats = (within * np.log1p(ratios) - kept * beyond) / log(2)
-        return bits
-
-    return bool(bits_for(_A_TENTH).sum() < -STRONG_BITS), bits_for(_HALF) < -STRONG_BITS
+    kept = _KEPT_BEYOND_CHANCE * beyond
+    ratios = np.divide(kept, chance, out=np.zeros_like(chance), where=chance > 0)
+    return float(((within * np.log1p(ratios) - kept) / log(2)).sum()) < -STRONG_BITS

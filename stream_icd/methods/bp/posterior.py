@@ -89,63 +89,67 @@ def initial_posterior(
     if not partition.believed:
         return certain_posterior(labels, mixing, partition.resolution)
     model = PlantedModel(bounded_mixing(mixing), parameters.size_spread, n_communities or k)
-    believed = believe(graph, labels, k, model, parameters.sweeps)
-    believed.communities[:, 0] = labels
-    beliefs = believed.communities, believed.shares, believed.mixing
-    return tidied(Posterior(*beliefs, 0.0, True, partition.resolution))
+    marginals = believe(graph, labels, k, model, parameters.sweeps)
+    communities, shares = marginals.beliefs
+    communities[:, 0] = labels
+    return tidied(Posterior(communities, shares, marginals.mixing, 0.0, True, partition.resolution))
 
 
 def next_posterior(
-    graph: LevelGraph, parameters: BpParameters, known: Posterior, seed: int
+    graph: LevelGraph, parameters: BpParameters, last: Posterior, seed: int
 ) -> Posterior:
     """The communities of a later graph of the same nodes.
 
     A node without edges stays in its community, with a smaller probability.
     """
-    rng, kept = np.random.default_rng(seed), known.stay or parameters.stay
-    if known.believed:
-        again = _by_beliefs(graph, parameters, known, kept, rng)
+    rng, stay = np.random.default_rng(seed), last.stay or parameters.stay
+    if last.believed:
+        found = _by_beliefs(graph, parameters, last, stay, rng)
     else:
-        start = _proposed(graph, known, known.communities[:, 0] < 0, rng)
-        labels = maximise_modularity(graph, known.resolution, rng, start)
+        start = _proposed(graph, last, last.communities[:, 0] < 0, rng)
+        labels = maximise_modularity(graph, last.resolution, rng, start)
         mixing = mixing_beyond_chance(graph, labels, int(labels.max()) + 1)
-        again = certain_posterior(labels, mixing, known.resolution)
-    mixing, k = bounded_mixing(again.mixing), again.n_communities
-    labels = split_communities(graph, again.likeliest, k, known.resolution, mixing, rng)
-    before = known.likeliest
-    held = (before >= 0) & (majority(before, labels, known.n_communities)[before] == labels)
-    again.communities[:, 0] = connected(
+        found = certain_posterior(labels, mixing, last.resolution)
+    mixing, k = bounded_mixing(found.mixing), found.n_communities
+    labels = split_communities(graph, found.likeliest, k, last.resolution, mixing, rng)
+    before = last.likeliest
+    # Of a community that has come apart, the piece with most of its former nodes is still it.
+    goes_on = majority(before, labels, last.n_communities)
+    held = (before >= 0) & (goes_on[before] == labels)
+    found.communities[:, 0] = connected(
         graph, labels, may_be_alone=not parameters.search, held=held
     )
     # Nodes without edges keep what was known of them, with a smaller probability.
     has_no_edge = graph.indptr[1:] == graph.indptr[:-1]
-    idle = np.flatnonzero(has_no_edge & (known.communities[:, 0] >= 0))
-    again.shares[idle] = 0.0
-    again.shares[idle, 0] = known.shares[idle].sum(axis=1) * np.float32(kept_a_window(kept))
-    again.communities[idle, 1:] = NOBODY
-    return tidied(again)
+    idle = np.flatnonzero(has_no_edge & (before >= 0))
+    found.shares[idle] = 0.0
+    found.shares[idle, 0] = last.shares[idle].sum(axis=1) * np.float32(kept_a_window(stay))
+    found.communities[idle, 1:] = NOBODY
+    return tidied(found)
 
 
 def _by_beliefs(
     graph: LevelGraph,
     parameters: BpParameters,
-    known: Posterior,
+    last: Posterior,
     stay: float,
     rng: np.random.Generator,
 ) -> Posterior:
     """Belief propagation; nodes start in their known community, or in one that strangers form."""
-    likeliest, k = known.likeliest, known.n_communities
-    mixing = bounded_mixing(known.mixing)
-    start = _proposed(graph, known, _are_strangers(graph, likeliest, mixing), rng)
+    likeliest, k = last.likeliest, last.n_communities
+    mixing = bounded_mixing(last.mixing)
+    start = _proposed(graph, last, _are_strangers(graph, likeliest, mixing), rng)
     n_start = int(start.max()) + 1
     model = PlantedModel(mixing, parameters.size_spread, compact(start)[1])
-    beliefs = start, n_start, model, parameters.sweeps, Prior(known.communities, known.shares), stay
-    marginals = believe(graph, *beliefs, exact=False)
+    recalled = Prior(last.communities, last.shares)
+    marginals = believe(
+        graph, start, n_start, model, parameters.sweeps, recalled, stay, exact=False
+    )
     n_found = max(n_start, k)
     into = merged_communities(graph, marginals.likeliest, n_found, likeliest, k, marginals.mixing)
     communities = np.append(into, np.int32(NOBODY)).take(marginals.communities)  # the last for -1
     communities, shares = tidy(communities, marginals.shares)
-    return Posterior(communities, shares, marginals.mixing, marginals.stay, True, known.resolution)
+    return Posterior(communities, shares, marginals.mixing, marginals.stay, True, last.resolution)
 
 
 def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArray[np.bool_]:
@@ -156,37 +160,38 @@ def _are_strangers(graph: LevelGraph, likeliest: Labels, mixing: float) -> NDArr
 
 
 def _proposed(
-    graph: LevelGraph, known: Posterior, strangers: NDArray[np.bool_], rng: np.random.Generator
+    graph: LevelGraph, last: Posterior, strangers: NDArray[np.bool_], rng: np.random.Generator
 ) -> Labels:
     """Communities that strangers form among themselves, numbered from K on; (n,)."""
-    labels, rows = known.likeliest, np.flatnonzero(strangers)
+    labels, rows = last.likeliest, np.flatnonzero(strangers)
     if not len(rows):
         return labels
     own = induced(graph, rows)
-    labels[rows] = known.n_communities + maximise_modularity(own, known.resolution, rng)
+    labels[rows] = last.n_communities + maximise_modularity(own, last.resolution, rng)
     return labels
 
 
 def with_exactly(
-    graph: LevelGraph, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
+    graph: LevelGraph, found: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
 ) -> Posterior:
     """The same with exactly K communities among the nodes `rows`, which are those of the graph."""
-    communities = known.communities.copy()
-    communities[rows, 0] = exact_labels(graph, known, rows, n_communities, seed)
-    return tidied(known._replace(communities=communities))
+    communities = found.communities.copy()
+    communities[rows, 0] = exact_labels(graph, found, rows, n_communities, seed)
+    return tidied(found._replace(communities=communities))
 
 
 def exact_labels(
-    graph: LevelGraph, known: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
+    graph: LevelGraph, found: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
 ) -> Labels:
     """Exactly K communities of the nodes `rows`, which are those of the graph: (len(rows),).
 
-    They keep the labels of the communities that hold most of their nodes; others follow `known`'s.
+    They keep the labels of the communities that hold most of their nodes; others follow those of
+    `found`.
     """
-    labels = known.communities[rows, 0].copy()
+    labels = found.communities[rows, 0].copy()
     rng, start = np.random.default_rng(seed), compact(labels)[0]
-    exact = exactly(graph, start, n_communities, known.resolution, rng, known.believed)
-    names: Labels = match_labels(exact, labels, n_communities, known.n_communities)
+    exact = exactly(graph, start, n_communities, found.resolution, rng, found.believed)
+    names: Labels = match_labels(exact, labels, n_communities, found.n_communities)
     return names[exact]
 
 
@@ -195,12 +200,12 @@ def kept_a_window(stay: float) -> float:
     return min(stay, MOST_TRUST)
 
 
-def tidied(known: Posterior) -> Posterior:
+def tidied(found: Posterior) -> Posterior:
     """Communities 0..K-1 in order of first appearance, each once a node, most probable first."""
-    communities, shares = known.communities.copy(), known.shares.copy()
+    communities, shares = found.communities.copy(), found.shares.copy()
     _renumber(communities)
     _tidy(communities, shares, 1)  # the first may be a part of the most probable one
-    return known._replace(communities=communities, shares=shares)
+    return found._replace(communities=communities, shares=shares)
 
 
 @compiled()

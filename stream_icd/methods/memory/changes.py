@@ -46,12 +46,13 @@ def replaced_ids(labels: Labels, ids: Ids, before: Labels, ids_before: Ids) -> I
     """
     n_before = len(ids_before)
     sizes = np.bincount(before[before >= 0], minlength=n_before)
-    ended = (sizes > 0) & ~np.isin(ids_before, ids)
-    if not ended.any():  # as in most windows
+    gone = set(ids_before[sizes > 0].tolist()).difference(ids.tolist())
+    if not gone:  # as in most windows
         return np.empty((0, 2), np.int64)
+    ended = np.isin(ids_before, list(gone))
     into = majority(before, labels, n_before)[ended]
-    found = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
-    return found[np.argsort(found[:, 0])]
+    pairs = np.stack([ids_before[ended], np.append(ids, NOBODY)[into]], axis=1)
+    return pairs[np.argsort(pairs[:, 0])]
 
 
 class Moved(NamedTuple):
@@ -82,19 +83,19 @@ def moved(adjacency: csr_array, labels: Labels, ids: Ids, ids_before: Ids, next_
     old_ids, old = np.unique(ids_before[changed], return_inverse=True)  # ids may be large
     moves = old * k + labels[changed]
     keys, group, sizes = np.unique(moves, return_inverse=True, return_counts=True)
-    told, new = sizes >= FEWEST, np.flatnonzero(ids >= next_id)
-    if not (adjacency.nnz and (told.any() or len(new))):  # as in most windows
+    together, new = sizes >= FEWEST, np.flatnonzero(ids >= next_id)
+    if not (adjacency.nnz and (together.any() or len(new))):  # as in most windows
         return Moved(np.empty((0, 2), np.int64), np.empty(0))
     graph, of_node = finest_level(adjacency), np.full(len(labels), NOBODY)
-    of_node[changed] = np.where(told, np.cumsum(told) - 1, NOBODY)[group]
-    left, now = np.divmod(keys[told], k)
+    of_node[changed] = np.where(together, np.cumsum(together) - 1, NOBODY)[group]
+    left, now = np.divmod(keys[together], k)
     before = old_ids[left]
     there = places(pa.array(before), pa.array(ids))  # where they would be; NOBODY if it has ended
     volume, inside, to_now, to_old = _edges_of(adjacency, of_node, labels, now, there)
     within, volumes = groups_of(graph, labels, k)
     n_linked = np.bincount(labels[linked], minlength=k)
     window = Described(np.stack([n_linked, volumes, 2 * within]), adjacency.nnz / 2)
-    totals = np.stack([sizes[told], volume, inside])
+    totals = np.stack([sizes[together], volume, inside])
     stayed = window.lost_without_move(totals, to_now - inside, to_old, now, there)
     new = new[n_linked[new] > 0]
     united = window.lost_in_union(*_neighbours(graph, labels, new, k))

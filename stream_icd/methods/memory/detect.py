@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,9 +40,9 @@ from stream_icd.methods.bp.memberships import Memberships, memberships_given_oth
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.posterior import Posterior, with_exactly
 from stream_icd.methods.memory.changes import Moved, ids_for, moved, replaced_ids
-from stream_icd.methods.memory.follow import Find, WindowStep, begun, gone_on
+from stream_icd.methods.memory.follow import Find, WindowStep, begin, follow
 from stream_icd.methods.memory.horizon import Horizon, check_horizon, kinds_of
-from stream_icd.methods.memory.known import Informed, ids_with_known, informed, memberships_with
+from stream_icd.methods.memory.known import Informed, ids_with_known, informed_by, memberships_with
 from stream_icd.methods.memory.memory import (
     CERTAIN,
     MOST_COUNTED,
@@ -132,13 +132,23 @@ def detect_remembering(
             the model, the memory or the horizon is none.
     """
     check_given([snapshot], model, memory)
-    graph = snapshot.adjacency() if adjacency is None else adjacency
-    given = graph, snapshot.nodes, snapshot.window, model.bp, memory, n_communities
     n_nodes = max(snapshot.n_nodes, 0 if memory is None else memory.n_nodes)
-    weigh = None if find else weighing(model, threads)
-    how = dict[str, Any](horizon=horizon, known=known, levels=levels, find=find, weigh=weigh)
     with keep_threads(threads_for(n_nodes, threads)):
-        return detect_window(*given, **how, seed=seed, clock=clock)
+        return detect_window(
+            snapshot.adjacency() if adjacency is None else adjacency,
+            snapshot.nodes,
+            snapshot.window,
+            model.bp,
+            memory,
+            n_communities,
+            horizon=horizon,
+            known=known,
+            levels=levels,
+            find=find,
+            weigh=None if find else weighing(model, threads),
+            seed=seed,
+            clock=clock,
+        )
 
 
 def check_given(snapshots: Sequence[object], model: object, memory: object) -> None:
@@ -174,43 +184,50 @@ def detect_window(
     if known is not None and n_communities is not None and find is None:
         raise BadSettings(KNOWN_AND_K)
     memory = forgotten(0) if memory is None else memory
-    kinds = kinds_of(horizon, by_method=find is not None, weighted=weigh is not None)
-    given = rows_of(adjacency), widened(nodes), window, parameters, n_communities
-    step = WindowStep(*given, kinds, find, weigh, seed, memory.n_nodes)
+    step = WindowStep(
+        edges=rows_of(adjacency),
+        nodes=widened(nodes),
+        window=window,
+        parameters=parameters,
+        n_communities=n_communities,
+        kinds=kinds_of(horizon, by_method=find is not None, weighted=weigh is not None),
+        find=find,
+        weigh=weigh,
+        seed=seed,
+        n_before=memory.n_nodes,
+    )
     at = places(step.nodes, memory.nodes)
-    step, before, n_known, damaged = _start(step, memory, at)
+    step, aligned, n_ids_before, damaged = _start(step, memory, at)
     if known is not None:
-        step = replace(step, known=known.of(before.memory.nodes))
-    nats, weight = nats_saved(before.level, before.memory.known.likeliest, before.level)
-    after, rows, corrected, now = _after(step, before)
-    found = _named(after, rows, memory, at)
-    remembered = _remembered(step, memory, after, damaged)
+        step = replace(step, known=known.of(aligned.memory.nodes))
+    # Before anything is found in the window: what was known predicts it.
+    nats, weight = nats_saved(aligned.level, aligned.memory.posterior.likeliest, aligned.level)
+    after = _after(step, aligned)
+    named = _named(after, memory, at)
+    remembered = _remembered(step, memory, after.memory, damaged)
     changes = None
-    if n_known and remembered is after and not corrected:
-        changes = moved(adjacency, found.labels, found.ids, found.ids_before, n_known)
-    evidence = cache(partial(_evidence_of, after, rows, step.edges, parameters.weight_exponent))
-    further = Levels() if levels == "none" else levels_of(evidence(), found.labels, levels, seed)
-    sure = None
-    if step.find is None:
-        sure = _memberships_in(after, rows, evidence)
-        if now is not None and not _by_beliefs(after):
-            sure = memberships_with(sure, now, before.rows)
+    if n_ids_before and remembered is after.memory and not after.corrected:
+        changes = moved(adjacency, named.labels, named.ids, named.ids_before, n_ids_before)
+    evidence = cache(partial(_evidence_of, after, step.edges, parameters.weight_exponent))
+    further = Levels() if levels == "none" else levels_of(evidence(), named.labels, levels, seed)
+    memberships = _memberships(step, aligned, after, evidence)
+    names, informed = np.append(after.memory.community_ids, NOBODY), after.informed
     return Remembered(
-        found.labels,
-        found.ids,
-        found.replaced[:0] if damaged else found.replaced,
-        remembered,
-        int((found.ids < n_known).sum()),
-        1000 * (clock() - started),
-        remembered.horizon,
-        nats / weight / log(2) if weight else None,
-        damaged,
-        changes,
-        None if sure is None else sure.probabilities,
-        None if sure is None else np.append(after.community_ids, NOBODY)[sure.seconds],
-        None if sure is None else sure.second_probabilities,
-        further,
-        {} if now is None else dict(zip(now.present.tolist(), now.ids.tolist(), strict=True)),
+        communities=named.labels,
+        community_ids=named.ids,
+        replaced=named.replaced[:0] if damaged else named.replaced,
+        memory=remembered,
+        n_continued=int((named.ids < n_ids_before).sum()),
+        milliseconds=1000 * (clock() - started),
+        horizon=remembered.horizon,
+        predicted_bits=nats / weight / log(2) if weight else None,
+        damaged=damaged,
+        moved=changes,
+        probabilities=None if memberships is None else memberships.probabilities,
+        second_ids=None if memberships is None else names[memberships.seconds],
+        second_probabilities=None if memberships is None else memberships.second_probabilities,
+        levels=further,
+        known_ids={} if informed is None else informed.id_of_label(),
     )
 
 
@@ -226,13 +243,13 @@ def _check_shape(adjacency: csr_array, nodes: pa.Array) -> None:
 class _Start(NamedTuple):
     """What a window starts from.
 
-    n_known: ids below it are of communities that were known before.
+    n_ids: ids below it are of communities that were known before.
     damaged: whether the window lacks most nodes, right after a whole one.
     """
 
     step: WindowStep
-    before: Aligned
-    n_known: int
+    aligned: Aligned
+    n_ids: int
     damaged: bool = False
 
 
@@ -242,17 +259,91 @@ def _start(step: WindowStep, memory: Memory, at: Ids) -> _Start:
     at: the place of each of its nodes in the memory, -1 for new ones.
     """
     exponent = step.parameters.weight_exponent
-    before = None
+    beside_memory = None
     if memory.hypotheses and (step.find or step.parameters.stay):
-        before = aligned(memory, step.nodes, at, step.edges, exponent)
-    if before is None:  # they have nothing in common
+        beside_memory = aligned(memory, step.nodes, at, step.edges, exponent)
+    if beside_memory is None:  # they have nothing in common
         nothing = empty_memory(step.window, step.nodes, memory.next_id)
         rows = np.arange(nothing.n_nodes)
         return _Start(step, beside(rows, step.edges, nothing, exponent), 0)
     if lacks_most(memory, at):
         first = not memory.n_lacking and not missed_windows(memory.window, step.window)
-        return _Start(replace(step, lacking=True), before, memory.next_id, damaged=first)
-    return _Start(step, before, memory.next_id)
+        return _Start(replace(step, lacking=True), beside_memory, memory.next_id, damaged=first)
+    return _Start(step, beside_memory, memory.next_id)
+
+
+class _After(NamedTuple):
+    """The memory after a window, and what has been found.
+
+    rows: which of its nodes are those of the window.
+    corrected: whether what was known has been corrected.
+    informed: what known communities of nodes have made of it.
+    """
+
+    memory: Memory
+    rows: Ids
+    corrected: bool
+    informed: Informed | None
+
+
+def _after(step: WindowStep, aligned: Aligned) -> _After:
+    """Follow the hypotheses through the window, and name the communities that the leader found."""
+    memory = aligned.memory
+    followed = (follow if memory.posterior.n_communities else begin)(step, aligned)
+    posterior = _with_k(step, aligned, followed.posterior)
+    last, informed = memory.posterior.likeliest, None
+    if step.known is not None:
+        followed = replace(followed, posterior=posterior)
+        informed = informed_by(step.known, step, aligned, followed)
+        posterior = informed.posterior
+    if followed.is_new:
+        last = np.full_like(last, NOBODY)  # so no community continues an earlier one
+    # As they are written: a memory that was encoded and decoded goes on in the same way.
+    shares = (np.floor(posterior.shares * CERTAIN) / CERTAIN).astype(np.float32)
+    posterior = posterior._replace(shares=shares)
+    ids, next_id = ids_for(posterior.likeliest, last, memory.community_ids, memory.next_id)
+    if informed is not None:
+        ids, next_id, informed = ids_with_known(ids, next_id, informed, memory)
+    if not posterior.believed:
+        posterior = posterior._replace(stay=_share_that_stays(posterior.likeliest, ids, memory))
+    seen = np.diff(aligned.window.indptr) > 0
+    leads = followed.hypotheses[followed.leader].kind
+    led_before = memory.leading is not None and memory.leading.kind == leads
+    after = replace(
+        memory,
+        window=step.window,
+        seen=memory.seen if step.lacking else seen,
+        n_lacking=memory.n_lacking + 1 if step.lacking else 0,
+        posterior=posterior,
+        community_ids=ids,
+        next_id=next_id,
+        hypotheses=followed.hypotheses,
+        leader=followed.leader,
+        since=min(memory.since + 1, MOST_COUNTED) if led_before else 1,
+        n_windows=min(memory.n_windows + 1, MOST_COUNTED),
+        model=step.parameters.checksum,
+    )
+    n_again = int((memory.seen & seen).sum()) if memory.n_windows else 0
+    after, rows = bounded(after, aligned.rows, step.n_before, n_again)
+    return _After(after, rows, followed.corrected, informed)
+
+
+def _with_k(step: WindowStep, aligned: Aligned, posterior: Posterior) -> Posterior:
+    """Return what was found, with exactly K communities among the window's nodes if K is given."""
+    k, rows = step.n_communities, aligned.rows
+    if k is None or n_distinct(posterior.likeliest[rows]) == k:
+        return posterior
+    inside = level_of(entries_at(aligned.window.comparable(), rows))
+    return with_exactly(inside, posterior, rows, k, step.seed)
+
+
+def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:
+    """Return the share of the nodes that stay in their community, if no beliefs tell it."""
+    before = memory.posterior.likeliest
+    both = (before >= 0) & (labels >= 0)
+    if not both.any():
+        return memory.posterior.stay
+    return float((ids[labels[both]] == memory.community_ids[before[both]]).mean())
 
 
 class _Named(NamedTuple):
@@ -264,14 +355,20 @@ class _Named(NamedTuple):
     ids_before: Ids
 
 
-def _named(after: Memory, rows: Ids, memory: Memory, at: Ids) -> _Named:
-    """Return the communities of the window's nodes, which are these rows of the memory after it."""
-    found = after.known.likeliest[rows]
-    labels, k = compact(found)
+def _named(after: _After, memory: Memory, at: Ids) -> _Named:
+    """Return the communities of the window's nodes.
+
+    at: the place of each of its nodes in the memory before it, -1 for new ones.
+    """
+    labels_after, ids_after = (
+        after.memory.posterior.likeliest[after.rows],
+        after.memory.community_ids,
+    )
+    labels, k = compact(labels_after)
     ids = np.empty(k, np.int64)
-    ids[labels] = after.community_ids[found]
-    last = np.append(memory.known.likeliest, np.int32(NOBODY))[at]  # [-1] for new nodes
-    replaced = replaced_ids(found, after.community_ids, last, memory.community_ids)
+    ids[labels] = ids_after[labels_after]
+    last = np.append(memory.posterior.likeliest, np.int32(NOBODY))[at]  # [-1] for new nodes
+    replaced = replaced_ids(labels_after, ids_after, last, memory.community_ids)
     return _Named(labels, ids, replaced, np.append(memory.community_ids, NOBODY)[last])
 
 
@@ -285,95 +382,40 @@ def _remembered(step: WindowStep, memory: Memory, after: Memory, damaged: bool) 
     return after
 
 
-def _after(step: WindowStep, before: Aligned) -> tuple[Memory, Ids, bool, Informed | None]:
-    """Return the memory after a window, which of its nodes are those of the window, whether what
-    was known has been corrected, and what known communities of nodes have made of it."""
-    memory = before.memory
-    found = (gone_on if memory.known.n_communities else begun)(step, before)
-    known, last = _exactly(step, before, found.known), memory.known.likeliest
-    now = None
-    if step.known is not None:
-        now = informed(step, before, replace(found, known=known), step.known)
-        known = now.known
-    if found.anew:
-        last = np.full_like(last, NOBODY)
-    known = known._replace(shares=(np.floor(known.shares * CERTAIN) / CERTAIN).astype(np.float32))
-    ids, next_id = ids_for(known.likeliest, last, memory.community_ids, memory.next_id)
-    if now is not None:
-        ids, next_id, now = ids_with_known(ids, next_id, now, memory)
-    if not known.believed:
-        known = known._replace(stay=_share_that_stays(known.likeliest, ids, memory))
-    seen = np.diff(before.window.indptr) > 0
-    leads = found.hypotheses[found.leader].kind
-    same = memory.leading is not None and memory.leading.kind == leads
-    after = replace(
-        memory,
-        window=step.window,
-        seen=memory.seen if step.lacking else seen,
-        n_lacking=memory.n_lacking + 1 if step.lacking else 0,
-        known=known,
-        community_ids=ids,
-        next_id=next_id,
-        hypotheses=found.hypotheses,
-        leader=found.leader,
-        since=min(memory.since + 1, MOST_COUNTED) if same else 1,
-        n_windows=min(memory.n_windows + 1, MOST_COUNTED),
-        model=step.parameters.checksum,
-    )
-    n_again = int((memory.seen & seen).sum()) if memory.n_windows else 0
-    return *bounded(after, before.rows, step.n_before, n_again), found.corrected, now
-
-
-def _share_that_stays(labels: Labels, ids: Ids, memory: Memory) -> float:
-    """Return the share of the nodes that stay in their community, if no beliefs tell it."""
-    before = memory.known.likeliest
-    both = (before >= 0) & (labels >= 0)
-    if not both.any():
-        return memory.known.stay
-    return float((ids[labels[both]] == memory.community_ids[before[both]]).mean())
-
-
-def _exactly(step: WindowStep, before: Aligned, known: Posterior) -> Posterior:
-    """Return the communities with exactly K of them in the window if K is given."""
-    k, rows = step.n_communities, before.rows
-    if k is None or n_distinct(known.likeliest[rows]) == k:
-        return known
-    inside = level_of(entries_at(before.window.comparable(), rows))
-    return with_exactly(inside, known, rows, k, step.seed)
-
-
-def _memberships_in(after: Memory, rows: Ids, evidence: Callable[[], LevelGraph]) -> Memberships:
-    """Return the memberships of the nodes `rows` after a window, `(len(rows),)`.
-
-    Seconds are numbered as the communities of what is known. If the filter leads, they are its
-    beliefs. Otherwise the sum in which the communities were found says how probable they are, and
-    if modularity found them in the window alone, the window.
-
-    evidence: gives `_evidence_of` these nodes, which beliefs do not need.
-    """
-    known = after.known
-    if _by_beliefs(after):
-        own, second = known.shares[rows, 0], known.shares[rows, 1]
-        return Memberships(own, known.communities[rows, 1], second)
-    labels = compact(known.likeliest[rows])[0]
-    numbers = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
-    numbers[labels] = known.likeliest[rows]
-    found = memberships_given_others(evidence(), labels)
-    return found._replace(seconds=numbers[found.seconds])
+def _memberships(
+    step: WindowStep, aligned: Aligned, after: _After, evidence: Callable[[], LevelGraph]
+) -> Memberships | None:
+    """Return how probable the communities of the window's nodes are; None with another method."""
+    if step.find is not None:
+        return None
+    posterior, rows = after.memory.posterior, after.rows
+    if _by_beliefs(after.memory):
+        own, second = posterior.shares[rows, 0], posterior.shares[rows, 1]
+        return Memberships(own, posterior.communities[rows, 1], second)
+    labels_after = posterior.likeliest[rows]
+    labels = compact(labels_after)[0]
+    of_label = np.full(len(rows) + 1, NOBODY, np.int32)  # the last for -1
+    of_label[labels] = labels_after
+    memberships = memberships_given_others(evidence(), labels)
+    memberships = memberships._replace(seconds=of_label[memberships.seconds])
+    if after.informed is None:
+        return memberships
+    return memberships_with(memberships, after.informed, aligned.rows)
 
 
 def _by_beliefs(after: Memory) -> bool:
     """Return whether what is known says how probable it is: the beliefs of the filter."""
-    return after.known.believed and after.hypotheses[after.leader].kind.by == "filter"
+    return after.posterior.believed and after.hypotheses[after.leader].kind.by == "filter"
 
 
-def _evidence_of(after: Memory, rows: Ids, window: Rows, exponent: float) -> LevelGraph:
-    """Return the edges of the nodes `rows` in which their communities were found.
+def _evidence_of(after: _After, window: Rows, exponent: float) -> LevelGraph:
+    """Return the edges of the window's nodes in which their communities were found.
 
     window, exponent: the edges of these nodes, and of their weights.
     """
-    lead = after.hypotheses[after.leader]
-    if lead.kind.by == "filter":
+    memory = after.memory
+    leading = memory.hypotheses[memory.leader]
+    if leading.kind.by == "filter":
         return level_of(window.comparable(exponent))
-    summed = lead if lead.kind.by == "sum" else after.hypotheses[0]
-    return level_of(entries_at(summed.evidence.comparable(summed.kind.between), rows))
+    summed = leading if leading.kind.by == "sum" else memory.hypotheses[0]
+    return level_of(entries_at(summed.evidence.comparable(summed.kind.between), after.rows))

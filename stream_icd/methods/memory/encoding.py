@@ -2,7 +2,7 @@
 
 A row holds a node's communities and, for each hypothesis, its community and its edges to later
 nodes: how far each is from the one before, and the upper 16 bits of its 32-bit weight, all that
-`evidence.rounded` leaves.
+`sums.rounded` leaves.
 Numbers that go up by one from row to row are written so that they compress: a node's community as
 `FIRST` if no node before it is a member (communities are numbered in that order), and community ids
 as differences. Numbers have the smallest type that holds all of a column.
@@ -92,27 +92,27 @@ def encode_memory(memory: Memory) -> bytes:
         "seen": pa.array(memory.seen.astype(np.uint8)),
         "community_id": pa.array(ids),
     }
-    known = memory.known
-    communities = known.communities.T.copy()
+    posterior = memory.posterior
+    communities = posterior.communities.T.copy()
     highest = np.maximum.accumulate(np.append(np.int32(NOBODY), communities[0]))
     communities[0][highest[1:] > highest[:-1]] = FIRST
-    parts = _narrow(communities - FIRST), _narrow(np.rint(known.shares.T * CERTAIN))
+    parts = _narrow(communities - FIRST), _narrow(np.rint(posterior.shares.T * CERTAIN))
     for part, ranks in zip(_OF_KNOWN, parts, strict=True):
         for rank, column in enumerate(ranks):
             columns[f"{part}_{rank}"] = pa.array(column)
-    for at, one in enumerate(memory.hypotheses):
-        columns[f"label_{at}"] = pa.array(_narrow(one.labels - NOBODY))
-        columns |= _edges(at, one.evidence)
+    for at, hypothesis in enumerate(memory.hypotheses):
+        columns[f"label_{at}"] = pa.array(_narrow(hypothesis.labels - NOBODY))
+        columns |= _edges(at, hypothesis.evidence)
     rest = {
         "format": FORMAT,
         "window_start": memory.window.start.isoformat(),
         "window_end": memory.window.end.isoformat(),
         **{count: int(getattr(memory, count)) for count in ("next_id", *COUNTS)},
-        **{fact: kind(getattr(known, fact)) for fact, kind in _FACTS.items()},
+        **{fact: kind(getattr(posterior, fact)) for fact, kind in _FACTS.items()},
         "hypotheses": [
-            {fact: kind(getattr(one, fact)) for fact, kind in _OF_HYPOTHESIS.items()}
-            | {fact: kind(getattr(one.kind, fact)) for fact, kind in _OF_KIND.items()}
-            for one in memory.hypotheses
+            {fact: kind(getattr(hypothesis, fact)) for fact, kind in _OF_HYPOTHESIS.items()}
+            | {fact: kind(getattr(hypothesis.kind, fact)) for fact, kind in _OF_KIND.items()}
+            for hypothesis in memory.hypotheses
         ],
     }
     return enclosed(pa.table(columns), rest)
@@ -140,16 +140,16 @@ def decode_memory(value: bytes, limits: Limits = DEFAULT_LIMITS) -> Memory:
         if counts["next_id"] > MOST_READ_IDS:
             raise BadMemory(f"next_id must be at most {MOST_READ_IDS}, not {counts['next_id']}")
         ids = np.cumsum(_column(table, "community_id", pa.int64()).to_numpy())
-        known, said = _known(table, rest), rest["hypotheses"]
-        if not isinstance(said, list) or len(said) > _MOST_HYPOTHESES:
+        posterior, hypotheses = _posterior(table, rest), rest["hypotheses"]
+        if not isinstance(hypotheses, list) or len(hypotheses) > _MOST_HYPOTHESES:
             raise BadMemory(f"a memory has a list of at most {_MOST_HYPOTHESES} hypotheses")
         return Memory(
             window=_window(rest),
             nodes=nodes,
             seen=_column(table, "seen", pa.uint8()).to_numpy() > 0,
-            known=known,
-            community_ids=ids[: known.n_communities],
-            hypotheses=tuple(_hypothesis(table, at, facts) for at, facts in enumerate(said)),
+            posterior=posterior,
+            community_ids=ids[: posterior.n_communities],
+            hypotheses=tuple(_hypothesis(table, at, facts) for at, facts in enumerate(hypotheses)),
             **counts,
         ).checked()
 
@@ -230,7 +230,7 @@ def _typed(facts: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
     return value
 
 
-def _known(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
+def _posterior(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
     communities, shares = (
         np.stack(
             [_column(table, f"{part}_{rank}", kind).to_numpy() for rank in range(N_KEPT)], axis=1
@@ -240,15 +240,16 @@ def _known(table: pa.Table, facts: Mapping[str, Any]) -> Posterior:
     communities = (communities.astype(np.int64) + FIRST).astype(np.int32)
     firsts = communities[:, 0] == FIRST
     communities[firsts, 0] = np.arange(np.count_nonzero(firsts))
-    said: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in _FACTS.items()}
-    return Posterior(communities, (shares / np.float32(CERTAIN)).astype(np.float32), **said)
+    shares = (shares / np.float32(CERTAIN)).astype(np.float32)
+    rest: dict[str, Any] = {fact: _typed(facts, fact, kind) for fact, kind in _FACTS.items()}
+    return Posterior(communities, shares, **rest)
 
 
 def _hypothesis(table: pa.Table, at: int, facts: Mapping[str, Any]) -> Hypothesis:
     kind: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_KIND.items()}
-    said: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_HYPOTHESIS.items()}
+    rest: dict[str, Any] = {fact: _typed(facts, fact, of) for fact, of in _OF_HYPOTHESIS.items()}
     labels = _column(table, f"label_{at}", pa.uint32()).to_numpy().astype(np.int64) + NOBODY
-    return Hypothesis(Kind(**kind), _evidence(table, at), labels.astype(np.int32), **said)
+    return Hypothesis(Kind(**kind), _evidence(table, at), labels.astype(np.int32), **rest)
 
 
 def _edges(at: int, evidence: Rows) -> dict[str, pa.Array]:

@@ -60,9 +60,17 @@ Find = Callable[[csr_array, int | None, Labels, Labels | None], Labels]
 nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known to have
 (`bp.known.Known`), or None: a method may start from them."""
 
-SMALL = 24_000
+_SMALL = 24_000
 """Entries of the sum of a follower that takes in each window; a larger one only takes in those in
 which it is searched, since this costs as much as the window itself."""
+
+_FEW = 8000
+"""Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
+searched last."""
+
+_TRIES = 4
+"""The filter is followed as often before its first pause: it goes on from the leader, and takes
+some windows to learn how many nodes stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,189 +92,222 @@ class WindowStep:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundByHypotheses:
+class Followed:
     """What the hypotheses have found after a window.
 
     corrected: whether a search changed the communities, though the graph need not have changed.
-    anew: whether they have nothing to do with those before.
+    is_new: whether the communities have nothing to do with those before.
     """
 
     hypotheses: tuple[Hypothesis, ...]
     leader: int
-    known: Posterior  # of the leader
+    posterior: Posterior  # of the leader
     corrected: bool = False
-    anew: bool = False
+    is_new: bool = False
 
 
-def begun(step: WindowStep, before: Aligned) -> FoundByHypotheses:
+def begin(step: WindowStep, aligned: Aligned) -> Followed:
     """Find the communities of a window by itself: all hypotheses begin with them."""
-    window, known = before.window, before.memory.known
+    window, posterior = aligned.window, aligned.memory.posterior
     n_nodes = len(window.indptr) - 1
     if step.find is not None and n_nodes:
         seeds = None if step.known is None else step.known.labels
-        found = compact(step.find(_matrix(window), step.n_communities, known.likeliest, seeds))
-        known = certain_posterior(found[0], mixing_beyond_chance(before.level, *found))
+        labels = step.find(_matrix(window), step.n_communities, posterior.likeliest, seeds)
+        labels, k = compact(labels)
+        posterior = certain_posterior(labels, mixing_beyond_chance(aligned.level, labels, k))
     elif n_nodes:
-        known = _alone(step, before)
+        posterior = _alone(step, aligned)
     hypotheses = list[Hypothesis]()
     for kind in step.kinds:
         if kind == PRESENCE and not _is_weighted(window):
             continue
-        one = Hypothesis(kind, no_edges(n_nodes), known.likeliest)
+        hypothesis = Hypothesis(kind, no_edges(n_nodes), posterior.likeliest)
         if kind.by == "sum":
-            evidence = grown(one.evidence, kind.decay, window.comparable(kind.within))
-            one = replace(one, evidence=evidence, wait=_rest(evidence, window))
-        hypotheses.append(one)
+            evidence = grown(hypothesis.evidence, kind.decay, window.comparable(kind.within))
+            hypothesis = replace(hypothesis, evidence=evidence, wait=_rest(evidence, window))
+        hypotheses.append(hypothesis)
     # The longest sum is searched in the second window, since unclear windows need that most.
     hypotheses[0] = replace(hypotheses[0], wait=0)
-    return FoundByHypotheses(tuple(hypotheses), leader_of(hypotheses), known)
+    return Followed(tuple(hypotheses), leader_of(hypotheses), posterior)
 
 
-def gone_on(step: WindowStep, before: Aligned) -> FoundByHypotheses:
+def follow(step: WindowStep, aligned: Aligned) -> Followed:
     """Judge the hypotheses by a window, and follow the one that leads, and others in their turn."""
-    asked, led = _as_asked(step, before)
+    wanted, led = _wanted(step, aligned)
     if step.lacking:
-        if step.find is None:
-            known, corrected = _believed(step, before), False
-        else:
-            known, corrected = _led(step, before, list(asked), led)
-        return FoundByHypotheses(before.memory.hypotheses, before.memory.leader, known, corrected)
-    hypotheses = list(judged(asked, led, before.level))
-    fresh = None if step.find else _fresh(step, before, hypotheses)
-    if fresh is not None:
-        hypotheses = fresh.hypotheses
+        return _through_damage(step, aligned, wanted, led)
+    # First of all, since labels that were found in this window have seen the edges that judge.
+    hypotheses = list(judged(wanted, led, aligned.level))
+    alone = None if step.find else _alone_if_broken(step, aligned, hypotheses)
+    if alone is not None:
+        hypotheses = alone.hypotheses
     by_labels = step.weigh is not None and step.weigh.leads
     leader = leader_of(hypotheses, by_labels=by_labels)
     if leader != led:
-        for at in (leader, led):
+        for at in (leader, led):  # what either found last is old, or has failed
             hypotheses[at] = replace(hypotheses[at], n_vain=0, wait=0)
-    leads = hypotheses[leader].kind.by  # a weighted sum is that of the first hypothesis
-    followers, believed, rest = served(hypotheses, leader), None, 0
-    for at, one in enumerate(hypotheses):
-        if at == leader:
-            continue
-        if one.kind.by == "filter":
-            hypotheses[at], believed = _filtered(step, before, one, at in followers)
-        elif at in followers:
-            hypotheses[at] = _tried(step, before, one, hypotheses[0].evidence)
-            rest = _rest(hypotheses[at].evidence, before.window)
-        elif _is_small(one, before) or (at == 0 and leads == "weighted"):
-            hypotheses[at], *_ = _searched(step, before, one, hypotheses[0].evidence, False)
-    hypotheses = rested(hypotheses, leader, rest)
-    if fresh is not None:
-        hypotheses[leader] = replace(hypotheses[leader], labels=fresh.known.likeliest)
-        return FoundByHypotheses(tuple(hypotheses), leader, fresh.known, corrected=True, anew=True)
-    known, corrected = _led(step, before, hypotheses, leader)
-    if believed is not None:
-        if before.memory.n_windows == 1 and not by_labels:
-            ahead = _taken_over(hypotheses, leader, believed, before.level)
+    hypotheses, filtered = _follow_others(step, aligned, hypotheses, leader)
+    if alone is not None:
+        hypotheses[leader] = replace(hypotheses[leader], labels=alone.posterior.likeliest)
+        return Followed(tuple(hypotheses), leader, alone.posterior, corrected=True, is_new=True)
+    # After the others, since a weighted sum is that of the first hypothesis, which has grown now.
+    posterior, corrected = _follow_leader(step, aligned, hypotheses, leader)
+    if filtered is not None:
+        if aligned.memory.n_windows == 1 and not by_labels:
+            ahead = _filter_takes_over(hypotheses, leader, filtered, aligned.level)
             if ahead is not None:
                 return ahead
-        known = known._replace(stay=believed.stay)
-    return FoundByHypotheses(tuple(hypotheses), leader, known, corrected or leader != led)
+        posterior = posterior._replace(stay=filtered.stay)
+    return Followed(tuple(hypotheses), leader, posterior, corrected or leader != led)
 
 
-def _taken_over(
-    hypotheses: Sequence[Hypothesis], leader: int, believed: Posterior, window: LevelGraph
-) -> FoundByHypotheses | None:
+def _wanted(step: WindowStep, aligned: Aligned) -> tuple[list[Hypothesis], int]:
+    """Return the hypotheses that are asked for, and which of them leads; new ones begin with it."""
+    memory = aligned.memory
+    of_kind = {hypothesis.kind: hypothesis for hypothesis in memory.hypotheses}
+    leading, longest = memory.hypotheses[memory.leader], memory.hypotheses[0]
+    weighted_edges = _is_weighted(aligned.window)
+    kinds = [k for k in step.kinds if k != PRESENCE or k in of_kind or weighted_edges]
+    best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
+    for kind in kinds:
+        evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
+        saved = 0.0 if kind.by == "filter" else best
+        begins = Hypothesis(kind, evidence, memory.posterior.likeliest, saved)
+        hypotheses.append(of_kind.get(kind, begins))
+    return hypotheses, kinds.index(leading.kind) if leading.kind in kinds else 0
+
+
+def _through_damage(
+    step: WindowStep, aligned: Aligned, hypotheses: list[Hypothesis], leader: int
+) -> Followed:
+    """Return the communities of a window that lacks most nodes: no hypothesis learns from it."""
+    if step.find is None:
+        posterior, corrected = _filtered(step, aligned), False
+    else:
+        posterior, corrected = _follow_leader(step, aligned, hypotheses, leader)
+    return Followed(aligned.memory.hypotheses, aligned.memory.leader, posterior, corrected)
+
+
+class _Alone(NamedTuple):
+    """The communities of a window by itself, and the hypotheses, led by them."""
+
+    posterior: Posterior
+    hypotheses: list[Hypothesis]
+
+
+def _alone_if_broken(
+    step: WindowStep, aligned: Aligned, hypotheses: list[Hypothesis]
+) -> _Alone | None:
+    """Return what a window shows by itself if that explains it better than all that is known.
+
+    It is a filter that knows nothing: what it saves, less what its communities cost to describe,
+    must be as far ahead as that of a filter. Only a window is searched that is no better than
+    chance for what is known.
+    """
+    last, level = aligned.memory.posterior, aligned.level
+    if not broken(level, last.likeliest, last.n_communities, last.mixing):
+        return None
+    alone = _alone(step, aligned)
+    saved = -measured(level, alone.likeliest).bits * level.n_edges * log(2)
+    ahead = saved - nats_of(last.likeliest, level)
+    if ahead <= STRONG_BITS * log(2):
+        return None
+    boosted = [
+        replace(hypothesis, saved=hypothesis.saved + ahead)
+        if hypothesis.kind.by == "filter"
+        else hypothesis
+        for hypothesis in hypotheses
+    ]
+    leads = boosted[leader_of(boosted)].kind.by == "filter"
+    return _Alone(alone, boosted) if leads else None
+
+
+def _follow_others(
+    step: WindowStep, aligned: Aligned, hypotheses: list[Hypothesis], leader: int
+) -> tuple[list[Hypothesis], Posterior | None]:
+    """Follow all but the leader; return them, and what the filter believes if it was its turn."""
+    due, filtered, rest = served(hypotheses, leader), None, 0
+    leads = hypotheses[leader].kind.by
+    for at, hypothesis in enumerate(hypotheses):
+        if at == leader:
+            continue
+        first = hypotheses[0].evidence  # it has grown already: the first comes first
+        if hypothesis.kind.by == "filter":
+            hypotheses[at], filtered = _follow_filter(step, aligned, hypothesis, at in due)
+        elif at in due:
+            n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
+            sought = _search(step, aligned, hypothesis, first, afresh=True).hypothesis
+            hypotheses[at] = replace(sought, n_vain=n_vain, wait=pause(n_vain))
+            rest = _rest(sought.evidence, aligned.window)
+        elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
+            hypotheses[at] = _search(step, aligned, hypothesis, first, afresh=False).hypothesis
+    return rested(hypotheses, leader, rest), filtered
+
+
+def _follow_filter(
+    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, is_due: bool
+) -> tuple[Hypothesis, Posterior | None]:
+    """Return the filter, which does not lead, after a window, and what it believes if it is due."""
+    if not is_due:
+        return replace(hypothesis, labels=np.full_like(hypothesis.labels, NOBODY)), None
+    posterior = _filtered(step, aligned)
+    n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
+    wait = pause(n_vain - _TRIES)
+    return replace(hypothesis, labels=posterior.likeliest, n_vain=n_vain, wait=wait), posterior
+
+
+def _follow_leader(
+    step: WindowStep, aligned: Aligned, hypotheses: list[Hypothesis], leader: int
+) -> tuple[Posterior, bool]:
+    """Follow the leader, in place; return its communities, and whether a search corrected them."""
+    hypothesis = hypotheses[leader]
+    if hypothesis.kind.by == "filter":
+        posterior = _filtered(step, aligned)
+        hypotheses[leader] = replace(hypothesis, labels=posterior.likeliest)
+        return posterior, False
+    is_due = not (hypothesis.wait or step.lacking)
+    sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, afresh=is_due)
+    hypotheses[leader] = sought.hypothesis
+    if is_due:
+        n_vain = 0 if sought.corrected else min(hypothesis.n_vain + 1, MOST_COUNTED)
+        hypotheses[leader] = replace(sought.hypothesis, n_vain=n_vain, wait=pause(n_vain))
+    return _posterior_of_sum(step, aligned, sought), sought.corrected
+
+
+def _filter_takes_over(
+    hypotheses: Sequence[Hypothesis], leader: int, filtered: Posterior, level: LevelGraph
+) -> Followed | None:
     """Return what the filter has found in the second window, if it explains that much better.
 
     No window has judged yet, and the sum of two blurs a clear one if many nodes have moved.
     """
-    ahead = nats_of(believed.likeliest, window) - nats_of(hypotheses[leader].labels, window)
+    ahead = nats_of(filtered.likeliest, level) - nats_of(hypotheses[leader].labels, level)
     if ahead <= MARGIN:
         return None
-    (at,) = (at for at, one in enumerate(hypotheses) if one.kind.by == "filter")
+    (at,) = (at for at, hypothesis in enumerate(hypotheses) if hypothesis.kind.by == "filter")
     # It was found in this window, so the next ones must soon confirm it.
-    leads = replace(hypotheses[at], saved=min(ahead, 2 * MARGIN), n_vain=0, wait=0)
-    others = (*hypotheses[:at], leads, *hypotheses[at + 1 :])
-    return FoundByHypotheses(others, at, believed, corrected=True)
+    leading = replace(hypotheses[at], saved=min(ahead, 2 * MARGIN), n_vain=0, wait=0)
+    led = (*hypotheses[:at], leading, *hypotheses[at + 1 :])
+    return Followed(led, at, filtered, corrected=True)
 
 
-def _led(
-    step: WindowStep, before: Aligned, hypotheses: list[Hypothesis], leader: int
-) -> tuple[Posterior, bool]:
-    """Follow the leader, in place; return its communities, and whether a search corrected them."""
-    one = hypotheses[leader]
-    if one.kind.by == "filter":
-        known = _believed(step, before)
-        hypotheses[leader] = replace(one, labels=known.likeliest)
-        return known, False
-    is_due = not (one.wait or step.lacking)
-    first = hypotheses[0].evidence
-    found, mixing, better = _searched(step, before, one, first, is_due)
-    if is_due:
-        n_vain = 0 if better else min(one.n_vain + 1, MOST_COUNTED)
-        found = replace(found, n_vain=n_vain, wait=pause(n_vain))
-    hypotheses[leader] = found
-    return _published(step, before, found.labels, mixing), better
-
-
-def _believed(step: WindowStep, before: Aligned) -> Posterior:
+def _filtered(step: WindowStep, aligned: Aligned) -> Posterior:
     """Return the communities of the window alone, by what was believed before it."""
-    return next_posterior(before.level, step.parameters, before.memory.known, step.seed)
+    return next_posterior(aligned.level, step.parameters, aligned.memory.posterior, step.seed)
 
 
-def _filtered(
-    step: WindowStep, before: Aligned, one: Hypothesis, is_due: bool
-) -> tuple[Hypothesis, Posterior | None]:
-    """Return the filter, which does not lead, after a window, and what it believes if it is due."""
-    if not is_due:
-        return replace(one, labels=np.full_like(one.labels, NOBODY)), None
-    found = _believed(step, before)
-    n_vain = min(one.n_vain + 1, MOST_COUNTED)
-    tried = replace(one, labels=found.likeliest, n_vain=n_vain, wait=pause(n_vain - _TRIES))
-    return tried, found
-
-
-def _tried(step: WindowStep, before: Aligned, one: Hypothesis, first: Rows) -> Hypothesis:
-    """Return a sum that does not lead after it was searched."""
-    n_vain = min(one.n_vain + 1, MOST_COUNTED)
-    found, *_ = _searched(step, before, one, first, True)
-    return replace(found, n_vain=n_vain, wait=pause(n_vain))
-
-
-def _rest(evidence: Rows, window: Rows) -> int:
-    """Return how many windows sums wait after one was searched, so that this costs a fraction."""
-    return min(8 * len(evidence.indices) // max(len(window.indices), FEW), LONGEST_PAUSE)
-
-
-_TRIES = 4
-"""The filter is followed as often before its first pause: it goes on from the leader, and takes
-some windows to learn how many nodes stay."""
-
-FEW = 8000
-"""Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
-searched last."""
-
-
-def _as_asked(step: WindowStep, before: Aligned) -> tuple[tuple[Hypothesis, ...], int]:
-    """Return the hypotheses that are asked for, and which of them leads; new ones begin with it."""
-    memory = before.memory
-    have = {one.kind: one for one in memory.hypotheses}
-    lead, longest = memory.hypotheses[memory.leader], memory.hypotheses[0]
-    wanted = [k for k in step.kinds if k != PRESENCE or k in have or _is_weighted(before.window)]
-    best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
-    for kind in wanted:
-        evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
-        saved = 0.0 if kind.by == "filter" else best
-        begins = Hypothesis(kind, evidence, memory.known.likeliest, saved)
-        hypotheses.append(have.get(kind, begins))
-    return tuple(hypotheses), wanted.index(lead.kind) if lead.kind in wanted else 0
-
-
-def _alone(step: WindowStep, before: Aligned) -> Posterior:
+def _alone(step: WindowStep, aligned: Aligned) -> Posterior:
     """Return the communities of the window by itself, as the encoder weights it if there is one."""
     k, parameters = step.n_communities, step.parameters
-    if step.weigh is not None and len(before.window.indices):
-        graph = weighted(step.weigh, before.window)
-        found = initial_posterior(graph, step.weigh.parameters, k, step.seed)
-        mixing = mixing_beyond_chance(before.level, found.likeliest, found.n_communities)
-        return certain_posterior(found.likeliest, mixing)._replace(believed=True)
-    found = initial_posterior(before.level, parameters, k, step.seed)
-    if parameters.search and not found.believed:  # beliefs follow, whatever has found them
-        found = certain_posterior(found.likeliest, found.mixing)._replace(believed=True)
-    return found
+    if step.weigh is not None and len(aligned.window.indices):
+        graph = weighted(step.weigh, aligned.window)
+        alone = initial_posterior(graph, step.weigh.parameters, k, step.seed)
+        mixing = mixing_beyond_chance(aligned.level, alone.likeliest, alone.n_communities)
+        return certain_posterior(alone.likeliest, mixing)._replace(believed=True)
+    alone = initial_posterior(aligned.level, parameters, k, step.seed)
+    if parameters.search and not alone.believed:  # beliefs follow, whatever has found them
+        alone = certain_posterior(alone.likeliest, alone.mixing)._replace(believed=True)
+    return alone
 
 
 def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
@@ -274,104 +315,75 @@ def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
     return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
 
-class _Fresh(NamedTuple):
-    """The communities of a window by itself, and the hypotheses, led by them."""
+class _Sought(NamedTuple):
+    """A sum with one more window, and what it has found.
 
-    known: Posterior
-    hypotheses: list[Hypothesis]
-
-
-def _fresh(step: WindowStep, before: Aligned, hypotheses: list[Hypothesis]) -> _Fresh | None:
-    """Return what a window shows by itself if that explains it better than all that is known.
-
-    It is a filter that knows nothing: what it saves, less what its communities cost to describe,
-    must be as far ahead as that of a filter. Only a window is searched that is no better than
-    chance for what is known.
+    corrected: whether a search has changed its communities.
     """
-    known, level = before.memory.known, before.level
-    if not broken(level, known.likeliest, known.n_communities, known.mixing)[0]:
-        return None
-    found = _alone(step, before)
-    saved = -measured(level, found.likeliest).bits * level.n_edges * log(2)
-    ahead = saved - nats_of(known.likeliest, level)
-    if ahead <= STRONG_BITS * log(2):
-        return None
-    boosted = [
-        replace(one, saved=one.saved + ahead) if one.kind.by == "filter" else one
-        for one in hypotheses
-    ]
-    leads = boosted[leader_of(boosted)].kind.by == "filter"
-    return _Fresh(found, boosted) if leads else None
+
+    hypothesis: Hypothesis
+    mixing: float
+    corrected: bool
 
 
-def _is_small(one: Hypothesis, before: Aligned) -> bool:
-    return len(one.evidence.indices) + len(before.window.indices) <= SMALL
-
-
-def _is_weighted(window: Rows) -> bool:
-    return len(window.weights) > 0 and bool(window.weights.min() < window.weights.max())
-
-
-def _matrix(graph: Rows) -> csr_array:
-    n_nodes = len(graph.indptr) - 1
-    return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))
-
-
-def _searched(
-    step: WindowStep, before: Aligned, one: Hypothesis, first: Rows, anew: bool
-) -> tuple[Hypothesis, float, bool]:
-    """Return a sum with one more window and its communities, its mixing, and whether a search has
-    corrected them.
+def _search(
+    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, first: Rows, *, afresh: bool
+) -> _Sought:
+    """Add the window to a sum, and find its communities.
 
     first: the sum of the first hypothesis.
-    anew: whether it is searched as if nothing was known of it.
+    afresh: whether it is searched as if nothing was known of it.
     """
-    kind, evidence = one.kind, first
+    kind, evidence = hypothesis.kind, first
     if kind.by == "sum":
         decay = 1.0 if step.lacking else kind.decay
-        evidence = grown(one.evidence, decay, before.window.comparable(kind.within))
-        one = replace(one, evidence=evidence)
-    nodes, labels = np.flatnonzero(np.diff(evidence.indptr) > 0), np.full_like(one.labels, NOBODY)
+        evidence = grown(hypothesis.evidence, decay, aligned.window.comparable(kind.within))
+        hypothesis = replace(hypothesis, evidence=evidence)
+    nodes = np.flatnonzero(np.diff(evidence.indptr) > 0)
+    labels, corrected = np.full_like(hypothesis.labels, NOBODY), False
     if not len(nodes):
-        return replace(one, labels=labels), before.memory.known.mixing, False
-    inner, last, better = entries_at(evidence, nodes), one.labels[nodes], False
+        mixing = aligned.memory.posterior.mixing
+        return _Sought(replace(hypothesis, labels=labels), mixing, corrected)
+    edges, last = entries_at(evidence, nodes), hypothesis.labels[nodes]
     if step.find is not None:
-        given = inner if kind.decay else entries_at(before.window, nodes)
+        graph = level_of(edges)
+        edges = edges if kind.decay else entries_at(aligned.window, nodes)
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
         seeds = None if step.known is None else step.known.labels[nodes]
-        graph, found = level_of(inner), step.find(_matrix(given), k, last, seeds)
-    elif kind.by == "weighted" and step.weigh is not None:
-        graph = weighted(step.weigh, inner)
-        found, better = searched(graph, step.weigh.parameters, last, anew, step.seed)
+        found = step.find(_matrix(edges), k, last, seeds)
     else:
-        graph = level_of(inner.comparable(kind.between))
-        found, better = searched(graph, step.parameters, last, anew, step.seed)
+        if kind.by == "weighted" and step.weigh is not None:
+            graph, parameters = weighted(step.weigh, edges), step.weigh.parameters
+        else:
+            graph, parameters = level_of(edges.comparable(kind.between)), step.parameters
+        found, corrected = searched(graph, parameters, last, afresh, step.seed)
     labels[nodes], k = compact(found)
-    return replace(one, labels=labels), mixing_beyond_chance(graph, labels[nodes], k), better
+    mixing = mixing_beyond_chance(graph, labels[nodes], k)
+    return _Sought(replace(hypothesis, labels=labels), mixing, corrected)
 
 
-def _published(step: WindowStep, before: Aligned, labels: Labels, mixing: float) -> Posterior:
+def _posterior_of_sum(step: WindowStep, aligned: Aligned, sought: _Sought) -> Posterior:
     """Return the communities of a sum as what is known, which the filter goes on from."""
-    known, parameters = before.memory.known, step.parameters
-    labels, idle = _with_idle(known, labels, before.rows)
-    found = certain_posterior(labels, mixing)
-    remains = np.float32(kept_a_window(known.stay or parameters.stay))
-    found.shares[idle, 0] = known.shares[idle].sum(axis=1) * remains
+    last, parameters = aligned.memory.posterior, step.parameters
+    labels, idle = _with_idle(last, sought.hypothesis.labels, aligned.rows)
+    posterior = certain_posterior(labels, sought.mixing)
+    remains = np.float32(kept_a_window(last.stay or parameters.stay))
+    posterior.shares[idle, 0] = last.shares[idle].sum(axis=1) * remains
     believed = step.find is None and (parameters.search or parameters.mixing is not None)
     resolution = 1.0 if parameters.search else parameters.resolution
-    return found._replace(believed=believed, stay=known.stay, resolution=resolution)
+    return posterior._replace(believed=believed, stay=last.stay, resolution=resolution)
 
 
-def _with_idle(known: Posterior, labels: Labels, rows: Ids) -> tuple[Labels, Ids]:
+def _with_idle(last: Posterior, labels: Labels, rows: Ids) -> tuple[Labels, Ids]:
     """Return labels for all nodes of which something is known, and which of them are idle.
 
     labels: `(n,)` the communities that were found; `NOBODY` for nodes without edges. These stay in
         their community before; those of the window, `rows`, are alone if they had none.
     """
     n_found = int(labels.max(initial=NOBODY)) + 1
-    idle = np.flatnonzero((labels < 0) & (known.likeliest >= 0))
+    idle = np.flatnonzero((labels < 0) & (last.likeliest >= 0))
     labels = labels.copy()
-    labels[idle] = _continued(known.likeliest, labels, n_found)[known.likeliest[idle]]
+    labels[idle] = _continued(last.likeliest, labels, n_found)[last.likeliest[idle]]
     new = rows[labels[rows] < 0]
     labels[new] = int(labels.max(initial=NOBODY)) + 1 + np.arange(len(new))
     return labels, idle
@@ -391,3 +403,21 @@ def _continued(before: Labels, labels: Labels, n_labels: int) -> Labels:
     continued = match_labels(labels, before, n_labels, n_before)
     into[continued[continued < n_before]] = np.flatnonzero(continued < n_before)
     return into
+
+
+def _rest(evidence: Rows, window: Rows) -> int:
+    """Return how many windows sums wait after one was searched, so that this costs a fraction."""
+    return min(8 * len(evidence.indices) // max(len(window.indices), _FEW), LONGEST_PAUSE)
+
+
+def _is_small(hypothesis: Hypothesis, aligned: Aligned) -> bool:
+    return len(hypothesis.evidence.indices) + len(aligned.window.indices) <= _SMALL
+
+
+def _is_weighted(window: Rows) -> bool:
+    return len(window.weights) > 0 and bool(window.weights.min() < window.weights.max())
+
+
+def _matrix(graph: Rows) -> csr_array:
+    n_nodes = len(graph.indptr) - 1
+    return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))

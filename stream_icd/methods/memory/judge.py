@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stream_icd.core.arrays import Labels
+from stream_icd.core.arrays import NOBODY, Labels
 from stream_icd.methods.bp.level_graph import LevelGraph
 from stream_icd.methods.bp.likelihood import nats_saved
 from stream_icd.methods.memory.memory import Hypothesis
@@ -35,7 +35,7 @@ LONGEST_PAUSE = 64
 
 def nats_of(labels: Labels, window: LevelGraph) -> float:
     """Return the nats that communities save on the edges of a window."""
-    return nats_saved(window, labels, window)[0] if labels.max(initial=-1) >= 0 else 0.0
+    return nats_saved(window, labels, window)[0] if labels.max(initial=NOBODY) >= 0 else 0.0
 
 
 def judged(
@@ -45,22 +45,25 @@ def judged(
 
     One that saves more than the leader is followed at once.
     """
-    gains = [nats_of(one.labels, window) for one in hypotheses]
-    found = []
+    gains = [nats_of(hypothesis.labels, window) for hypothesis in hypotheses]
     best = best_sum(hypotheses)
-    usual = (1 - _FORGETS) * hypotheses[leader].saved
+    usual = (1 - _FORGETS) * hypotheses[leader].saved  # the mean gain, of a sum that fades
     shaken = hypotheses[leader].kind.by != "filter" and gains[leader] < SHAKEN * usual
-    for one, gain in zip(hypotheses, gains, strict=True):
-        saved = _FORGETS * one.saved + gain
-        if one.kind.by == "filter":
-            said = one.labels.max(initial=-1) >= 0
-            saved = max(_FADES * one.saved + said * (gain - gains[best]), -MARGIN)
-        wait = max(one.wait - 1, 0)
-        ahead = saved > 0 if one.kind.by == "filter" else gain > gains[leader] > 0
-        rises = one is not hypotheses[leader] and ahead
-        n_vain = 0 if rises else one.n_vain
-        found.append(replace(one, saved=saved, n_vain=n_vain, wait=0 if rises or shaken else wait))
-    return tuple(found)
+    after = []
+    for at, (hypothesis, gain) in enumerate(zip(hypotheses, gains, strict=True)):
+        if hypothesis.kind.by == "filter":
+            has_labels = hypothesis.labels.max(initial=NOBODY) >= 0
+            lead = has_labels * (gain - gains[best])
+            saved = max(_FADES * hypothesis.saved + lead, -MARGIN)
+            is_ahead = saved > 0
+        else:
+            saved = _FORGETS * hypothesis.saved + gain
+            is_ahead = gain > gains[leader] > 0
+        rises = at != leader and is_ahead
+        n_vain = 0 if rises else hypothesis.n_vain
+        wait = 0 if rises or shaken else max(hypothesis.wait - 1, 0)
+        after.append(replace(hypothesis, saved=saved, n_vain=n_vain, wait=wait))
+    return tuple(after)
 
 
 def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
@@ -70,10 +73,10 @@ def best_sum(hypotheses: Sequence[Hypothesis]) -> int:
     """
 
     def worth(at: int) -> tuple[float, bool]:
-        one = hypotheses[at]
-        if one.kind.by == "filter":
+        kind, saved = hypotheses[at].kind, hypotheses[at].saved
+        if kind.by == "filter":
             return float("-inf"), False
-        return one.saved * (1 - HANDICAP * one.kind.is_handicapped), one.kind.by == "weighted"
+        return saved * (1 - HANDICAP * kind.is_handicapped), kind.by == "weighted"
 
     return max(range(len(hypotheses)), key=worth)
 
@@ -83,21 +86,22 @@ def leader_of(hypotheses: Sequence[Hypothesis], *, by_labels: bool = False) -> i
 
     by_labels: whether labels have shown that it is the one that the encoder weights.
     """
-    for at, one in enumerate(hypotheses):
-        if by_labels and one.kind.by == "weighted":
-            return at
-    for at, one in enumerate(hypotheses):
-        if one.kind.by == "filter" and (one.saved > MARGIN or len(hypotheses) == 1):
+    by = [hypothesis.kind.by for hypothesis in hypotheses]
+    if by_labels and "weighted" in by:
+        return by.index("weighted")
+    if "filter" in by:
+        at = by.index("filter")
+        if hypotheses[at].saved > MARGIN or len(hypotheses) == 1:
             return at
     return best_sum(hypotheses)
 
 
 def served(hypotheses: Sequence[Hypothesis], leader: int) -> set[int]:
     """Return which of the others are followed in a window: the filter, and one sum, if due."""
-    due = [at for at, one in enumerate(hypotheses) if at != leader and not one.wait]
+    due = [at for at, hypothesis in enumerate(hypotheses) if at != leader and not hypothesis.wait]
+    filters = [at for at in due if hypotheses[at].kind.by == "filter"]
     sums = [at for at in due if hypotheses[at].kind.by != "filter"]
-    first = sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]
-    return {*first, *(at for at in due if hypotheses[at].kind.by == "filter")}
+    return {*filters, *sorted(sums, key=lambda at: hypotheses[at].n_vain)[:1]}
 
 
 def rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hypothesis]:
@@ -106,15 +110,17 @@ def rested(hypotheses: Sequence[Hypothesis], leader: int, rest: int) -> list[Hyp
     So large sums are searched one after another, in windows far apart.
     """
     return [
-        replace(one, wait=max(one.wait, rest)) if at != leader and one.kind.by != "filter" else one
-        for at, one in enumerate(hypotheses)
+        hypothesis
+        if at == leader or hypothesis.kind.by == "filter"
+        else replace(hypothesis, wait=max(hypothesis.wait, rest))
+        for at, hypothesis in enumerate(hypotheses)
     ]
 
 
 def pause(n_vain: int) -> int:
     """Return how many windows to wait after so many times in vain.
 
-    >>> [pause(one) for one in (0, 1, 2, 3, 10)]
+    >>> [pause(n_vain) for n_vain in (0, 1, 2, 3, 10)]
     [0, 1, 2, 4, 64]
     """
     return min((1 << min(max(n_vain, 0), LONGEST_PAUSE)) >> 1, LONGEST_PAUSE)

@@ -18,7 +18,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import match_labels
 from stream_icd.methods.bp.posterior import Posterior, tidied, tidy
 from stream_icd.methods.bp.prior import MOST_TRUST, Prior, trusted
-from stream_icd.methods.memory.follow import FoundByHypotheses, WindowStep, weighted
+from stream_icd.methods.memory.follow import Followed, WindowStep, weighted
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.nodes import Aligned
 
@@ -26,117 +26,118 @@ from stream_icd.methods.memory.nodes import Aligned
 class Informed(NamedTuple):
     """The communities of a window with what is known of some nodes."""
 
-    known: Posterior
-    given: Labels  # the label of each node, (n,), of those in `present`; `NOBODY` if not known
+    posterior: Posterior
+    labels: Labels  # the label of each node, (n,), of those in `present`; `NOBODY` if not known
     present: Ids  # labels that remembered nodes have, (l,)
     of_label: Labels  # the community of each of these, (l,); `NOBODY` if no node is in it
     fixed: bool
     ids: Ids  # the stable ids of these communities, (l,)
 
+    def id_of_label(self) -> dict[int, int]:
+        """Return the stable id of the community of each label."""
+        return dict(zip(self.present.tolist(), self.ids.tolist(), strict=True))
 
-def informed(
-    step: WindowStep, before: Aligned, found: FoundByHypotheses, given: KnownHere
+
+def informed_by(
+    known: KnownHere, step: WindowStep, aligned: Aligned, followed: Followed
 ) -> Informed:
     """Return the communities that are published if those of some nodes are known."""
-    known, labels, present = found.known, given.labels, given.present
+    posterior, labels, present = followed.posterior, known.labels, known.present
     if not len(present):
-        return Informed(known, labels, present, np.empty(0, np.int32), given.fixed, present)
-    of_label = match_labels(labels, known.likeliest, len(present), known.n_communities)
+        return Informed(posterior, labels, present, np.empty(0, np.int32), known.fixed, present)
+    likeliest, k = posterior.likeliest, posterior.n_communities
+    of_label = match_labels(labels, likeliest, len(present), k)
     certain = np.append(of_label, np.int32(NOBODY))[labels]
-    communities, shares = known.communities.copy(), known.shares.copy()
-    is_known = (certain >= 0) & (given.fixed or step.find is None)
-    total = shares[is_known].sum(axis=1)
-    communities[is_known], shares[is_known] = NOBODY, 0.0
-    communities[is_known, 0], shares[is_known, 0] = certain[is_known], total
-    nodes, graph, parameters = _evidence(step, before, found)
+    communities, shares = posterior.communities.copy(), posterior.shares.copy()
+    is_certain = (certain >= 0) & (known.fixed or step.find is None)
+    total = shares[is_certain].sum(axis=1)
+    communities[is_certain], shares[is_certain] = NOBODY, 0.0
+    communities[is_certain, 0], shares[is_certain, 0] = certain[is_certain], total
+    nodes, graph, parameters = _evidence(step, aligned, followed)
     if step.find is None and len(nodes):
-        by_filter = found.hypotheses[found.leader].kind.by == "filter"
-        recalled = _recalled(step, before, found, nodes) if by_filter else None
+        by_filter = followed.hypotheses[followed.leader].kind.by == "filter"
+        recalled = _recalled(step, aligned, followed, nodes) if by_filter else None
         own, beliefs = believed_with(
             graph,
-            known.likeliest[nodes],
+            likeliest[nodes],
             certain[nodes],
             parameters,
-            fixed=given.fixed,
+            fixed=known.fixed,
             recalled=recalled,
         )
         if by_filter:
             communities[nodes], shares[nodes] = beliefs
         communities[nodes, 0] = own
     numbers = np.full(max(int(communities.max()), int(of_label.max())) + 2, NOBODY, np.int32)
-    after = tidied(known._replace(communities=communities, shares=shares))
+    after = tidied(posterior._replace(communities=communities, shares=shares))
     numbers[communities[:, 0]] = after.likeliest  # the last for -1
-    none = np.empty(0, np.int64)
-    return Informed(after, labels, present, numbers[of_label], given.fixed, none)
+    no_ids = np.empty(0, np.int64)
+    return Informed(after, labels, present, numbers[of_label], known.fixed, no_ids)
 
 
 def _evidence(
-    step: WindowStep, before: Aligned, found: FoundByHypotheses
+    step: WindowStep, aligned: Aligned, followed: Followed
 ) -> tuple[Ids, LevelGraph, BpParameters]:
     """Return the graph in which the leader found its communities, and which nodes have edges."""
-    lead, parameters = found.hypotheses[found.leader].kind, step.parameters
-    edges, exponent = before.window, parameters.weight_exponent
-    if lead.by != "filter":
-        summed = found.hypotheses[found.leader if lead.by == "sum" else 0]
+    leading, parameters = followed.hypotheses[followed.leader], step.parameters
+    edges, exponent = aligned.window, parameters.weight_exponent
+    if leading.kind.by != "filter":
+        summed = leading if leading.kind.by == "sum" else followed.hypotheses[0]
         edges, exponent = summed.evidence, summed.kind.between
     nodes = np.flatnonzero(np.diff(edges.indptr) > 0)
     inner = entries_at(edges, nodes)
-    if lead.by == "weighted" and step.weigh is not None:
+    if leading.kind.by == "weighted" and step.weigh is not None:
         return nodes, weighted(step.weigh, inner), step.weigh.parameters
     return nodes, level_of(inner.comparable(exponent)), parameters
 
 
-def _recalled(
-    step: WindowStep, before: Aligned, found: FoundByHypotheses, nodes: Ids
-) -> Prior | None:
+def _recalled(step: WindowStep, aligned: Aligned, followed: Followed, nodes: Ids) -> Prior | None:
     """Return what was believed of these nodes before the window, as communities found in it."""
-    last, labels = before.memory.known, found.known.likeliest
-    if found.anew:
+    if followed.is_new:
         return None
-    n_last = last.n_communities
-    names = match_labels(labels, last.likeliest, found.known.n_communities, n_last)
-    goes_on = np.flatnonzero(names < n_last)
-    into = np.full(n_last + 1, NOBODY, np.int32)  # the last for -1
+    last, k = aligned.memory.posterior, followed.posterior.n_communities
+    names = match_labels(followed.posterior.likeliest, last.likeliest, k, last.n_communities)
+    goes_on = np.flatnonzero(names < last.n_communities)
+    into = np.full(last.n_communities + 1, NOBODY, np.int32)  # the last for -1
     into[names[goes_on]] = goes_on
     trust = np.float32(trusted(last.stay or step.parameters.stay))
     return Prior(*tidy(into[last.communities[nodes]], last.shares[nodes] * trust))
 
 
 def ids_with_known(
-    ids: Ids, next_id: int, now: Informed, before: Memory
+    ids: Ids, next_id: int, informed: Informed, before: Memory
 ) -> tuple[Ids, int, Informed]:
     """Return the ids of the communities, `(K,)`, the first id not used yet, and ids of labels.
 
     A label keeps the id of the community that its nodes were in. Another community that went on
     with this id is a new one.
     """
-    last = before.known
-    names = match_labels(now.given, last.likeliest, len(now.present), last.n_communities)
+    last, n_labels = before.posterior, len(informed.present)
+    names = match_labels(informed.labels, last.likeliest, n_labels, last.n_communities)
     ids = ids.copy()
-    for own, name in zip(now.of_label, names, strict=True):
+    for own, name in zip(informed.of_label, names, strict=True):
         if own < 0 or name >= last.n_communities or ids[own] == before.community_ids[name]:
             continue
         others = np.flatnonzero(ids == before.community_ids[name])
         ids[others] = next_id
         ids[own], next_id = before.community_ids[name], next_id + len(others)
-    return ids, next_id, now._replace(ids=np.append(ids, NOBODY)[now.of_label])
+    return ids, next_id, informed._replace(ids=np.append(ids, NOBODY)[informed.of_label])
 
 
-def memberships_with(found: Memberships, now: Informed, rows: Ids) -> Memberships:
+def memberships_with(found: Memberships, informed: Informed, rows: Ids) -> Memberships:
     """Return the memberships of the nodes `rows`, of which those of one label are known before.
 
     found: what edges say of them, `(len(rows),)`. By Bayes' rule, the odds of a known node for its
         community are multiplied by those of the prior.
     """
-    labels, given = now.known.likeliest, now.given[rows]
-    own = labels[rows]
-    as_known = (given >= 0) & (np.append(now.of_label, np.int32(NOBODY))[given] == own)
-    sizes = np.bincount(own, minlength=now.known.n_communities)[own] / len(rows)
+    labels, own = informed.labels[rows], informed.posterior.likeliest[rows]
+    as_known = (labels >= 0) & (np.append(informed.of_label, np.int32(NOBODY))[labels] == own)
+    sizes = np.bincount(own, minlength=informed.posterior.n_communities)[own] / len(rows)
     odds = 1 + MOST_TRUST / (1 - MOST_TRUST) / sizes
     factor = np.where(as_known, odds, 1.0)
     total = 1 + found.probabilities * (factor - 1)
     probabilities, second = found.probabilities * factor / total, found.second_probabilities / total
-    if now.fixed:
+    if informed.fixed:
         probabilities, second = np.where(as_known, 1.0, probabilities), second * ~as_known
     seconds = np.where(second > 0, found.seconds, np.int32(NOBODY))
     own_shares = np.minimum(probabilities, 1.0).astype(np.float32)

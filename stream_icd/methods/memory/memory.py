@@ -78,7 +78,7 @@ class Memory:
     window: Window  # the last one
     nodes: pa.Array
     seen: NDArray[np.bool_]
-    known: Posterior  # the communities of the hypothesis that leads
+    posterior: Posterior  # the communities of the hypothesis that leads
     community_ids: Ids  # the stable id of each of its communities, (K,)
     next_id: int  # the first id not yet used, at most `MOST_IDS`
     hypotheses: tuple[Hypothesis, ...] = ()
@@ -105,12 +105,12 @@ class Memory:
 
         if len(self.nodes) > 1 and not pc.all(pc.less(self.nodes[:-1], self.nodes[1:])).as_py():
             raise BadMemory("the ids of the nodes must ascend, none twice")
-        _check_known(self.known, self.n_nodes)
+        _check_posterior(self.posterior, self.n_nodes)
         for hypothesis in self.hypotheses:
             _check(hypothesis)
         if not 0 <= self.leader < max(len(self.hypotheses), self.n_nodes == 0):
             raise BadMemory(f"hypothesis {self.leader} of {len(self.hypotheses)} leads")
-        ids, k = self.community_ids, self.known.n_communities
+        ids, k = self.community_ids, self.posterior.n_communities
         if not 0 <= self.next_id <= MOST_IDS:
             raise BadMemory(f"next_id must be in 0..{MOST_IDS}, not {self.next_id}")
         if ids.shape != (k,) or n_distinct(ids) < k:
@@ -134,9 +134,9 @@ class Memory:
     @property
     def n_bytes(self) -> int:
         """Bytes of its arrays."""
-        arrays = [self.seen, self.community_ids, *self.known[:2]]
-        for one in self.hypotheses:
-            arrays += [one.labels, *one.evidence]
+        arrays = [self.seen, self.community_ids, *self.posterior[:2]]
+        for hypothesis in self.hypotheses:
+            arrays += [hypothesis.labels, *hypothesis.evidence]
         return int(self.nodes.nbytes) + sum(array.nbytes for array in arrays)
 
     @property
@@ -195,23 +195,23 @@ def _check(hypothesis: Hypothesis) -> None:
         raise BadMemory("communities must be from 0 to the number of nodes, or none")
 
 
-def _check_known(known: Posterior, n_nodes: int) -> None:
-    for name, share in {"mixing": known.mixing, "stay": known.stay}.items():
+def _check_posterior(posterior: Posterior, n_nodes: int) -> None:
+    for name, share in {"mixing": posterior.mixing, "stay": posterior.stay}.items():
         if not 0 <= share <= 1:
             raise BadMemory(f"{name} must be in 0..1, not {share}")
-    if not 0 < known.resolution < float("inf"):
-        raise BadMemory(f"resolution must be positive and finite, not {known.resolution}")
-    labels, k = known.communities[:, 0], known.n_communities
+    if not 0 < posterior.resolution < float("inf"):
+        raise BadMemory(f"resolution must be positive and finite, not {posterior.resolution}")
+    labels, k = posterior.communities[:, 0], posterior.n_communities
     if (
-        known.communities.min(initial=0) < NOBODY
+        posterior.communities.min(initial=0) < NOBODY
         or k > n_nodes  # before a place is made for each
         or not (np.bincount(labels[labels >= 0], minlength=k) > 0).all()
     ):
         raise BadMemory("communities must be 0..K-1, each the most probable one of a node")
-    if (np.rint(known.shares * CERTAIN).sum(axis=1) > CERTAIN).any():
+    if (np.rint(posterior.shares * CERTAIN).sum(axis=1) > CERTAIN).any():
         raise BadMemory("the shares of a node must add up to 1 at most")
-    if known.shares[known.communities == NOBODY].any():
+    if posterior.shares[posterior.communities == NOBODY].any():
         raise BadMemory("there is a share without a community")
-    names = np.sort(known.communities, axis=1)
+    names = np.sort(posterior.communities, axis=1)
     if ((np.diff(names) == 0) & (names[:, 1:] != NOBODY)).any():
         raise BadMemory("a community is named twice for a node")

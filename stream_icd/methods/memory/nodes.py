@@ -63,15 +63,15 @@ def aligned(
         at = places(nodes, memory.nodes)
     if kind is None:
         return None
-    new, n_known = np.flatnonzero(at < 0), memory.n_nodes
+    new, n_remembered = np.flatnonzero(at < 0), memory.n_nodes
     if len(new):
         both = pa.concat_arrays([memory.nodes.cast(kind), nodes.take(pa.array(new)).cast(kind)])
         # Of two runs that ascend, it only merges them.
         order = np.argsort(both.to_numpy(zero_copy_only=False), kind="stable")
         rows = at.copy()
-        rows[new] = n_known + np.arange(len(new))
+        rows[new] = n_remembered + np.arange(len(new))
         at = _places(order, len(order))[rows]
-        so_far = np.where(order < n_known, order, NOBODY)
+        so_far = np.where(order < n_remembered, order, NOBODY)
         memory = _with_rows(memory, both.take(pa.array(order)), so_far)
     of_window = _places(at, memory.n_nodes)
     return beside(at, entries_at(window, of_window), memory, exponent)
@@ -93,23 +93,23 @@ def of_nodes(memory: Memory, rows: Ids) -> Memory:
 
 def _with_rows(memory: Memory, nodes: pa.Array, at: Ids) -> Memory:
     """Return the memory of these nodes; `at` is the row of each so far, ascending, -1 for none."""
-    known, nobody = memory.known.rearranged(at), np.int32(NOBODY)
-    labels = np.append(memory.known.likeliest, nobody)[at]
-    ids, left = np.empty(known.n_communities, np.int64), known.likeliest >= 0
-    ids[known.likeliest[left]] = memory.community_ids[labels[left]]
+    posterior, nobody = memory.posterior.rearranged(at), np.int32(NOBODY)
+    labels = np.append(memory.posterior.likeliest, nobody)[at]
+    ids, left = np.empty(posterior.n_communities, np.int64), posterior.likeliest >= 0
+    ids[posterior.likeliest[left]] = memory.community_ids[labels[left]]
     return replace(
         memory,
         nodes=nodes,
         seen=np.append(memory.seen, False)[at],
-        known=known,
+        posterior=posterior,
         community_ids=ids,
         hypotheses=tuple(
             replace(
-                one,
-                evidence=entries_at(one.evidence, at),
-                labels=_compact(np.append(one.labels, nobody)[at]),
+                hypothesis,
+                evidence=entries_at(hypothesis.evidence, at),
+                labels=_compact(np.append(hypothesis.labels, nobody)[at]),
             )
-            for one in memory.hypotheses
+            for hypothesis in memory.hypotheses
         ),
     )
 
@@ -139,7 +139,7 @@ def bounded(after: Memory, rows: Ids, n_before: int, n_again: int) -> tuple[Memo
     """
     n_nodes, credit = len(rows), after.credit
     most = max(_MOST_PER_NODE * n_nodes, _ALWAYS, n_before // 2, min(n_before, credit))
-    beliefs = np.asarray(sum(after.known.shares.T))  # a tenth of the time of sum(axis=1)
+    beliefs = np.asarray(sum(after.posterior.shares.T))  # a tenth of the time of sum(axis=1)
     stays = beliefs >= FORGOTTEN
     for hypothesis in after.hypotheses:
         stays |= hypothesis.evidence.indptr[1:] > hypothesis.evidence.indptr[:-1]
@@ -160,9 +160,9 @@ def cut(memory: Memory, most_nodes: int) -> Memory:
     if memory.n_nodes <= most_nodes:
         return memory
     strengths = np.zeros(memory.n_nodes)
-    for one in memory.hypotheses:
-        strengths += level_of(one.evidence).strengths
-    weakest_last = np.lexsort((-strengths, -memory.known.shares.sum(axis=1)))
+    for hypothesis in memory.hypotheses:
+        strengths += level_of(hypothesis.evidence).strengths
+    weakest_last = np.lexsort((-strengths, -memory.posterior.shares.sum(axis=1)))
     return of_nodes(memory, np.sort(weakest_last[:most_nodes]))
 
 

@@ -96,33 +96,46 @@ def detect_smoothed(
         return []
     forward, memories = list[Remembered](), [forgotten(0) if memory is None else memory]
     for snapshot, k in zip(snapshots, ks, strict=True):
-        found = detect_remembering(
+        detected = detect_remembering(
             snapshot, model, memories[-1], k, horizon=horizon, seed=seed, clock=clock
         )
-        forward.append(found)
-        memories.append(found.memory)
+        forward.append(detected)
+        memories.append(detected.memory)
     last, results = memories[-1], list(forward)
     later, next_id = _about(last, last.nodes), last.next_id
-    whole = [at for at, found in enumerate(forward) if not found.damaged]
+    # Backward: the beliefs about each window need those about the one after it. A damaged window
+    # has no part in this, since nothing was learned from it.
+    whole = [at for at, detected in enumerate(forward) if not detected.damaged]
     for at, next_at in reversed(list(pairwise(whole))):
-        started, nodes, now = clock(), snapshots[at].nodes, forward[at].memory
-        known, then = now.known, forward[next_at].memory.known
-        own = _about(now, nodes)
-        predicted = forward[next_at].predicted_bits or 0.0
-        related = then.stay > 0 and predicted > LEAST_BITS  # else the future says nothing
-        anew = known.believed and then.believed and related
-        if anew:
-            past = _about(memories[at], nodes)
-            edges = rows_of(snapshots[at].adjacency())
-            graph = level_of(edges.comparable(model.bp.weight_exponent))
+        started, nodes = clock(), snapshots[at].nodes
+        own = _about(forward[at].memory, nodes)
+        is_smoothed = _is_related(forward[at], forward[next_at])
+        if is_smoothed:
             own = _smoothed(
-                graph, known, own, past, later, then.stay, model.bp, ks[at], next_id, seed
+                level_of(rows_of(snapshots[at].adjacency()).comparable(model.bp.weight_exponent)),
+                forward[at].memory.posterior,
+                own,
+                before=_about(memories[at], nodes),
+                after=later,
+                stay_after=forward[next_at].memory.posterior.stay,
+                parameters=model.bp,
+                n_communities=ks[at],
+                next_id=next_id,
+                seed=seed,
             )
             next_id = max(next_id, int(own.ids.max(initial=NOBODY)) + 1)
-        later = _with_absent(own, later, kept_a_window(known.stay))
-        results[at] = _result(forward[at], own, 1000 * (clock() - started), anew=anew)
+        later = _with_absent(own, later, kept_a_window(forward[at].memory.posterior.stay))
+        spent = 1000 * (clock() - started)
+        results[at] = _result(forward[at], own, spent, is_smoothed=is_smoothed)
     last = replace(last, next_id=next_id)
     return [*results[:-1], replace(results[-1], memory=last)]
+
+
+def _is_related(window: Remembered, following: Remembered) -> bool:
+    """Return whether the window that follows says something of this one."""
+    now, then = window.memory.posterior, following.memory.posterior
+    predicted = following.predicted_bits or 0.0
+    return now.believed and then.believed and then.stay > 0 and predicted > LEAST_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,9 +164,9 @@ class _About:
 
 def _about(memory: Memory, nodes: pa.Array) -> _About:
     """Return what is believed of these nodes after a window."""
-    known = memory.known
-    ids = np.append(memory.community_ids, NOBODY)[known.communities]  # [-1] for none
-    return _About(memory.nodes, ids, known.shares).of(nodes)
+    posterior = memory.posterior
+    ids = np.append(memory.community_ids, NOBODY)[posterior.communities]  # [-1] for none
+    return _About(memory.nodes, ids, posterior.shares).of(nodes)
 
 
 def _with_absent(own: _About, later: _About, kept: float) -> _About:
@@ -171,24 +184,26 @@ def _with_absent(own: _About, later: _About, kept: float) -> _About:
     )
 
 
-def _result(forward: Remembered, own: _About, milliseconds: float, *, anew: bool) -> Remembered:
-    """Return what is found in hindsight; anew: with beliefs that know the later windows."""
+def _result(
+    forward: Remembered, own: _About, milliseconds: float, *, is_smoothed: bool
+) -> Remembered:
+    """Return what is found in hindsight; is_smoothed: with beliefs that know the later windows."""
     labels, n_communities = compact(
         np.unique(own.ids[:, 0], return_inverse=True)[1].astype(np.int32)
     )
     ids = np.empty(n_communities, np.int64)
     ids[labels] = own.ids[:, 0]
-    smoothed = replace(
+    result = replace(
         forward,
         communities=labels,
         community_ids=ids,
         milliseconds=forward.milliseconds + milliseconds,
     )
-    if not anew:
-        return smoothed
+    if not is_smoothed:
+        return result
     has_second = own.ids[:, 1] != own.ids[:, 0]  # else they were made one, to have K of them
     return replace(
-        smoothed,
+        result,
         probabilities=own.shares[:, 0],
         second_ids=np.where(has_second, own.ids[:, 1], NOBODY),
         second_probabilities=np.where(has_second, own.shares[:, 1], np.float32(0)),
@@ -198,7 +213,7 @@ def _result(forward: Remembered, own: _About, milliseconds: float, *, anew: bool
 @uninterrupted()
 def _smoothed(
     graph: LevelGraph,
-    known: Posterior,
+    posterior: Posterior,
     own: _About,
     before: _About,
     after: _About,
@@ -210,7 +225,7 @@ def _smoothed(
 ) -> _About:
     """Return the beliefs about the nodes of a window, from its edges, its past and its future.
 
-    graph: the edges of the window; known: what is known after it.
+    graph: the edges of the window; posterior: what is known after it.
     own: the beliefs about its nodes in it.
     before: filtered beliefs of the window before; after: smoothed beliefs of the window after it.
     stay_after: η between this window and the one after it.
@@ -226,18 +241,19 @@ def _smoothed(
     future = future._replace(communities=_as_of_now(future.communities, labels, len(ids)))
     sizes = np.bincount(labels, minlength=len(ids)).clip(1) / len(labels)
     message = backward_message(sizes, here, future, trusted(stay_after))
-    prior = two_sided_prior(sizes, past, trusted(known.stay), message)
+    prior = two_sided_prior(sizes, past, trusted(posterior.stay), message)
     start = np.where(prior.shares[:, 0] > 0, prior.communities[:, 0], labels).astype(np.int32)
-    mixing = bounded_mixing(known.mixing)
+    mixing = bounded_mixing(posterior.mixing)
     model = Planted(mixing, parameters.size_spread, n_communities or n_distinct(start))
     marginals = believe(
         graph, start, len(ids), model, parameters.sweeps, prior, 1.0, learn_stay=False
     )
     communities, shares = marginals.communities, marginals.shares
     if n_communities is not None:
-        found = Posterior(communities, shares, mixing, marginals.stay, True, parameters.resolution)
+        resolution = parameters.resolution
+        believed = Posterior(communities, shares, mixing, marginals.stay, True, resolution)
         every = np.arange(len(labels))
-        communities[:, 0] = exact_labels(graph, found, every, n_communities, seed)
+        communities[:, 0] = exact_labels(graph, believed, every, n_communities, seed)
     n_new = max(int(communities.max()) + 1 - len(ids), 0)
     names = np.concatenate([ids, next_id + np.arange(n_new), [NOBODY]])  # the last for -1
     return _About(own.nodes, names[communities], shares)

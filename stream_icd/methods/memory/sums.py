@@ -45,22 +45,22 @@ def added(evidence: Rows, decay: float, window: Rows) -> Rows:
 
 
 @compiled()
-def _sum(known: Rows, decay: float, window: Rows) -> Rows:
+def _sum(evidence: Rows, decay: float, window: Rows) -> Rows:
     """The first matrix times λ plus the other one, row by row; columns ascend in both."""
-    (indptr, indices, weights), (other_indptr, others, other_weights) = known, window
-    n_rows, most, n_kept = len(indptr) - 1, len(indices) + len(others), 0
-    starts, columns, sums = np.zeros_like(indptr), np.empty(most, indices.dtype), np.empty(most)
+    n_rows, most, n_kept = len(evidence.indptr) - 1, len(evidence.indices) + len(window.indices), 0
+    starts, columns = np.zeros_like(evidence.indptr), np.empty(most, evidence.indices.dtype)
+    sums = np.empty(most)
     for row in range(n_rows):
-        one, end = indptr[row], indptr[row + 1]
-        other, other_end = other_indptr[row], other_indptr[row + 1]
-        while one < end or other < other_end:
-            left = indices[one] if one < end else n_rows
-            right = others[other] if other < other_end else n_rows
-            column, total = min(left, right), 0.0
-            if left == column:
-                total, one = weights[one] * decay, one + 1
-            if right == column:
-                total, other = total + other_weights[other], other + 1
+        old, old_end = evidence.indptr[row], evidence.indptr[row + 1]
+        new, new_end = window.indptr[row], window.indptr[row + 1]
+        while old < old_end or new < new_end:
+            old_column = evidence.indices[old] if old < old_end else n_rows
+            new_column = window.indices[new] if new < new_end else n_rows
+            column, total = min(old_column, new_column), 0.0
+            if old_column == column:
+                total, old = evidence.weights[old] * decay, old + 1
+            if new_column == column:
+                total, new = total + window.weights[new], new + 1
             columns[n_kept], sums[n_kept] = column, total
             n_kept += total != 0.0  # a very small λ makes it 0
         starts[row + 1] = n_kept
@@ -82,15 +82,15 @@ def kept(total: Rows, n_entries: int) -> Rows:
 @compiled()
 def rounded(weights: Floats) -> Floats:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
-    found = weights.astype(np.float32)
-    bits = found.view(np.uint32)
-    for at, one in enumerate(bits):
-        bits[at] = (one + 0x7FFF + ((one >> 16) & 1)) & 0xFFFF0000
-    return found.astype(np.float64)
+    narrow = weights.astype(np.float32)
+    bits = narrow.view(np.uint32)
+    for at, exact in enumerate(bits):  # to the nearest, and if two are as near, to the even one
+        bits[at] = (exact + 0x7FFF + ((exact >> 16) & 1)) & 0xFFFF0000
+    return narrow.astype(np.float64)
 
 
 def searched(
-    graph: LevelGraph, parameters: BpParameters, before: Labels, anew: bool, seed: int
+    graph: LevelGraph, parameters: BpParameters, before: Labels, afresh: bool, seed: int
 ) -> tuple[Labels, bool]:
     """Return the communities of a graph, (n,), and whether a search has corrected the last ones.
 
@@ -100,26 +100,26 @@ def searched(
 
     graph: all of its nodes have edges.
     before: (n,) the last communities, `NOBODY` for new nodes.
-    anew: whether to search the graph as if nothing was known of it.
+    afresh: whether to search the graph as if nothing was known of it.
     """
     last = _with_singles(before)
     start = agglomerate(graph, last)
-    anew = anew or not start.any()
+    afresh = afresh or not start.any()  # a single community is a trap: beliefs do not divide it
     rng = np.random.default_rng(seed)
-    if anew:
+    if afresh:
         found = found_exactly(graph, parameters, None, rng).labels
     else:
-        found = _gone_on(graph, start, parameters, rng)
-    tried = [found, agglomerate(graph, _common_pieces(last, found)), start]
-    tried = [one for one in tried if one.any() or not found.any()]
-    best = min(tried, key=lambda one: measured(graph, one).bits)
+        found = _moved_on(graph, start, parameters, rng)
+    candidates = [found, agglomerate(graph, _common_pieces(last, found)), start]
+    candidates = [labels for labels in candidates if labels.any() or not found.any()]
+    best = min(candidates, key=lambda labels: measured(graph, labels).bits)
     labels = compact(connected(graph, best, may_be_alone=not parameters.search))[0]
-    return labels, anew and not np.array_equal(labels, compact(start)[0])
+    return labels, afresh and not np.array_equal(labels, compact(start)[0])
 
 
-def _common_pieces(one: Labels, other: Labels) -> Labels:
+def _common_pieces(before: Labels, after: Labels) -> Labels:
     """Return pieces of nodes that are together in both partitions, (n,)."""
-    pairs = one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other
+    pairs = before.astype(np.int64) * (int(after.max(initial=0)) + 1) + after
     pieces: Labels = np.unique(pairs, return_inverse=True)[1].astype(np.int32)
     return pieces
 
@@ -131,7 +131,7 @@ def _with_singles(before: Labels) -> Labels:
     return compact(labels)[0]
 
 
-def _gone_on(
+def _moved_on(
     graph: LevelGraph, start: Labels, parameters: BpParameters, rng: np.random.Generator
 ) -> Labels:
     """Return the communities that beliefs, or local moves if modularity decides, make of these."""

@@ -102,7 +102,7 @@ def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
         assert set(found.communities) == set(range(len(found.community_ids)))
         memory = decode_memory(encode_memory(found.memory))
         of_nodes(memory, np.arange(0, memory.n_nodes, 2))
-        shares = memory.known.shares
+        shares = memory.posterior.shares
         assert ((shares >= 0) & (shares.sum(axis=1) < 1.001)[:, None]).all()
         adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
         adjacency.sort_indices()

@@ -74,7 +74,7 @@ def test_nodes_without_edges_stay_where_they_were(horizon: Horizon) -> None:
     assert ids(alone) == [0] * 8 + [1, 2]
     nobody = detected(2, [*A, 30], [], alone, horizon)
     assert ids(nobody) == [0] * 8 + [2]
-    assert nobody.memory.known.shares.max() <= 1
+    assert nobody.memory.posterior.shares.max() <= 1
 
 
 def test_absent_nodes_follow_their_community() -> None:

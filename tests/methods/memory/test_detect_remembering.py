@@ -92,7 +92,7 @@ def test_missing_windows_change_nothing_and_are_counted_in_lengths_of_the_presen
     before = detected(cliques(number, range(10), *groups) for number in range(3))[-1].memory
     next_one, late = (detected([cliques(at, *groups)], memory=before)[0] for at in (3, 1000))
     assert next_one.community_ids.tolist() == late.community_ids.tolist()
-    assert np.array_equal(*(one.memory.known.shares for one in (next_one, late)))
+    assert np.array_equal(*(one.memory.posterior.shares for one in (next_one, late)))
     assert [missed_windows(hour(0), hour(at)) for at in (1, 4)] == [0, 3]
     instant = Window(START + 9 * HOUR, START + 9 * HOUR)
     assert missed_windows(hour(4), hour(0)) == missed_windows(hour(0), instant) == 0
@@ -134,7 +134,7 @@ def test_away_nodes_follow_a_community_that_merged() -> None:
     assert now[20] == before[20]
     memory = second.memory
     assert memory.nodes[0].as_py() == 0
-    assert memory.community_ids[memory.known.communities[0, 0]] == now[20]
+    assert memory.community_ids[memory.posterior.communities[0, 0]] == now[20]
 
 
 @pytest.mark.parametrize(
@@ -315,4 +315,4 @@ def test_the_unit_of_all_weights_does_not_matter(unit: float) -> None:
     usual, other = after_three(1.0), after_three(unit)
     edges = (one.hypotheses[0].evidence.indices.tolist() for one in (usual, other))
     assert next(edges) == next(edges)
-    assert other.known.likeliest.tolist() == usual.known.likeliest.tolist()
+    assert other.posterior.likeliest.tolist() == usual.posterior.likeliest.tolist()

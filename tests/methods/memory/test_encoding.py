@@ -98,9 +98,9 @@ def test_a_memory_comes_back_bit_by_bit(ids: set[int] | set[str], seed: int) -> 
     assert back.community_ids.tolist() == memory.community_ids.tolist()
     for name in ("window", "next_id", "horizon", *COUNTS):
         assert getattr(back, name) == getattr(memory, name), name
-    assert back.known.communities.tobytes() == memory.known.communities.tobytes()
-    assert back.known.shares.tobytes() == memory.known.shares.tobytes()
-    assert back.known[2:] == memory.known[2:]
+    assert back.posterior.communities.tobytes() == memory.posterior.communities.tobytes()
+    assert back.posterior.shares.tobytes() == memory.posterior.shares.tobytes()
+    assert back.posterior[2:] == memory.posterior[2:]
     for one, other in zip(back.hypotheses, memory.hypotheses, strict=True):
         for name in ("kind", "saved", "n_vain", "wait"):
             assert getattr(one, name) == getattr(other, name), name
@@ -208,18 +208,18 @@ def test_values_out_of_range_are_refused(change: dict[str, Any], match: str) -> 
     of_known = {name: change[name] for name in change if name in Posterior._fields}
     rest = {name: change[name] for name in change if name not in of_known}
     with pytest.raises(BadMemory, match=match):
-        replace(memory, known=memory.known._replace(**of_known), **rest).checked()
+        replace(memory, posterior=memory.posterior._replace(**of_known), **rest).checked()
 
 
 def test_a_community_far_above_the_others_is_refused_before_there_is_a_place_for_each() -> None:
     memory = memory_of(pa.array(range(30)))
-    communities = memory.known.communities.copy()
+    communities = memory.posterior.communities.copy()
     communities[7, 0] = 2**31 - 1  # 16 GiB of places
-    known = memory.known._replace(communities=communities)
+    known = memory.posterior._replace(communities=communities)
     tracemalloc.start()
     try:
         with pytest.raises(BadMemory, match="communities"):
-            replace(memory, known=known).checked()
+            replace(memory, posterior=known).checked()
         assert tracemalloc.get_traced_memory()[1] < 1e6
     finally:
         tracemalloc.stop()
@@ -278,11 +278,11 @@ def test_the_next_id_is_known_though_the_table_is_damaged() -> None:
 def test_less_is_remembered_the_nodes_that_were_away_longest_go_first() -> None:
     memory = memory_of(pa.array(range(40)))
     kept = cut(memory, 10)
-    shares = memory.known.shares.sum(axis=1)
+    shares = memory.posterior.shares.sum(axis=1)
     weights = dict(zip(memory.nodes.to_pylist(), shares, strict=True))
     gone = set(weights) - set(kept.nodes.to_pylist())
     assert kept.n_nodes == 10
-    assert max(weights[node] for node in gone) <= min(kept.known.shares.sum(axis=1))
+    assert max(weights[node] for node in gone) <= min(kept.posterior.shares.sum(axis=1))
     assert cut(memory, 40) is memory
     assert decode_memory(encode_memory(cut(memory, 0))).n_nodes == 0
 

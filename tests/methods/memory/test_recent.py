@@ -69,7 +69,7 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
 
 
 def bits(memory: Memory) -> bytes:
-    arrays = [*memory.known[:2], np.array(memory.known[2:])]
+    arrays = [*memory.posterior[:2], np.array(memory.posterior[2:])]
     for one in memory.hypotheses:
         arrays += [*one.evidence, one.labels, np.array([one.saved, one.n_vain, one.wait])]
     return b"".join(array.tobytes() for array in arrays)

@@ -159,7 +159,7 @@ def test_nodes_without_edges_stay_where_they_are_remembered() -> None:
     adjacency[0, :] = adjacency[:, 0] = 0
     after = then(before.memory, csr_array(adjacency), BELIEFS)
     assert ids_of(after).tolist() == ids_of(before).tolist()
-    assert after.memory.known.shares[0].sum() < before.memory.known.shares[0].sum()
+    assert after.memory.posterior.shares[0].sum() < before.memory.posterior.shares[0].sum()
 
 
 @BOTH
@@ -171,7 +171,7 @@ def test_exactly_k_communities_with_memory(parameters: BpParameters, k: int) -> 
     assert np.unique(one.communities).tolist() == list(range(k))
     assert len(set(one.community_ids)) == k
     memory = one.memory
-    assert np.array_equal(memory.community_ids[memory.known.likeliest], ids_of(one))
+    assert np.array_equal(memory.community_ids[memory.posterior.likeliest], ids_of(one))
 
 
 def test_many_moves_make_remembered_beliefs_count_less() -> None:
@@ -210,7 +210,7 @@ def test_node_order_does_not_matter_where_structure_is_clear(parameters: BpParam
 def test_the_share_of_nodes_that_stay_is_learned() -> None:
     for churn in (0.01, 0.2):
         *_, last = found(drifting(5, 5, mixing=0.3, churn=churn, event_rate=0.0), BELIEFS)
-        assert last.memory.known.stay == pytest.approx(1 - churn, abs=0.05)
+        assert last.memory.posterior.stay == pytest.approx(1 - churn, abs=0.05)
 
 
 def test_graphs_without_nodes_or_edges_have_an_answer_and_k_outside_the_nodes_has_none() -> None:
@@ -249,7 +249,7 @@ def test_a_search_frees_communities_that_are_far_from_the_best() -> None:
     memory = then(None, graph, MODULARITY, horizon=20).memory
     pieces = certain_posterior(np.arange(32, dtype=np.int32) % 4, 0.9, resolution=40.0)
     stuck = replace(memory.hypotheses[0], labels=pieces.likeliest)
-    stuck = replace(memory, known=pieces, community_ids=np.arange(4), hypotheses=(stuck,))
+    stuck = replace(memory, posterior=pieces, community_ids=np.arange(4), hypotheses=(stuck,))
     freed = then(stuck, graph, MODULARITY, horizon=20)
     assert freed.communities.tolist() == np.repeat(range(4), 8).tolist()
     assert freed.moved is None  # detection has changed, not the graph

@@ -309,7 +309,7 @@ def of_long_names(value: bytes) -> bytes:
     with pytest.MonkeyPatch.context() as unchecked:
         unchecked.setattr(core_snapshot, "MOST_NODE_BYTES", 1 << 30)
         memory = replace(decode_memory(value), nodes=names, seen=np.ones(len(names), np.bool_),
-                         known=nobody, community_ids=np.empty(0, np.int64), leader=0,
+                         posterior=nobody, community_ids=np.empty(0, np.int64), leader=0,
                          hypotheses=(filter_,))  # fmt: skip
         return encode_memory(memory)
 

@@ -239,7 +239,7 @@ class _Trial:
         assert self.memory is not None
         if self.parameters.mixing is None:  # each graph finds its horizon itself
             return self.parameters
-        mixing = bounded_mixing(self.memory.known.mixing)
+        mixing = bounded_mixing(self.memory.posterior.mixing)
         return replace(self.parameters, mixing=mixing, stay=self.stay)
 
 
@@ -294,8 +294,8 @@ def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
     nodes, at = moment.nodes, moment.window
     found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
     if memory is not None:
-        saved, weight = window.nats_saved_by(memory.nodes, memory.known.likeliest)
+        saved, weight = window.nats_saved_by(memory.nodes, memory.posterior.likeliest)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
-        stays = (*stays, found.memory.known.stay if found.n_continued else 0.0)
+        stays = (*stays, found.memory.posterior.stay if found.n_continued else 0.0)
     length = round(description_length(window.comparable, found.communities), 4)
     return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)
