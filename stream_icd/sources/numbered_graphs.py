@@ -225,9 +225,9 @@ def _check_lists(edges: Mapping[str, Ids | Floats], n_edges: int) -> None:
         )
     weights = edges.get("weight", np.zeros(len(src)))
     up, down = src < dst, src > dst
-    upward = np.array([src[up], dst[up], weights[up]])
-    downward = np.array([dst[down], src[down], weights[down]])
-    if not np.array_equal(*(edges[:, np.lexsort(edges[::-1])] for edges in (upward, downward))):
+    upward = _in_order(np.array([src[up], dst[up], weights[up]]))
+    downward = _in_order(np.array([dst[down], src[down], weights[down]]))
+    if not np.array_equal(upward, downward):
         raise BadInput("its lists differ in an edge: both ends of each one must name the other")
 
 

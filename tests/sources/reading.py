@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from stream_icd.core.errors import BadRow
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.sources.edge_files import watch_edge_files
 
-Content = str | bytes | pa.Table | Callable[[Path], object]
+Content: TypeAlias = str | bytes | pa.Table | Callable[[Path], object]
 """Of a file: text, bytes, a table of Parquet, or what writes it."""
 
 
