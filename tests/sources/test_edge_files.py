@@ -116,14 +116,6 @@ def test_a_graph_keeps_the_kind_of_its_ids_from_file_to_file(
     assert ("so all its ids are text (--ids): one is admin" in caplog.text) == (kind is str)
 
 
-def test_files_keep_the_kind_that_the_graph_has(tmp_path: Path) -> None:
-    write(tmp_path, {"1.csv": "src,dst\n1,2.0\n2,3.0\n", "2.csv": "src,dst\n1,2\n"})
-    for snapshot in read(tmp_path, kind_before=lambda: "string")[0]:
-        assert set(snapshot.nodes.to_pylist()) <= {"1", "2", "3"}
-    for snapshot in read(tmp_path, id_kind="integer", kind_before=lambda: "string")[0]:
-        assert set(snapshot.nodes.to_pylist()) <= {1, 2, 3}
-
-
 UNUSED = "src,dst,weight,kind\n1,2,3,4\n"
 UNNAMED = ",src,dst,weight,kind,t\n0,1,2,3,4,5\n"
 LOGGED: list[tuple[dict[str, str], list[str]]] = [

@@ -16,7 +16,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import polars
@@ -34,7 +33,7 @@ from stream_icd.sources import tables
 from stream_icd.sources.content import Parquet
 from stream_icd.sources.tables import columns_of, read_rows
 from stream_icd.sources.timed_rows import Columns, sorted_by_time
-from stream_icd.sources.values import IdKind, TimeUnit, read_times
+from stream_icd.sources.values import TimeUnit, read_times
 from stream_icd.sources.windows import TimedRows
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from tests.sources.reading import parquet, write
@@ -355,20 +354,6 @@ def test_ids_are_integers_if_all_of_them_are_whatever_comes_first(
     assert [line["id"] for line in logs if "all ids are text" in line["event"]] == [odd]
     rows, bad = read_text(tmp_path, text, INTEGERS)
     assert ([row["src"] for row in rows], len(bad)) == ([1], 1)
-
-
-@pytest.mark.parametrize(
-    ("kind", "first", "nodes", "n_bad"),
-    [("integer", "a", {2, 3}, 1), ("string", "1", {"1", "2", "3"}, 0)],
-)
-def test_ids_keep_the_kind_that_the_graph_has(
-    kind: IdKind, first: str, nodes: set[object], n_bad: int, tmp_path: Path
-) -> None:
-    text, before = f"t,src,dst\n1,{first},2\n2,3,2\n", mock.Mock(return_value=kind)
-    rows, bad = read_text(tmp_path, text, replace(EVENTS, kind_before=before))
-    assert ({row[end] for row in rows for end in ("src", "dst")}, len(bad)) == (nodes, n_bad)
-    read_text(tmp_path, text, replace(INTEGERS, kind_before=before))
-    assert before.call_count == 1  # once for all batches, and never if the kind is given
 
 
 @pytest.mark.parametrize("one", ["1.0", "1e+00", "1.000000000000000000e+00"])

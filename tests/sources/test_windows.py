@@ -161,21 +161,6 @@ def test_open_windows_are_given_up_when_somebody_asks_to_stop() -> None:
     assert len(list(windows(arrivals(), TUMBLING, stop=stop))) == 1
 
 
-def test_windows_stay_open_at_the_end_of_what_may_go_on() -> None:
-    """Only rows close windows: of a topic, more may come."""
-    left: list[tuple[int, list[int]]] = []
-    arrivals = [rows([1, 12, 14]), Quiet(frozenset({2}))]
-    for n_streams in (1, 3):
-        found = windows(
-            arrivals,
-            TUMBLING,
-            n_streams=n_streams,
-            on_open=lambda n_rows, missing: left.append((n_rows, list(missing))),
-        )
-        assert [(w.end - EPOCH).total_seconds() for w, _ in found] == [10] * (n_streams == 1)
-    assert left == [(2, []), (3, [1])]
-
-
 def test_open_windows_hold_rows_up_to_a_limit() -> None:
     arrivals = [rows([float(at), float(at)], first=2 * at) for at in range(100)]
     options = {"on_late": pytest.fail, "limits": Limits(rows=22)}
