@@ -54,6 +54,15 @@ def made(*changes: Change, **options: object) -> list[Snapshot]:
     return list(windows(**options).snapshots([placed(*changes)]))
 
 
+def test_adding_again_gives_the_new_weight_and_removing_what_is_not_there_nothing() -> None:
+    (last,) = made(
+        add(0, "a", "b", 2.0), add(0, "b", "a", 3.0), add(0, "a", "c"), remove(0, "x", "y"),
+        add(0, "a", "a"), remove(0, "x")
+    )  # fmt: skip
+    assert edges(last) == {("a", "b"): 3.0, ("a", "c"): 1.0}
+    assert last.nodes.to_pylist() == ["a", "b", "c"]
+
+
 def test_nodes_without_edges_stay_until_they_are_removed_unless_they_are_to_go() -> None:
     changes = (
         add(0, "a", "b"), add(0, "alone", None), add(0, "b", "c"), remove(1, "alone"),
