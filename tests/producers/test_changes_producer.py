@@ -21,7 +21,8 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.producers.sent import sent
 from tests.run_here import Done, run_here
-from tests.sources.test_changes import add, edges, reference, remove
+from tests.sources.reading import weighted
+from tests.sources.test_changes import add, reference, remove
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import publish
 
@@ -74,7 +75,7 @@ def test_a_restart_continues_with_the_graph_of_the_last_snapshot(
 ) -> None:
     send(broker, topic, FIRST)
     assert produce(broker, topic).returncode == 0
-    assert [edges(one) for one in sent(broker, topic)] == [
+    assert [weighted(one) for one in sent(broker, topic)] == [
         {("a", "b"): 2.0, ("b", "c"): 1.0},
         {("b", "c"): 1.0, ("c", "d"): 1.0},
     ]
@@ -83,7 +84,7 @@ def test_a_restart_continues_with_the_graph_of_the_last_snapshot(
     assert done.returncode == 0
     assert "op 'put' is neither add nor remove" in done.stderr
     *_, last = sent(broker, topic)
-    assert edges(last) == {("a", "c"): 1.0, ("b", "c"): 1.0}
+    assert weighted(last) == {("a", "c"): 1.0, ("b", "c"): 1.0}
     assert last.nodes.to_pylist() == ["a", "b", "c", "d"]
     n = len(sent(broker, topic))
     assert produce(broker, topic).returncode == 0
@@ -155,7 +156,7 @@ def test_kill_9_loses_and_doubles_no_change(broker: Broker, topic: str, tmp_path
 
     def is_there() -> bool:
         last = SentBefore.read(settings).last_of(topic, settings, SNAPSHOTS)
-        return last is not None and edges(last) == expected
+        return last is not None and weighted(last) == expected
 
     try:
         wait_until(is_there)

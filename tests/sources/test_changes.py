@@ -18,9 +18,10 @@ from stream_icd.sources.changes import Change, ChangeColumns, StandingWindows
 from stream_icd.sources.tables import rows_of_json
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from tests.sources.reading import weighted
 
 MINUTE = 60_000_000
-Edges = dict[tuple[str, str], float]
+Edges = dict[tuple[object, ...], float]
 
 
 def windows(
@@ -41,13 +42,6 @@ def remove(minute: float, src: str, dst: str | None = None) -> Change:
 
 def placed(*changes: Change) -> list[Change]:
     return [dataclasses.replace(change, place=place) for place, change in enumerate(changes)]
-
-
-def edges(snapshot: Snapshot) -> Edges:
-    names = snapshot.nodes.to_pylist()
-    weights = [1.0] * snapshot.n_edges if snapshot.weights is None else snapshot.weights.tolist()
-    ends = zip(*snapshot.edges.tolist(), weights, strict=True)
-    return {(names[src], names[dst]): weight for src, dst, weight in ends}
 
 
 def made(*changes: Change, **options: object) -> list[Snapshot]:
@@ -83,10 +77,10 @@ def test_windows_without_a_change_and_without_an_edge() -> None:
 
 def test_what_comes_late_counts_in_the_next_window() -> None:
     *_, last = made(add(0, "a", "b"), add(2, "b", "c"), add(0.5, "c", "d"))
-    assert len(edges(last)) == 3
+    assert len(weighted(last)) == 3
     (after,) = windows(last).snapshots([[Change(0, 0, 7, "add", "d", "e")]])
     assert after.window.start == last.window.end
-    assert len(edges(after)) == 4
+    assert len(weighted(after)) == 4
 
 
 def test_streams_are_waited_for_unless_they_are_quiet() -> None:
@@ -94,7 +88,7 @@ def test_streams_are_waited_for_unless_they_are_quiet() -> None:
     other = [Change(MINUTE, 1, 0, "add", "b", "c")]
     waiting = windows(n_streams=2, now=20 * MINUTE)
     found = waiting.snapshots(iter([one, other, Quiet(frozenset((1,))), Quiet(frozenset((0, 1)))]))
-    assert [len(edges(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
+    assert [len(weighted(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
 
 
 def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> None:
@@ -159,7 +153,7 @@ def test_exactly_what_was_added_is_there_also_after_restarts(
     assert continued == unbroken
     expected, nodes = reference(ordered)
     if expected:
-        assert edges(unbroken[-1]) == expected
+        assert weighted(unbroken[-1]) == expected
         assert set(unbroken[-1].nodes.to_pylist()) == nodes
 
 
