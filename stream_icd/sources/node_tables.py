@@ -175,8 +175,11 @@ def read_attributes(path: str | Path) -> Attributes:
         raise BadSettings(f"{path} has no rows; give a row for each node")
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     values = {column: table[column].combine_chunks() for column in columns}
+    nodes = values.pop(_NODE)
+    if pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type):  # such as 1.0
+        nodes = IdForm.of_column(table[_NODE]).read(table[_NODE])[0]
     try:
-        return attributes_of(_ids(values.pop(_NODE)), values)
+        return attributes_of(nodes, values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
 
@@ -206,11 +209,3 @@ def read_nodes(path: str | Path) -> frozenset[str]:
     if not ids:
         raise BadSettings(f"{path} has no nodes; a rule with it would never fire")
     return ids
-
-
-def _ids(nodes: pa.Array) -> pa.Array:
-    """Return the ids, as integers if all of them are, even if they are written as 1.0."""
-    if not (pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type)):
-        return nodes
-    column = pa.chunked_array([nodes])
-    return IdForm.of_column(column).read(column)[0]

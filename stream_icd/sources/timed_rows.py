@@ -88,24 +88,19 @@ class Columns:
                 yield batch
                 continue
             if ids.kind == "auto":
-                ids = self._form_of_ids(batch)
+                ends = {column: batch.rows[column] for column in self.ids.values()}
+                ids = IdForm.of(ends, self.kind_before, untyped=batch.untyped)
+                if ids.odd is not None:
+                    structlog.get_logger().warning(
+                        "numbers and other ids are in one column, so all ids are text (--ids)",
+                        origin=batch.origin,
+                        id=ids.odd,
+                    )
             checked = self._checked(batch, ids, on_bad_row)
             if not looked and len(checked.time):
                 looked = True
                 _warn_of_1970(checked)
             yield checked
-
-    def _form_of_ids(self, batch: RawRows) -> IdForm:
-        """Return the form of all ids, by those of a batch; log why it is text beside integers."""
-        ends = {column: batch.rows[column] for column in self.ids.values()}
-        ids = IdForm.of(ends, self.kind_before, untyped=batch.untyped)
-        if ids.odd is not None:
-            structlog.get_logger().warning(
-                "numbers and other ids are in one column, so all ids are text (--ids)",
-                origin=batch.origin,
-                id=ids.odd,
-            )
-        return ids
 
     def _checked(self, batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> TimedRows:
         good = np.ones(len(batch.place), bool)

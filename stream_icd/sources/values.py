@@ -119,13 +119,32 @@ class IdForm:
         odd: str = text[pc.index(whole, False).as_py()].as_py()
         return cls("string", odd=odd if has_integers else None)
 
-    def read(self, ids: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Mask]:
+    def read(self, column: pa.ChunkedArray, name: str = "") -> tuple[pa.Array, Mask]:
         """Return the ids of a column as int64 or text, and which are good; bad ones are null.
 
         The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or if the
         column is `numeric`.
         """
-        return _read_ids(ids.combine_chunks(), self.kind, numbers=column in self.numeric)
+        ids = column.combine_chunks()
+        if pa.types.is_floating(ids.type):
+            ids = _whole(ids)
+        if not is_id_type(ids.type):
+            return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
+        if self.kind == "integer" and pa.types.is_integer(ids.type):
+            ids = _signed(ids)
+            return ids, _mask(ids.is_valid())
+        text = _given(ids.cast(pa.string()))
+        if self.kind == "integer":
+            if (integers := _as_integers(text)) is not None:
+                return integers, _mask(integers.is_valid())
+            text = _without_decimals(text)
+            good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
+            return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
+        if name in self.numeric:
+            text = _without_decimals(text)
+        is_short = pc.less_equal(pc.binary_length(text), MOST_NODE_BYTES)
+        good = pc.and_not(is_short, pc.match_substring(text, UNREADABLE))
+        return text, _mask(pc.fill_null(good, False))
 
     def fault(self, bad: pa.Scalar) -> str:
         """Return what is wrong with a bad id, as the end of a sentence."""
@@ -136,15 +155,11 @@ class IdForm:
             return f"of type {bad.type}, no integer or text"
         if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
             return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
-        if _is_inexact(str(value)):
+        if re.match(_DECIMAL, str(value)) and abs(float(str(value))) >= MOST_EXACT:
             return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
         if pa.types.is_floating(bad.type):
             return "no whole number"
         return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
-
-
-def _is_inexact(text: str) -> bool:
-    return re.match(_DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
 
 def shown(value: pa.Scalar) -> object:
@@ -153,28 +168,6 @@ def shown(value: pa.Scalar) -> object:
         return value.as_py()
     except (OverflowError, KeyError, pa.ArrowInvalid):  # KeyError: pytz knows no such time zone
         return getattr(value, "value", value.type)
-
-
-def _read_ids(ids: pa.Array, kind: IdKind, *, numbers: bool) -> tuple[pa.Array, Mask]:
-    if pa.types.is_floating(ids.type):
-        ids = _whole(ids)
-    if not is_id_type(ids.type):
-        return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
-    if kind == "integer" and pa.types.is_integer(ids.type):
-        ids = _signed(ids)
-        return ids, _mask(ids.is_valid())
-    text = _given(ids.cast(pa.string()))
-    if kind == "integer":
-        if (integers := _as_integers(text)) is not None:
-            return integers, _mask(integers.is_valid())
-        text = _without_decimals(text)
-        good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
-        return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
-    if numbers:
-        text = _without_decimals(text)
-    is_short = pc.less_equal(pc.binary_length(text), MOST_NODE_BYTES)
-    good = pc.and_not(is_short, pc.match_substring(text, UNREADABLE))
-    return text, _mask(pc.fill_null(good, False))
 
 
 def _given(text: pa.Array) -> pa.Array:
