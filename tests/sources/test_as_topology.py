@@ -97,30 +97,32 @@ def pairs_at(folder: Path, names: Iterable[str]) -> Path:
     return write(folder, dict.fromkeys(names, "1\t2\n"))
 
 
-def lengths(found: Iterable[Snapshot]) -> set[timedelta]:
-    return {snapshot.window.end - snapshot.window.start for snapshot in found}
+def lengths(series: Iterable[Snapshot]) -> set[timedelta]:
+    return {snapshot.window.end - snapshot.window.start for snapshot in series}
 
 
-def missing(found: list[Snapshot]) -> int:
-    return sum(missed_windows(snapshot.window, other.window) for snapshot, other in pairwise(found))
+def missing(series: list[Snapshot]) -> int:
+    return sum(
+        missed_windows(snapshot.window, other.window) for snapshot, other in pairwise(series)
+    )
 
 
 def test_windows_last_until_the_next_file(tmp_path: Path) -> None:
     months = pairs_at(tmp_path / "m", (f"2004{month:02d}01.as-rel.txt" for month in range(1, 13)))
     for window in (None, parse_window("month")):
-        found = snapshots(months, window=window)
-        assert [snapshot.id for snapshot in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
-        assert missing(found) == 0
+        series = snapshots(months, window=window)
+        assert [snapshot.id for snapshot in series[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
+        assert missing(series) == 0
     start = date(2004, 1, 5)  # from monthly to weekly
     offsets = [*range(0, 10 * 28, 28), *range(10 * 28, 10 * 28 + 20 * 7, 7)]
     names = (f"as-caida{start + timedelta(days=n):%Y%m%d}.txt" for n in offsets)
-    found = snapshots(pairs_at(tmp_path / "w", names))
-    assert missing(found) == 0
-    assert [lengths([found[at]]) for at in (0, -1)] == [{timedelta(days=28)}, {timedelta(days=7)}]
+    series = snapshots(pairs_at(tmp_path / "w", names))
+    assert missing(series) == 0
+    assert [lengths([series[at]]) for at in (0, -1)] == [{timedelta(days=28)}, {timedelta(days=7)}]
     names = (f"as200001{day:02d}.txt" for day in range(1, 31) if day not in (9, 20, 21))
-    found = snapshots(pairs_at(tmp_path / "d", names))  # a missing day leaves a gap
-    assert lengths(found) == {timedelta(days=1)}
-    assert missing(found) == 3
+    series = snapshots(pairs_at(tmp_path / "d", names))  # a missing day leaves a gap
+    assert lengths(series) == {timedelta(days=1)}
+    assert missing(series) == 3
     for text in ("0s", "1", "months"):
         with pytest.raises(BadSettings):
             parse_window(text)
@@ -128,10 +130,10 @@ def test_windows_last_until_the_next_file(tmp_path: Path) -> None:
 
 def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> None:
     hours = pairs_at(tmp_path, (f"rib.20080101.{hour:02d}00.txt" for hour in range(0, 24, 2)))
-    found = snapshots(hours)
-    assert len(found) == 12
-    assert found[1].id == "as733/2008-01-01T02:00Z"
-    assert lengths(found) == {timedelta(hours=2)}
+    series = snapshots(hours)
+    assert len(series) == 12
+    assert series[1].id == "as733/2008-01-01T02:00Z"
+    assert lengths(series) == {timedelta(hours=2)}
     (day,) = snapshots(hours, window=parse_window("1d"))
     assert day.id == "as733/2008-01-01"
 
@@ -162,9 +164,9 @@ def test_times_in_parquet_are_windows_with_names_of_their_own(tmp_path: Path) ->
         return snapshots(write(tmp_path, {"routes.parquet": table}) / "routes.parquet")
 
     times = [datetime(2008, 1, 1, 3) + timedelta(0, 0, micro) for micro in (0, 10**6, 10**6 + 5)]
-    found = read_table(times, src=[1, 1, 1], dst=[2, 2, 3])
-    assert found[1].window.end == found[2].window.start
-    assert [snapshot.id.removeprefix("as733/2008-01-01T") for snapshot in found] == [
+    series = read_table(times, src=[1, 1, 1], dst=[2, 2, 3])
+    assert series[1].window.end == series[2].window.start
+    assert [snapshot.id.removeprefix("as733/2008-01-01T") for snapshot in series] == [
         "03:00Z",
         "03:00:01Z",
         "03:00:01.000005Z",
@@ -317,9 +319,9 @@ def test_links_in_an_archive_are_the_files_that_they_link_to(tmp_path: Path) -> 
             link.type, link.linkname = kind, target
             archive.addfile(link)
     bad: list[BadRow] = []
-    found = [snapshot for snapshot, _ in read_as_topology(path, on_bad_row=bad.append).snapshots]
-    assert [f"{snapshot.window.start:%d}" for snapshot in found] == ["08", "09", "10"]
-    assert all(snapshot.edges.shape == (2, 1) for snapshot in found)
+    series = [snapshot for snapshot, _ in read_as_topology(path, on_bad_row=bad.append).snapshots]
+    assert [f"{snapshot.window.start:%d}" for snapshot in series] == ["08", "09", "10"]
+    assert all(snapshot.edges.shape == (2, 1) for snapshot in series)
     missing = [str(row) for row in bad if "to which it is a link" in str(row)]
     assert len(missing) == 2
     assert "no file gone.txt" in missing[0]

@@ -94,8 +94,8 @@ def test_integers_that_pandas_and_numpy_write_as_floats_are_ids(tmp_path: Path) 
         "numpy.txt": "1.0e+00 2.0e+00 1e-1\n2.0e+00 5.0e+00 1\n3.0e+00 5.0e+00 1\n",
         "g.parquet": pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}),
     }
-    found, bad = read(write(tmp_path, files))
-    assert ([snapshot.nodes.to_pylist() for snapshot in found], bad) == ([[1, 2, 3, 5]] * 6, [])
+    snapshots, bad = read(write(tmp_path, files))
+    assert ([snapshot.nodes.to_pylist() for snapshot in snapshots], bad) == ([[1, 2, 3, 5]] * 6, [])
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_a_graph_keeps_the_kind_of_its_ids_from_file_to_file(
     rows: list[str], kind: type, n_refused: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = {f"2026-01-0{day}.csv": f"src,dst\n{text}" for day, text in enumerate(rows, start=1)}
-    found, bad = read(write(tmp_path, files))
-    assert all(kind(1) in snapshot.nodes.to_pylist() for snapshot in found)
+    snapshots, bad = read(write(tmp_path, files))
+    assert all(kind(1) in snapshot.nodes.to_pylist() for snapshot in snapshots)
     assert sum("not of type integer (--ids)" in error for error in bad) == len(bad) == n_refused
     assert ("so all its ids are text (--ids): one is admin" in caplog.text) == (kind is str)
 
@@ -160,8 +160,8 @@ LOGGED: list[tuple[dict[str, str], list[str]]] = [
 def test_what_is_guessed_or_not_used_is_logged_of_the_first_file(
     files: dict[str, str], expected: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found, bad = read(write(tmp_path, files))
-    assert (len(found), bad) == (len(files), [])
+    snapshots, bad = read(write(tmp_path, files))
+    assert (len(snapshots), bad) == (len(files), [])
     logged = [text for text in caplog.messages if " no day " not in text and "late" not in text]
     starts = zip(logged, expected, strict=True)
     assert all(text.startswith(start) for text, start in starts), logged
@@ -176,8 +176,8 @@ def test_files_are_sent_in_the_order_of_windows_and_others_named_once_and_counte
     os.utime(tmp_path / "9.csv", (0, 9))
     os.utime(tmp_path / "10.csv", (0, 10))
     counted = Counter[str]()
-    found, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
-    assert [snapshot.id for snapshot in found] == ["files/9.csv", "files/10.csv"]
+    snapshots, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/9.csv", "files/10.csv"]
     assert counted == {"other_files": 4}
     other_files, undated, _ = caplog.messages
     assert other_files.startswith("not sent: c.csv.tmp, d.csv.part, e/, notes.md. Files are read")
@@ -185,8 +185,8 @@ def test_files_are_sent_in_the_order_of_windows_and_others_named_once_and_counte
     os.utime(tmp_path / "9.csv", (0, 10))
     caplog.clear()
     looks = Looks(lambda: None, lambda: None, lambda: None)
-    found, _ = read(tmp_path, every_s=2.0, stop=looks)
-    assert [snapshot.id for snapshot in found] == ["files/10.csv", "files/9.csv"]
+    snapshots, _ = read(tmp_path, every_s=2.0, stop=looks)
+    assert [snapshot.id for snapshot in snapshots] == ["files/10.csv", "files/9.csv"]
     assert "1 files share a window, and are late" in caplog.text
     (other_files,) = (text for text in caplog.messages if text.startswith("not sent"))
     assert other_files.startswith("not sent: e/, notes.md. ")  # the others are being written
@@ -276,8 +276,8 @@ def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
     name: str, tmp_path: Path
 ) -> None:
     content, why = REFUSED[name]
-    found, bad = read(write(tmp_path, {name: content, "zz.csv": "1,2\n"}))
-    assert [snapshot.id for snapshot in found] == ["files/zz.csv"]
+    snapshots, bad = read(write(tmp_path, {name: content, "zz.csv": "1,2\n"}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/zz.csv"]
     assert any(re.search(f"^{name} makes no snapshot.*{why}", error) for error in bad), bad
     with pytest.raises(BadRow):
         list(watch_edge_files(tmp_path).snapshots)
@@ -319,8 +319,8 @@ def test_ids_that_no_node_may_have_and_times_that_python_has_not_are_bad_rows(
     assert decimals[0].endswith("an id is of type decimal128(38, 0), no integer or text")
     for name, times in (("dst", FAR_DAYS), ("weight", NO_ZONE)):
         columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
-        found, bad = read(write(tmp_path / name, {"g.parquet": pa.table(columns)}))
-        assert (found, len(bad)) == ([], 3)
+        snapshots, bad = read(write(tmp_path / name, {"g.parquet": pa.table(columns)}))
+        assert (snapshots, len(bad)) == ([], 3)
         assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
 
 
@@ -352,10 +352,10 @@ def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(
     pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
-        found, (bad,) = read(tmp_path, limits=Limits(rows=500_000))
+        snapshots, (bad,) = read(tmp_path, limits=Limits(rows=500_000))
     finally:
         pa.set_memory_pool(usual)
-    assert found == []
+    assert snapshots == []
     assert "it has more than 500,000 rows, the limit of a snapshot: divide it" in bad
     assert "STREAM_ICD_LIMITS_ROWS" in bad
     assert pool.max_memory() < 30_000_000
@@ -375,8 +375,11 @@ LONG_TEXT = pa.array(["x" * 1000] * 1000).dictionary_encode()  # a text of 1 kB 
 def test_no_more_bytes_of_a_file_are_read_than_a_snapshot_may_have(
     name: str, content: Content, tmp_path: Path
 ) -> None:
-    found, (bad,) = read(write(tmp_path, {name: content}), limits=Limits(decoded_bytes=100_000))
-    assert (found, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == ([], True)
+    snapshots, (bad,) = read(write(tmp_path, {name: content}), limits=Limits(decoded_bytes=100_000))
+    assert (snapshots, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == (
+        [],
+        True,
+    )
     assert "STREAM_ICD_LIMITS_DECODED_BYTES" in bad
 
 
@@ -401,8 +404,8 @@ def windows_of(folder: Path, *names: str, window: str | None = None) -> dict[str
     write(folder, dict.fromkeys(names, "1,2\n"))
     for name in names:
         os.utime(folder / name, (0, 5))
-    found, _ = read(folder, window=window and parse_window(window))
-    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in found}
+    snapshots, _ = read(folder, window=window and parse_window(window))
+    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in snapshots}
 
 
 CHANGED = datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
@@ -443,8 +446,8 @@ def test_a_first_line_of_sizes_is_no_edge(tmp_path: Path, caplog: pytest.LogCapt
     edges = [(0, 1), (0, 2), (3, 4), (2, 5)]
     plain, weighing = ("".join(f"{a} {b}{end}\n" for a, b in edges) for end in ("", " .5"))
     files = {"a.txt": f"6 4\n{plain}", "b.txt": f"6 4\n{weighing}", "c.txt": f"6 6 4\n{weighing}"}
-    found, bad = read(write(tmp_path, files))
-    pairs = [snapshot.edges.T.tolist() for snapshot in found]
+    snapshots, bad = read(write(tmp_path, files))
+    pairs = [snapshot.edges.T.tolist() for snapshot in snapshots]
     assert (pairs, bad) == ([sorted(map(list, edges))] * 3, [])
     assert "a.txt begins with its number of edges: the first line (6, 4) is taken" in caplog.text
 
@@ -478,8 +481,8 @@ def test_the_first_edge_of_a_text_is_an_edge(text: str, tmp_path: Path) -> None:
 def test_a_file_of_only_bad_rows_is_not_called_empty(
     rows: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found, bad = read(write(tmp_path, {"g.csv": f"src,dst,weight\n{rows}"}))
-    assert (found, len(bad)) == ([], 3)
+    snapshots, bad = read(write(tmp_path, {"g.csv": f"src,dst,weight\n{rows}"}))
+    assert (snapshots, len(bad)) == ([], 3)
     assert (
         "g.csv makes no snapshot: it has no good row and 2 bad ones; the first: g.csv:2" in bad[2]
     )
@@ -502,8 +505,8 @@ def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
     name: str, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "mails", {name: EVENTS[name]})
-    found, (bad,) = read(folder)
-    assert found == []
+    snapshots, (bad,) = read(folder)
+    assert snapshots == []
     with pytest.raises(BadRow) as error:
         training_graphs(str(folder))
     assert str(error.value) == bad
@@ -522,8 +525,8 @@ def test_an_empty_file_makes_no_snapshot_and_no_error(
     no_rows = pa.table({"src": pa.array([], "int64"), "dst": pa.array([], "int64")})
     write(tmp_path, {"a.csv": "", "b.csv": "src,dst\n", "c.csv": "1,2\n", "d.parquet": no_rows})
     counted = Counter[str]()
-    found, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
-    assert [snapshot.id for snapshot in found] == ["files/c.csv"]
+    snapshots, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/c.csv"]
     assert counted == {"empty_files": 3}
     empty = [text.split()[0] for text in caplog.messages if "is empty" in text]
     assert empty == ["a.csv", "b.csv", "d.parquet"]
@@ -567,8 +570,8 @@ def test_a_watched_folder_sends_files_when_they_stop_growing_or_change(tmp_path:
         lambda: None,
     )
     found, bad = read(tmp_path, every_s=2.0, stop=looks)
-    sent = [(snapshot.id, snapshot.n_edges) for snapshot in found]
-    assert (sent, bad) == ([("files/a.csv", 1), ("files/b.csv", 3), ("files/a.csv", 2)], [])
+    snapshots = [(snapshot.id, snapshot.n_edges) for snapshot in found]
+    assert (snapshots, bad) == ([("files/a.csv", 1), ("files/b.csv", 3), ("files/a.csv", 2)], [])
 
 
 def test_a_watched_file_is_read_again_when_its_permissions_change(
@@ -586,8 +589,8 @@ def test_a_watched_file_is_read_again_when_its_permissions_change(
     monkeypatch.setattr(Path, "open", refused)
     file.chmod(0o600)
     looks = Looks(lambda: None, lambda: None, lambda: file.chmod(0o640), lambda: None, lambda: None)
-    found, bad = read(tmp_path, every_s=2.0, stop=looks)
-    assert [snapshot.id for snapshot in found] == ["files/a.csv"]
+    snapshots, bad = read(tmp_path, every_s=2.0, stop=looks)
+    assert [snapshot.id for snapshot in snapshots] == ["files/a.csv"]
     assert len(bad) == 1
     assert "Permission denied" in bad[0]
 

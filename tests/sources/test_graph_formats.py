@@ -84,8 +84,8 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_graph_is_refused(name: str, tmp_path: Path) -> None:
     text, why = BAD[name]
-    found, (bad,) = read(write(tmp_path, {name: text}))
-    assert found == []
+    snapshots, (bad,) = read(write(tmp_path, {name: text}))
+    assert snapshots == []
     assert re.search(why, bad)
 
 
@@ -94,8 +94,8 @@ def test_a_graph_that_is_complex_or_empty_is_no_graph(
 ) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", coo_array(np.array([[0, 1j], [1j, 0]])))
     empty = dict.fromkeys(("a.mtx", "b.graph", "c.net"), "\n")
-    found, (bad,) = read(write(tmp_path, empty))
-    assert (found, "complex" in bad) == ([], True)
+    snapshots, (bad,) = read(write(tmp_path, empty))
+    assert (snapshots, "complex" in bad) == ([], True)
     assert caplog.text.count("is empty: it makes no snapshot") == 3
 
 
@@ -119,8 +119,8 @@ def test_metis_may_have_weights_and_nodes_without_edges(tmp_path: Path) -> None:
         "edges.graph": WEIGHTED,
         "nodes.graph": "\n".join(["7 11 111", *nodes]),
     }
-    found, bad = read(write(tmp_path, files))
-    alone, edges, nodes_too = sorted(found, key=lambda snapshot: snapshot.id)
+    snapshots, bad = read(write(tmp_path, files))
+    alone, edges, nodes_too = sorted(snapshots, key=lambda snapshot: snapshot.id)
     expected = dict(zip(map(tuple, PAIRS), [1, 2, 1, 2, 1, 2, 3, 2, 5, 2, 6], strict=True))
     assert (weighted(edges), weighted(nodes_too), bad) == (expected, expected, [])
     assert (alone.nodes.to_pylist(), pairs(alone)) == ([1, 2, 3, 4], [[2, 3]])
@@ -136,8 +136,8 @@ def test_every_graph_in_metis_is_known_and_no_edge_list_is(
         rows = "".join(f"{a + 1} {b + 1}\n" for a, b in graph.edges)
         (tmp_path / f"{seed}_rows.txt").write_text(rows)
         (tmp_path / f"{seed}_rows.graph").write_text(rows)
-    found, bad = read(tmp_path)
-    nodes_and_edges = {snapshot.id: (snapshot.n_nodes, snapshot.n_edges) for snapshot in found}
+    snapshots, bad = read(tmp_path)
+    nodes_and_edges = {snapshot.id: (snapshot.n_nodes, snapshot.n_edges) for snapshot in snapshots}
     assert len(bad) == 5  # edge lists that are said to be METIS
     assert all(nodes_and_edges[f"files/{seed}.txt"] == (30, 60) for seed in range(5))
     assert all(nodes_and_edges[f"files/{seed}_rows.txt"][1] == 60 for seed in range(5))
@@ -151,9 +151,9 @@ def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:
     graph.add_weighted_edges_from([("O'Neil", "Bob", 2.5), ("Bob", "Zoë", 1.0)])
     networkx.write_pajek(graph, tmp_path / "g.net")
     (tmp_path / "g.txt").write_bytes((tmp_path / "g.net").read_bytes())
-    found, bad = read(tmp_path)
-    assert (len(found), bad) == (2, [])
-    for snapshot in found:  # by its ending, and by its content
+    snapshots, bad = read(tmp_path)
+    assert (len(snapshots), bad) == (2, [])
+    for snapshot in snapshots:  # by its ending, and by its content
         assert snapshot.nodes.to_pylist() == ["Ann Lee", "Bob", "O'Neil", "Zoë"]
         assert weighted(snapshot) == {("Bob", "O'Neil"): 2.5, ("Bob", "Zoë"): 1}
 
@@ -188,7 +188,7 @@ def test_nodes_of_pajek_without_labels_of_their_own_have_numbers(
 ) -> None:
     edges = "*Edges\n1 2\n2 3\n"
     same = f'*Vertices 3\n1 "a"\n2 "a"\n3 "b"\n{edges}'
-    found, bad = read(write(tmp_path, {"none.net": f"*Vertices 3\n{edges}", "same.net": same}))
-    assert ([pairs(snapshot) for snapshot in found], bad) == ([[[1, 2], [2, 3]]] * 2, [])
+    snapshots, bad = read(write(tmp_path, {"none.net": f"*Vertices 3\n{edges}", "same.net": same}))
+    assert ([pairs(snapshot) for snapshot in snapshots], bad) == ([[[1, 2], [2, 3]]] * 2, [])
     (logged,) = (text for text in caplog.messages if "numbers" in text)
     assert logged.startswith("same.net has nodes without a label of their own")

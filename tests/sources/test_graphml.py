@@ -114,9 +114,9 @@ def test_nodes_of_igraph_are_the_same_on_each_day(
     for day in range(1, 5):
         graph = igraph.Graph.TupleList([EDGES[at] for at in rng.permutation(len(EDGES))])
         graph.write_graphml(str(tmp_path / f"2026-01-{day:02d}.graphml"))
-    found, bad = read(tmp_path)
+    snapshots, bad = read(tmp_path)
     assert bad == []
-    for snapshot in found:
+    for snapshot in snapshots:
         assert snapshot.nodes.to_pylist() == ["A1", "A2", "A3", "B1", "B2"]
         assert weighted(snapshot).keys() == {tuple(sorted(edge)) for edge in EDGES}
     (logged,) = caplog.messages
@@ -168,10 +168,10 @@ def test_what_networkx_writes_keeps_its_ids_and_weights(
     again.write_graphml(str(tmp_path / "2026-01-02.graphml"))
     graph.add_weighted_edges_from([("alice", "bob", 3), ("bob", "carol", 2.5)])  # two types
     networkx.write_graphml(graph, tmp_path / "2026-01-03.graphml")
-    found, bad = read(tmp_path)
+    snapshots, bad = read(tmp_path)
     assert bad == []
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["alice", "bob", "carol"]] * 3
-    assert weighted(found[2]) == {("alice", "bob"): 3, ("bob", "carol"): 2.5}
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["alice", "bob", "carol"]] * 3
+    assert weighted(snapshots[2]) == {("alice", "bob"): 3, ("bob", "carol"): 2.5}
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_a_broken_edge_is_a_bad_row(part: str, why: str, tmp_path: Path) -> None
 def test_without_names_of_all_nodes_their_ids_stay_and_this_is_logged_once(
     nodes: str, edges: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found, bad = read(tmp_path, *[graphml(nodes, edges)] * 2)
+    snapshots, bad = read(tmp_path, *[graphml(nodes, edges)] * 2)
     assert bad == []
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["n0", "n1", "n2"]] * 2
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["n0", "n1", "n2"]] * 2
     (logged,) = (text for text in caplog.messages if "ids" in text)
     assert logged.startswith("2026-01-01.graphml has no name or label that each node has")
 
@@ -229,32 +229,32 @@ def test_a_file_without_the_names_of_the_files_before_is_refused(
     second: str, why: str, tmp_path: Path
 ) -> None:
     """By their ids, its nodes would be other nodes."""
-    found, bad = read(tmp_path, NAMED, second, NAMED)
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["a", "b", "c"]] * 2
+    snapshots, bad = read(tmp_path, NAMED, second, NAMED)
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["a", "b", "c"]] * 2
     (refused,) = bad
     assert refused.startswith("2026-01-02.graphml makes no snapshot: the attribute name names")
     assert f"here {why}: give each node a name of its own" in refused
 
 
 def test_places_in_a_file_do_not_decide_what_names_the_nodes_of_the_next(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, SHARED, NAMED)
-    assert [snapshot.nodes[0].as_py() for snapshot in found] == ["n0", "a"]
+    snapshots, _ = read(tmp_path, SHARED, NAMED)
+    assert [snapshot.nodes[0].as_py() for snapshot in snapshots] == ["n0", "a"]
     numbers = [content.replace("n0", "60").replace("n1", "61").replace("n2", "62") for content in
                (SHARED, NAMED)]  # fmt: skip
-    found, _ = read(tmp_path, *numbers)
-    assert [snapshot.nodes[0].as_py() for snapshot in found] == [60, 60]
+    snapshots, _ = read(tmp_path, *numbers)
+    assert [snapshot.nodes[0].as_py() for snapshot in snapshots] == [60, 60]
 
 
 def test_an_edge_without_a_weight_has_the_default_or_weighs_1(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = "<key id='w' for='edge' attr.name='weight'>{}</key>".format
-    found, _ = read(
+    snapshots, _ = read(
         tmp_path,
         graphml("a b c", "a-b b-c=7", key("<default>2.5</default>")),
         graphml("a b c", "a-b b-c=7", key("<default/>")),
     )
-    assert [weighted(snapshot) for snapshot in found] == [
+    assert [weighted(snapshot) for snapshot in snapshots] == [
         {("a", "b"): 2.5, ("b", "c"): 7},
         {("a", "b"): 1, ("b", "c"): 7},
     ]
@@ -296,8 +296,8 @@ NO_GRAPH = {
 
 @pytest.mark.parametrize("content", NO_GRAPH)
 def test_what_is_no_single_graph_is_refused(content: str, tmp_path: Path) -> None:
-    found, (bad,) = read(tmp_path, content)
-    assert found == []
+    snapshots, (bad,) = read(tmp_path, content)
+    assert snapshots == []
     assert re.search(NO_GRAPH[content], bad)
 
 

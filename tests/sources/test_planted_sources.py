@@ -19,9 +19,9 @@ DRIFTING = LfrSettings(n_nodes=300, max_degree=40, max_community=60)
 
 
 def taken(source: Source) -> list[tuple[Snapshot, Labels]]:
-    found = [(snapshot, labels) for snapshot, labels in source.snapshots if labels is not None]
-    assert len(found) == source.total
-    return found
+    pairs = [(snapshot, labels) for snapshot, labels in source.snapshots if labels is not None]
+    assert len(pairs) == source.total
+    return pairs
 
 
 def outside(snapshot: Snapshot, labels: Labels) -> float:
@@ -88,8 +88,8 @@ def test_what_cannot_be_is_refused_before_anything_is_made(make: object) -> None
 
 
 def stream(seed: int = 7, n_snapshots: int = 4, **options: float) -> list[tuple[Snapshot, Labels]]:
-    found = drifting_lfr(seed, n_snapshots, DRIFTING, **options)  # type: ignore[arg-type]
-    return taken(found)
+    source = drifting_lfr(seed, n_snapshots, DRIFTING, **options)  # type: ignore[arg-type]
+    return taken(source)
 
 
 def test_after_a_change_of_the_law_the_same_nodes_form_other_communities() -> None:

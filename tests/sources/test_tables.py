@@ -51,12 +51,12 @@ def read(path: Path, columns: Columns = EVENTS, header: list[str] | None = None)
     """Rows with their times in seconds, and the bad ones."""
     bad: list[BadRow] = []
     raw = read_rows(path, columns.names, bad.append, header=header)
-    found = []
+    rows = []
     for batch in columns.read(raw, bad.append):
         assert isinstance(batch, TimedRows)
         times = (batch.time / 1e6).tolist()
-        found += [{"t": t, **row} for t, row in zip(times, batch.rows.to_pylist(), strict=True)]
-    return found, [str(error) for error in bad]
+        rows += [{"t": t, **row} for t, row in zip(times, batch.rows.to_pylist(), strict=True)]
+    return rows, [str(error) for error in bad]
 
 
 EXPECTED = [{"t": t, "src": src, "dst": dst} for t, src, dst in ROWS]
@@ -289,10 +289,10 @@ def test_every_line_is_a_row_or_reported_or_empty_or_a_comment(
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     path.write_bytes(("t,src,dst\n" + "\n".join(lines) + "\n").encode())
     bad: list[BadRow] = []
-    found = sum(len(batch.place) for batch in read_rows(path, ["src"], bad.append))
+    n_rows = sum(len(batch.place) for batch in read_rows(path, ["src"], bad.append))
     whole = "\n".join(lines).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     meant = [line for line in whole if line.strip() and not re.match(r"[#%]+(\s|$)", line)]
-    assert found + len(bad) == len(meant)
+    assert n_rows + len(bad) == len(meant)
 
 
 TEXTS_OF_TWO = pa.array(["1", "2"])
@@ -377,7 +377,7 @@ def test_whole_numbers_of_json_are_one_node_however_they_are_written(
 @pytest.mark.parametrize("large", [f"{2**53}.0", "1e+16", "-1.2345678901234567e+19", "1e+400"])
 def test_fractions_from_2_to_the_53_on_are_refused(large: str, tmp_path: Path) -> None:
     in_json = large.replace("1e+400", "1e+40")  # which Python reads as infinity
-    for found, (bad,) in (
+    for rows, (bad,) in (
         read_text(tmp_path, f"t,src,dst\n1,1,2.0\n2,{large},3.0\n3,4,5.0\n"),
         read_text(
             tmp_path,
@@ -386,7 +386,7 @@ def test_fractions_from_2_to_the_53_on_are_refused(large: str, tmp_path: Path) -
             name="rows.jsonl",
         ),
     ):
-        assert [row["src"] for row in found] == [1, 4]
+        assert [row["src"] for row in rows] == [1, 4]
         assert "a decimal number of at least 2^53 = 9,007,199,254,740,992, not exact" in bad
 
 
@@ -404,8 +404,8 @@ def times(
 ) -> list[str | None]:
     """The times in minutes, or None in place of a value that is none."""
     column = values if isinstance(values, pa.Array) else pa.array(values)
-    found, good = read_times(pa.chunked_array([column]), unit, zone, form or None)
-    read = zip(found.tolist(), good.tolist(), strict=True)
+    micros, good = read_times(pa.chunked_array([column]), unit, zone, form or None)
+    read = zip(micros.tolist(), good.tolist(), strict=True)
     return [f"{time_at(time):%Y-%m-%dT%H:%M}" if is_good else None for time, is_good in read]
 
 

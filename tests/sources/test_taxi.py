@@ -96,7 +96,7 @@ def at_ticks(arrived: TimedRows, **options: object) -> list[Snapshot]:
 
 
 def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
-    found = at_ticks(
+    series = at_ticks(
         fixes(
             (0.1, "a", 39.90, 116.40),
             (0.2, "b", 39.90, 116.40),
@@ -107,12 +107,16 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
         nearest=0,
         radius_m=100.0,
     )
-    joined = [snapshot.nodes.take(pa.array(snapshot.edges[:, 0])).to_pylist() for snapshot in found]
+    joined = [
+        snapshot.nodes.take(pa.array(snapshot.edges[:, 0])).to_pylist() for snapshot in series
+    ]
     # At 3 a and c were last seen 2.9 and 2.7 minutes ago.
-    assert [snapshot.window.end.minute for snapshot in found] == [1, 2]
+    assert [snapshot.window.end.minute for snapshot in series] == [1, 2]
     assert joined == [["a", "b"], ["b", "c"]]
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["a", "b", "c"]] * 2
-    for snapshot, latitudes in zip(found, ([39.9, 39.9, 39.99], [39.9, 39.99, 39.99]), strict=True):
+    assert [snapshot.nodes.to_pylist() for snapshot in series] == [["a", "b", "c"]] * 2
+    for snapshot, latitudes in zip(
+        series, ([39.9, 39.9, 39.99], [39.9, 39.99, 39.99]), strict=True
+    ):
         place = Coordinates(np.full(3, 116.4), np.array(latitudes), DEGREES)
         assert snapshot.coordinates == place
 

@@ -132,15 +132,15 @@ def refused(status: int) -> ClientError:
 
 def create_on_s3(monkeypatch: pytest.MonkeyPatch, *answers: Exception | None) -> tuple[bool, int]:
     """Whether a file was created, and how many requests that took; S3 gives these answers."""
-    left = list(answers)
+    to_come = list(answers)
 
     def put_object(**_: object) -> None:
-        if (answer := left.pop(0)) is not None:
+        if (answer := to_come.pop(0)) is not None:
             raise answer
 
     monkeypatch.setattr(whole_store, "_client", lambda *_: SimpleNamespace(put_object=put_object))
     store = open_store("s3://bucket/x?region=eu-central-1")
-    return store.create("key", pa.py_buffer(b"x")), len(answers) - len(left)
+    return store.create("key", pa.py_buffer(b"x")), len(answers) - len(to_come)
 
 
 def test_a_conditional_put_that_meets_another_one_is_repeated(

@@ -159,7 +159,7 @@ def _cluster(count: int = 3, **overrides: str) -> Iterator[tuple[KafkaNode, ...]
                 "controller.quorum.voters": voters,
                 "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",
                 "advertised.listeners": f"PLAINTEXT://{HOST}:{broker}",
-                **{f"{what}.replication.factor": str(count) for what in _REPLICATED},
+                **{f"{topic}.replication.factor": str(count) for topic in _REPLICATED},
                 **dict.fromkeys((*_WRITTEN, "min.insync.replicas"), "2"),
             }
             del properties["controller.quorum.bootstrap.servers"]

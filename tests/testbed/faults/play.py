@@ -186,9 +186,9 @@ class Play:
         with Publisher(self.ground.broker.settings()) as publisher:
             for number in range(len(self.sent), len(self.sent) + count):
                 graph = self._graphs[number % len(self._graphs)]
-                one = self._make(graph, number // len(self._graphs))
-                publisher.send(record_of(one, clock))
-                self.sent.append(Item(graph, one.id, one.n_nodes))
+                snapshot = self._make(graph, number // len(self._graphs))
+                publisher.send(record_of(snapshot, clock))
+                self.sent.append(Item(graph, snapshot.id, snapshot.n_nodes))
                 time.sleep(every_s)
 
     def long(self, pattern: str, seconds: float) -> Fault:
@@ -285,9 +285,9 @@ class Play:
         Its log, lines of JSON, may go on after them: threads of the client end after it.
         """
         status = program.wait(timeout_s)
-        said = [line for line in self.log(program).splitlines() if not line.startswith("{")][-1]
-        self.stopped_with = f"{status} {said.split(':')[0]}"
-        return said
+        words = [line for line in self.log(program).splitlines() if not line.startswith("{")][-1]
+        self.stopped_with = f"{status} {words.split(':')[0]}"
+        return words
 
     def outcome(self) -> Outcome:
         """What the communities topic holds in the end, to a reader who comes afterwards."""
@@ -319,8 +319,8 @@ class Play:
 
 
 def result(record: Record) -> Item:
-    found = decode_communities(record.key, record.value, record.headers)
-    return Item(found.graph, found.snapshot_id, len(found.nodes))
+    communities = decode_communities(record.key, record.value, record.headers)
+    return Item(communities.graph, communities.snapshot_id, len(communities.nodes))
 
 
 def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
@@ -332,7 +332,7 @@ def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
 def delete_topics(ground: Ground, names: list[str]) -> None:
     """Delete those of them that exist, and wait until they are gone."""
     with open_admin(ground.broker.settings()) as admin:
-        there = set(names) & set(admin.list_topics())
-        if there:
-            admin.delete_topics(sorted(there))
-            wait_until(lambda: not there & set(admin.list_topics()))
+        existing = set(names) & set(admin.list_topics())
+        if existing:
+            admin.delete_topics(sorted(existing))
+            wait_until(lambda: not existing & set(admin.list_topics()))

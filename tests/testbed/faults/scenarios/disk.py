@@ -42,8 +42,8 @@ def full(ground: Ground) -> Outcome:
 
 
 def archived(store: Store) -> list[Item]:
-    found = (read_snapshot(store, noted) for noted in windows(store, Selection()))
-    return [Item(snapshot.graph, snapshot.id, snapshot.n_nodes) for snapshot in found]
+    snapshots = (read_snapshot(store, noted) for noted in windows(store, Selection()))
+    return [Item(snapshot.graph, snapshot.id, snapshot.n_nodes) for snapshot in snapshots]
 
 
 @contextmanager
