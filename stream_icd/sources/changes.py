@@ -318,7 +318,6 @@ class StandingWindows:
         self._closed = boundary
 
     def _starts(self, begin: int, end: int, changed: Collection[int]) -> Iterable[int]:
-        """Return the starts of the windows to close."""
         n_windows = (end - begin) // self._step
         if self.only_changed:
             self.count("unchanged_windows", n_windows - len(changed))

@@ -115,7 +115,7 @@ class _Reading:
             self.count("other_files", len(new))
             _LOG.warning("not sent: %s. %s", listed(new), _KNOWN)
 
-    def warn_once(self, text: str, file: str, shown: str | Sequence[str] = ()) -> None:
+    def warn_once(self, file: str, text: str, shown: str | Sequence[str] = ()) -> None:
         """Log a warning that begins with the name of a file, for the first such file only.
 
         If `shown` has names, such as those of columns: for the first file with each of them.
@@ -198,9 +198,9 @@ def _read_all(
     ends = {file: windows[file.name].end for file in files}
     for undated in (file.name for file in files if _time_in(file.name) is None):
         reading.warn_once(
+            undated,
             "has no day such as 2026-01-31 in its name: its window is the moment when it was last "
             "changed",
-            undated,
         )
     if n_shared := len(ends) - len(set(ends.values())):
         _LOG.warning(
@@ -223,15 +223,11 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         raise BadInput("it is no regular file")
     if form_of(file.name) in _PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
-
-    def on_ignored(text: str, shown: str | Sequence[str]) -> None:
-        reading.warn_once(text, file.name, shown)
-
     edges = read_edge_list(
         file,
         reading.id_kind,
         reading.on_bad_row,
-        on_ignored,
+        partial(reading.warn_once, file.name),
         reading.limits,
         partial(reading.settle, file.name),
         reading.kind_before,

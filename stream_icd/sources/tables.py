@@ -95,7 +95,8 @@ def read_rows(
             "not read in %s: %s. Files are read that are named %s, also compressed (%s)",
             printable(path.name),
             listed([str(file.relative_to(path)) for file in other_files]),
-            *(endings, ", ".join(OPENERS)),
+            endings,
+            ", ".join(OPENERS),
         )
     if not files:
         if path.exists() and not path.is_dir():
