@@ -143,10 +143,9 @@ def _raw(
             table = read_graphml(_whole(content, limits), settle, on_ignored)
             columns = table.column_names
         else:
-            table = _arrow_table(content, limits)
+            table = plain_columns(_arrow_table(content, limits))
             columns = table.column_names
             check_columns("it", columns, columns)
-    table = plain_columns(table)
     _refuse_events(table, columns, file.parent)
     untyped = form == ".graphml"
     yield RawRows(file.name, np.arange(len(table)), _named(table), untyped=untyped)
