@@ -308,7 +308,8 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, request: _Req
 
     header = request.header or ()
     lines = _tidy(batch.rstrip("\n"), delimiter, bad)
-    # One block, of at most four bytes a character, and no threads: else bad rows have no numbers.
+    # With threads, bad rows have no numbers; a line that straddles two blocks would be an error,
+    # so there is one, of four bytes a character at most.
     table = csv.read_csv(
         pa.BufferReader(f"{lines}\n".encode()),
         csv.ReadOptions(column_names=header, use_threads=False, block_size=4 * len(batch) + 64),
