@@ -289,6 +289,13 @@ class Play:
         self.stopped_with = f"{status} {words.split(':')[0]}"
         return words
 
+    def recovered(self, *options: str, **settings: object) -> Outcome:
+        """The outcome of a fault that is over, once another detector has done the rest."""
+        self.healed()
+        self.detector(*options, **settings)
+        self.wait_seen()
+        return self.outcome()
+
     def outcome(self) -> Outcome:
         """What the communities topic holds in the end, to a reader who comes afterwards."""
         return self.outcome_of(map(result, held(self.ground, COMMUNITIES)))

@@ -23,10 +23,7 @@ def at_crash_point(
         play.send(40)
         first = play.detector(*options, fault=Fault(crash_point, batch=3), **settings)
         assert first.wait(60) == KILLED, play.log(first)
-        play.healed()
-        play.detector(*options, **settings)
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered(*options, **settings)
 
 
 def mid_snapshot(ground: Ground, options: Options = ()) -> Outcome:
@@ -37,10 +34,7 @@ def mid_snapshot(ground: Ground, options: Options = ()) -> Outcome:
         play.in_hand()
         first.kill()
         first.wait()
-        play.healed()
-        play.detector(*options)
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered(*options)
 
 
 def worker_process(ground: Ground) -> Outcome:
@@ -131,7 +125,4 @@ def asked_twice(ground: Ground) -> Outcome:
         play.asked()
         first.send_signal(signal.SIGTERM)
         play.stopped_with = str(first.wait(30))
-        play.healed()
-        play.detector()
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered()

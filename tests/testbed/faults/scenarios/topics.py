@@ -51,10 +51,7 @@ def offsets_gone(ground: Ground) -> Outcome:
         last_words = play.wait_stopped(play.detector())
         wait_until_left(play)
         follow_the_way_out(play, last_words)
-        play.healed()
-        play.detector()
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered()
 
 
 def wait_until_left(play: Play) -> None:
