@@ -21,8 +21,7 @@ from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.rules import Rule
 from stream_icd.methods.tracking.track import remember, track
-from stream_icd.streaming.workers.alert import with_window
-from stream_icd.streaming.workers.recent_windows import Recent, Unpacked
+from stream_icd.streaming.workers.alert import past_alerts
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.message import Message
 
@@ -52,12 +51,9 @@ def messages() -> list[Message]:
 def milliseconds(rule: str, lasting: int, sent: Sequence[Message]) -> tuple[float, int]:
     """Processor time of a window, and the number of alerts of all."""
     told = Alerting([Rule.parse(rule, lambda _: WATCHED)], lasting)
-    recent: Recent | None = ()
-    unpacked, n_alerts, started = Unpacked(), 0, time.process_time()
-    for message in sent:
-        events = decode_events(message.key, message.value, message.headers)
-        recent = with_window(recent or (), events, told.windows)
-        n_alerts += len(list(told.alerts(unpacked.all(recent or ()))))
+    started = time.process_time()
+    windows = (decode_events(message.key, message.value, message.headers) for message in sent)
+    n_alerts = sum(len(alerts) for _, alerts in past_alerts(told, windows))
     return 1000 * (time.process_time() - started) / len(sent), n_alerts
 
 

@@ -41,7 +41,7 @@ from stream_icd.sources.generated import drifting_lfr
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes
-from stream_icd.streaming.execution.work import Engine, First, InProcess
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.message import Message
@@ -117,7 +117,7 @@ def detected(case: Case, snapshots: Sequence[Snapshot]) -> list[Processed]:
     if case.processes > 1:
         engine = in_processes(work, MODEL, case.processes)
     jobs = records(snapshots, k_is_given=case.k_is_given)
-    outcomes = [outcome for _, outcome in engine(jobs, First())]
+    outcomes = [outcome for _, outcome in engine(jobs, Relay.empty)]
     refused = [outcome for outcome in outcomes if not isinstance(outcome, Processed)]
     if refused:
         raise SystemExit(f"{case}: {refused[0]}")

@@ -53,7 +53,7 @@ from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.detection.snapshot import SnapshotMemory, detect_snapshot
 from stream_icd.streaming.execution.processes import Processes
-from stream_icd.streaming.execution.work import Engine, First, InProcess, Relay
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from tests.testbed.brokers import OPENERS, Broker
 
@@ -243,7 +243,7 @@ def handed_over(model: VersionedModel, snapshots: Sequence[Snapshot]) -> str:
 
 def once(engine: Engine[Record, Outcome], record: Record) -> None:
     """Detect one snapshot."""
-    list(engine([record], First()))
+    list(engine([record], Relay.empty))
 
 
 def codec_row(name: str, snapshots: Sequence[Snapshot]) -> str:

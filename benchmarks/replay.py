@@ -44,7 +44,7 @@ from stream_icd.sources.datasets.as_topology import read_as_topology
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import in_processes
-from stream_icd.streaming.execution.work import Engine, First, InProcess
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
@@ -147,7 +147,7 @@ def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     jobs = (Job.of_archived(store.uri, noted) for noted in windows(store, Selection()))
 
     def results() -> Iterator[Message]:
-        for job, outcome in engine(jobs, First()):
+        for job, outcome in engine(jobs, Relay.empty):
             assert isinstance(outcome, Message), f"{job.snapshot_id}: {outcome}"
             yield outcome
 

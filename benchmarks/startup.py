@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 from benchmarks.shared.family import cpu_seconds
 from benchmarks.shared.machine import BY_CLOCK, Machine
@@ -38,9 +39,9 @@ from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.record import RecordDetection, first_messages
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.processes import open_work
-from stream_icd.streaming.execution.worker_process import WorkerProcess
+from stream_icd.streaming.execution.processes import Processes
 from tests.testbed.brokers import OPENERS, Broker
+from tests.testbed.children import worker_processes
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
 MODEL = "default"
@@ -176,13 +177,12 @@ def ended_cpu() -> float:
 def worker_process() -> Times:
     """A worker process with the model, warmed up; the server that forks it runs already."""
     settings = DetectSettings(memory="auto", group="startup", threads=1)
-    opening = partial(open_work, RecordDetection, MODEL, open_model(MODEL).version, settings)
+    work = RecordDetection(open_model(MODEL), settings)
     began = time.perf_counter()
-    process = WorkerProcess(opening)
-    process.opened()
-    times = time.perf_counter() - began, cpu_seconds(process.pid)
-    process.end()
-    return times
+    with Processes(work, MODEL, 1) as processes:
+        processes.wait_until_warm(Event())
+        (worker,) = worker_processes(os.getpid())
+        return time.perf_counter() - began, cpu_seconds(worker)
 
 
 def first_result(broker: Broker) -> Times:

@@ -43,7 +43,7 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.worker_process import start_fork_server
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.model_swap import ChampionFollower, ModelSwap
+from stream_icd.streaming.workers.model_swap import ModelSwap
 from stream_icd.wire.snapshots import encode_snapshot
 
 MODELS = ("lfr", "gn")
@@ -148,8 +148,7 @@ class Bench:
         self._settings = DetectSettings(threads=1)
         self._batch = [snapshot] * found.processes
         self.swap = ModelSwap(self._opened)
-        self.swap.start_with_champion(registry, threading.Event(), refuse)
-        self.follower = ChampionFollower(registry, self.swap, threading.Event(), refuse)
+        self.follower = self.swap.start_with_champion(registry, threading.Event(), refuse)
         self._detector = Detector(self.swap.model, self._settings, self.swap)
 
     @contextmanager

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from stream_icd.kafka.settings import KafkaSettings
     from stream_icd.methods.names.names import Naming
     from stream_icd.methods.tracking.alerts import Alerting
-    from stream_icd.streaming.workers.deliver import Receiver
     from stream_icd.streaming.workers.step import BatchStep
-    from stream_icd.wire.alerts import Alert as Published
 
 app = typer.Typer()
 
@@ -94,12 +92,11 @@ class Alert(WorkerOptions):
         from stream_icd.methods.tracking.alerts import Alerting
         from stream_icd.methods.tracking.rules import Rule
         from stream_icd.sources.node_tables import read_nodes
-        from stream_icd.streaming.workers.alert import names_by
 
         if not self.rule:
             raise BadSettings("give at least one --rule, such as 'merged and bits >= 20'")
         rules = [Rule.parse(text, read_nodes) for text in self.rule]
-        of_nodes = {} if naming is None else {"names": names_by(naming)}
+        of_nodes = {} if naming is None else {"names": naming.of_events}
         return Alerting(rules, self.confirmed, self.group_of("alert"), **of_nodes)
 
     def topic(self) -> str:
@@ -111,13 +108,6 @@ class Alert(WorkerOptions):
         for name in named:
             check_topic_for(name, ALERTS)
         return named[0] if named else ALERTS
-
-    def receivers(self) -> list[Receiver]:
-        """Return who gets alerts over HTTP; raise `BadSettings` if an address is none."""
-        from stream_icd.streaming.workers.deliver import AlertSettings, Receiver
-
-        key = AlertSettings().key()
-        return [Receiver.at(to, key) for to in self.to or () if not to.startswith(TOPIC)]
 
     def run(self) -> None:
         if self.history is not None and not self.dry_run:
@@ -134,10 +124,12 @@ class Alert(WorkerOptions):
         from stream_icd.core.times import parse_duration, parse_wait
         from stream_icd.kafka.topics import EVENTS
         from stream_icd.streaming.workers.alert import Alerts
-        from stream_icd.streaming.workers.deliver import Deliver
+        from stream_icd.streaming.workers.deliver import AlertSettings, Deliver
 
         self.alerting()
-        topic, receivers = self.topic(), self.receivers()
+        topic = self.topic()
+        addresses = [to for to in self.to or () if not to.startswith(TOPIC)]
+        receivers = AlertSettings().receivers(addresses)
         oldest, retry_for_s = parse_duration(self.oldest), parse_wait("--retry-for", self.retry_for)
 
         def steps(run: programs.WorkerRun) -> dict[str, BatchStep]:
@@ -166,11 +158,12 @@ def _say_past_alerts(
     Raises as reading the topic does, or the archive if `history` is given.
     """
     from stream_icd.methods.tracking.sentences import told
+    from stream_icd.streaming.workers.alert import past_alerts
 
     first: datetime | None = None
     n_windows, fired = 0, Counter[str]()
     windows = _in_topic(settings, graph) if history is None else _in_archive(history, graph)
-    for window, alerts in _alerts_of(alerting, windows):
+    for window, alerts in past_alerts(alerting, windows):
         start, n_windows = window.window.start, n_windows + 1
         first = start if first is None else min(first, start)
         for alert in alerts:
@@ -182,23 +175,6 @@ def _say_past_alerts(
         since = "" if first is None else f" since {told(first)}"
         of = "1 window" if n_windows == 1 else f"{n_windows:,} windows"
         say(f"{rule.text}: would have fired {times}{since}, in {of}")
-
-
-def _alerts_of(
-    alerting: Alerting, windows: Iterator[CommunityEvents]
-) -> Iterator[tuple[CommunityEvents, list[Published]]]:
-    """Yield each window that is not late or repeated, and its alerts, each once."""
-    from stream_icd.streaming.workers.alert import PublishedAlerts, with_window
-    from stream_icd.streaming.workers.recent_windows import Recent, Unpacked
-
-    published, unpacked = PublishedAlerts(), Unpacked()
-    graphs: dict[str, Recent] = {}
-    for window in windows:
-        recent = with_window(graphs.get(window.graph, ()), window, alerting.windows)
-        if recent is not None:
-            graphs[window.graph] = recent
-            alerts = alerting.alerts(unpacked.all(recent))
-            yield window, [alert for alert in alerts if published.is_new(alert.id)]
 
 
 def _in_topic(settings: KafkaSettings | None, graph: str | None) -> Iterator[CommunityEvents]:

@@ -17,12 +17,14 @@ from stream_icd.commands.programs.options import Delivery, DetectionOptions, Wor
 from stream_icd.core.errors import BadSettings
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from stream_icd.core.store.store import Store
     from stream_icd.methods.bp.known import Known
     from stream_icd.registry.aliases import Aliases
     from stream_icd.registry.model import VersionedModel
     from stream_icd.streaming.detection.settings import DetectSettings
-    from stream_icd.streaming.workers.model_swap import ChampionFollower, ModelSwap, Pool
+    from stream_icd.streaming.workers.model_swap import ModelSwap, Pool
 
 app = typer.Typer()
 
@@ -200,10 +202,7 @@ def model_at_work(
     from stream_icd.registry.model import read_model
     from stream_icd.streaming.detection.record import RecordDetection
     from stream_icd.streaming.execution.processes import Processes
-    from stream_icd.streaming.workers.model_swap import (
-        ChampionFollower,
-        ModelSwap,
-    )
+    from stream_icd.streaming.workers.model_swap import ModelSwap
 
     log, metrics = get_logger(), run.metrics
     version = settings.version_of
@@ -238,10 +237,9 @@ def model_at_work(
     following: AbstractContextManager[None] = nullcontext()
     try:
         if name == CHAMPION:
-            swap.start_with_champion(place, run.stop, refused)
-            follower = ChampionFollower(place, swap, run.stop, refused)
+            follower = swap.start_with_champion(place, run.stop, refused)
             metrics.follows_champion(lambda: follower.in_use)
-            following = _following(run, follower)
+            following = _following(run, follower.run)
         else:
             swap.begin(read_model(place), place.uri)
         metrics.model(version(swap.model()), settings.group)
@@ -252,7 +250,7 @@ def model_at_work(
 
 
 @contextmanager
-def _following(run: programs.WorkerRun, follower: ChampionFollower) -> Iterator[None]:
+def _following(run: programs.WorkerRun, follow: Callable[[Event, float], object]) -> Iterator[None]:
     import threading
 
     from stream_icd.kafka.reader import Following
@@ -261,11 +259,10 @@ def _following(run: programs.WorkerRun, follower: ChampionFollower) -> Iterator[
     from stream_icd.registry.settings import RegistrySettings
 
     nudged, every_s = threading.Event(), RegistrySettings().registry_check_s
-    follow = partial(follower.run, nudged, every_s)
     # If the topic cannot be read, changes are noticed at the next regular look.
     news = Following(run.settings, MODELS, lambda _: nudged.set(), run.stop, "latest")
     with (
-        in_background(follow, "champion", run.stop, _JOIN_S),
+        in_background(partial(follow, nudged, every_s), "champion", run.stop, _JOIN_S),
         in_background(news.run, "models-topic", run.stop, _JOIN_S),
     ):
         try:

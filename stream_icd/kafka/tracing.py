@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stream_icd.core.headers import Headers
@@ -52,14 +52,6 @@ class TraceSettings(Settings):
     traces: Literal["off", "on"] = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
-    """When something began and ended, in nanoseconds since 1970."""
-
-    started: int
-    ended: int
-
-
 class Tracing:
     """Makes the spans of one program, for this provider, or the one that the program has set.
 
@@ -94,7 +86,8 @@ class Tracing:
         self,
         operation: str,
         record: Record,
-        took: Took,
+        started_ns: int,
+        ended_ns: int,
         links: Collection[SpanContext] = (),
         stages: Mapping[str, float] | None = None,
         attributes: Mapping[str, Any] | None = None,
@@ -102,28 +95,28 @@ class Tracing:
     ) -> Span:
         """Return the span of a processed record, a child of the span that made its message.
 
-        `links` are spans whose results were used, too; `stages` their milliseconds, one after the
-        other, each a span of its own; `error` says why there is no result.
+        Times are nanoseconds since 1970. `links` are spans whose results were used, too; `stages`
+        their milliseconds, one after the other, each a span of its own; `error` says why there is
+        no result.
         """
-        started = took.started
         span = self._tracer.start_span(
             f"{operation} {record.topic}",
             self._propagator.extract(context_of(record.headers)),
             kind=self._api.SpanKind.CONSUMER,
             attributes={**_of_message(operation, record), **(attributes or {})},
             links=self._links(links),
-            start_time=started,
+            start_time=started_ns,
         )
         context = self._api.set_span_in_context(span)
         for stage, milliseconds in (stages or {}).items():
-            child = self._tracer.start_span(stage, context, start_time=started)
-            started += round(MS * milliseconds)
-            child.end(started)
+            child = self._tracer.start_span(stage, context, start_time=started_ns)
+            started_ns += round(MS * milliseconds)
+            child.end(started_ns)
         if error is not None:
-            span.record_exception(error, timestamp=took.ended)
+            span.record_exception(error, timestamp=ended_ns)
             span.set_status(self._api.StatusCode.ERROR, str(error))
             span.set_attribute("error.type", type(error).__name__)
-        span.end(took.ended)
+        span.end(ended_ns)
         return span
 
     def published(self, seconds: float, links: Collection[SpanContext]) -> None:

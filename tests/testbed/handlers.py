@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from stream_icd.kafka.delivery.handler import BatchDone, Handler, Watcher
@@ -45,3 +46,15 @@ class WhenDone(Watcher):
 
     def done(self, batch: BatchDone) -> None:
         self._done(batch)
+
+
+class StopAfter(Watcher):
+    """Sets `stop` once that many records are committed."""
+
+    def __init__(self, count: int) -> None:
+        self._left, self.stop = count, threading.Event()
+
+    def done(self, batch: BatchDone) -> None:
+        self._left -= len(batch.records)
+        if self._left <= 0:
+            self.stop.set()

@@ -6,12 +6,14 @@ of each window. Unlike a clock, it does not depend on what else the machine does
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, islice
 
-from stream_icd.streaming.execution.work import IN_HAND_OF_CHAINS, Chain, Relay, Waiting, next_jobs
+from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.streaming.execution.work import IN_HAND_OF_CHAINS, Waiting, next_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Cost:
 
 def makespan(windows: Sequence[Cost], processes: int) -> float:
     """Return the seconds until all windows are done by processes with a core each."""
-    chains = {one.chain: Chain(one.chain, Relay()) for one in windows if one.chain is not None}
+    no_limits, running = Allowance(math.inf, 1 << 60), set[str]()
     rest, order = iter(enumerate(windows)), count()
     waiting: list[Waiting[int, None]] = []
     events: list[tuple[float, int, int, list[Waiting[int, None]]]] = []  # of the last job: all
@@ -37,20 +39,18 @@ def makespan(windows: Sequence[Cost], processes: int) -> float:
 
     def submit(most: int) -> None:
         for at, window in islice(rest, most):
-            waiting.append(Waiting(at, None if window.chain is None else chains[window.chain]))
+            waiting.append(Waiting(at, no_limits, window.chain))
 
     submit(processes * IN_HAND_OF_CHAINS)
     while waiting or events:
-        while free and (jobs := next_jobs(waiting, processes)):
+        while free and (jobs := next_jobs(waiting, processes, running)):
             free, ends = free - 1, now
-            for one in jobs:
-                ends += windows[one.job].seconds
-                heappush(events, (ends, next(order), one.job, jobs if one is jobs[-1] else []))
+            for job in jobs:
+                ends += windows[job.job].seconds
+                heappush(events, (ends, next(order), job.job, jobs if job is jobs[-1] else []))
         now, _, at, ended = heappop(events)
         free += bool(ended)
-        for one in ended:
-            if one.chain is not None:
-                one.chain.is_running = False
+        running.difference_update(job.chain for job in ended if job.chain is not None)
         done.add(at)
         while oldest in done:  # results are published in order, then the next window is read
             oldest += 1

@@ -214,9 +214,9 @@ class PastOfTopic:
     graph: str | None
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
-        from stream_icd.streaming.execution.work import First
+        from stream_icd.streaming.execution.work import Relay
 
-        return partial(self.jobs, remember=redetection.remembers), First()
+        return partial(self.jobs, remember=redetection.remembers), Relay.empty
 
     def jobs(self, stop: Stop | None, *, remember: bool = False) -> Generator[Job, None, None]:
         """Yield the snapshots, to remember also those before the part; log what is none."""
@@ -257,12 +257,12 @@ class PastOfArchive:
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
         from stream_icd.history.archive import windows
         from stream_icd.history.replay.redetect import Job, archived_memory
-        from stream_icd.streaming.execution.work import First
+        from stream_icd.streaming.execution.work import Relay
         from stream_icd.wire.limits import Limits
 
         job = partial(Job.of_archived, self.store.uri, limits=Limits())
         if not redetection.remembers:
-            return lambda _: (job(one) for one in windows(self.store, self.selection)), First()
+            return lambda _: (job(one) for one in windows(self.store, self.selection)), Relay.empty
         memory = archived_memory(self.store, self.selection, redetection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
@@ -271,7 +271,7 @@ class PastOfArchive:
             for window in windows(self.store, self.selection):
                 yield job(window, era=memory.era(window))
 
-        return jobs, First(memory.at_start)
+        return jobs, lambda chain: Relay(memory.at_start(chain))
 
     def nothing(self) -> StreamIcdError:
         from stream_icd.history.archive import nothing_selected

@@ -83,12 +83,12 @@ class _DetectAnew(BrokerOptions):
 
     def run(self) -> None:
         from stream_icd.kafka.topics import SNAPSHOTS, check_stopped, describe_topic
-        from stream_icd.streaming.workers.memories import MemoryTopic
+        from stream_icd.streaming.workers.memories import Memories
 
         settings = self.kafka()
         describe_topic(settings, SNAPSHOTS)  # or the group's position there is left out silently
         check_stopped(settings, self.group)  # running ones would publish newer memory after this
-        MemoryTopic(settings, self.group).forget(self.graph)
+        Memories(settings, self.group).forget(self.graph)
         say(f"detectors will start {self.graph} anew after their restart")
 
 

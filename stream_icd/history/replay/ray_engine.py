@@ -42,7 +42,7 @@ class RayActors:
     stop: Stop = field(default_factory=Event)  # ends the wait for outcomes, which may last for ever
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
+        self, jobs: Iterable[Job], first: First = Relay.empty, /
     ) -> Iterator[tuple[Job, Outcome]]:
         with _connected(self.address, self.workers) as ray:
             detector, model = ray.remote(_Detector), ray.put(self.redetection)
@@ -135,7 +135,7 @@ class _Chains:
         chain, before, took = self._redetection.chain(job), None, None
         if chain is not None:
             before = self._last.get(chain)
-            took = self._first.of_chain(chain) if before is None else before.memory
+            took = self._first(chain).memory if before is None else before.memory
         actor = next(self._actors) if before is None else before.actor
         outcome, memory = actor.detect.options(num_returns=2).remote(job, took)
         begun = _Begun(job, actor, before, took, outcome, memory)

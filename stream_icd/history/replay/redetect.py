@@ -37,7 +37,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.methods.memory.encoding import is_of_this_version
 from stream_icd.methods.memory.memory import BEFORE_ALL
 from stream_icd.streaming.detection.record import Detection, check_k
-from stream_icd.streaming.execution.budget import Allowance, sent_bytes
+from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.workers.memories import place_in
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
@@ -99,7 +99,7 @@ class Job:
                 graph=graph_of(record.key, limits, BadSnapshot),
                 snapshot_id=fields.text("ce_id"),
                 window_end=fields.window().end,
-                sent_bytes=sent_bytes(record, limits),
+                sent_bytes=reader.size_of(record),
                 headers=record.headers,
                 snapshot=partial(reader.decoded, record, decode_snapshot),
                 for_memory=for_memory,

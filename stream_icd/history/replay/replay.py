@@ -30,7 +30,7 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, check_topic_for, create_topics, messages_topic
-from stream_icd.streaming.execution.work import Engine, First
+from stream_icd.streaming.execution.work import Engine, First, Relay
 from stream_icd.streaming.subscribers.seen_results import result_of
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.wire.communities import decode_communities
@@ -229,7 +229,7 @@ def replay(
     monotonic: Callable[[], float],
     stop: Event,
     on_outcome: Callable[[Job], None] = lambda _: None,
-    first: First = First(),
+    first: First = Relay.empty,
 ) -> _Replayed:
     """Detect each snapshot without a result, and store the results, in the jobs' order.
 

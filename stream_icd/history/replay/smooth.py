@@ -45,7 +45,7 @@ class _SmoothedGraphs:
     engine: _OfGraphs
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
+        self, jobs: Iterable[Job], first: First = Relay.empty, /
     ) -> Iterator[tuple[Job, Outcome]]:
         chains: dict[str, list[Job]] = defaultdict(list)
         for job in jobs:

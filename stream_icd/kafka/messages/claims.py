@@ -151,6 +151,16 @@ class MessageReader:
         whole = self.whole(record)
         return decode(whole.key, whole.value, whole.headers, self.limits)
 
+    def size_of(self, record: Record) -> int:
+        """Return the size of a record's content; a claim counts up to the limit for reading."""
+        try:
+            claim = Claim.among(record.headers)
+        except BadClaim:  # decoding refuses it
+            claim = None
+        if claim is not None:
+            return min(claim.n_bytes, self.limits.decoded_bytes)
+        return len(record.value or b"")
+
     def whole(self, record: Record) -> Record:
         """Return the record with its claimed value; a record without a claim as it is.
 

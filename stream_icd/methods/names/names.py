@@ -13,6 +13,7 @@ from scipy.special import betainc
 
 from stream_icd.core.arrays import AnyLabels
 from stream_icd.core.errors import BadInput, BadSettings
+from stream_icd.core.events import CommunityEvents
 from stream_icd.core.printable import listed, printable, shortened
 from stream_icd.methods.names.attributes import Attribute, Attributes
 from stream_icd.methods.quality.agreement import ami
@@ -339,6 +340,12 @@ class Naming:
             return None
         self.found = self.found or any(one.counts.known.any() for one in window.compared)
         return window
+
+    def of_events(self, window: CommunityEvents) -> dict[int, str]:
+        """Return the names of the communities of a tracked window, by id."""
+        compared = self.window(window.graph, window.nodes, window.communities)
+        names = {} if compared is None else compared.names()
+        return {community: str(name) for community, name in names.items()}
 
     def attribute(self, graph: str, nodes: pa.Array, name: str) -> Attribute | None:
         """Return an attribute of some nodes; None if the graph has none of this name."""

@@ -28,7 +28,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.methods.memory.recent import RecentMemories
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.budget import Allowance, sent_bytes
+from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
@@ -177,7 +177,7 @@ class RecordDetection(Detection):
         return printable(", ".join(f"{name} {value}" for name, value in described(record).items()))
 
     def allowance(self, record: Record) -> Allowance:
-        return self.settings.budget.allowance(sent_bytes(record, self.settings.reader.limits))
+        return self.settings.budget.allowance(self.settings.reader.size_of(record))
 
 
 def check_k(communities: Communities, warned: set[str]) -> None:

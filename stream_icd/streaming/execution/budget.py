@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from stream_icd.core.errors import BadClaim, BadSettings, OverBudget
+from stream_icd.core.errors import BadSettings, OverBudget
 from stream_icd.core.settings import ENV_PREFIX, Settings
-from stream_icd.kafka.messages.claims import Claim
-from stream_icd.kafka.record import Record
-from stream_icd.wire.limits import Limits
-
-if TYPE_CHECKING:
-    from stream_icd.streaming.execution.worker_process import Usage
 
 _CLOCK_FACTOR = 10
 """Wall-clock limit, as a multiple of the processor time: a job may wait on a busy machine."""
 
-MB = 10**6
+_MB = 10**6
 
 _TIME = f"{ENV_PREFIX}BUDGET_SECONDS, {ENV_PREFIX}BUDGET_SECONDS_PER_MB"
 _MEMORY = f"{ENV_PREFIX}BUDGET_MEMORY_BYTES, {ENV_PREFIX}BUDGET_MEMORY_PER_BYTE"
@@ -29,7 +23,7 @@ _WAY_OUT = "Send a smaller snapshot, or raise a setting and run `stream-icd dlq 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Limits for one job; see `Usage`.
+    """Limits for one job: processor time of all threads, and growth of resident memory.
 
     Raises:
         BadSettings: a limit is not positive.
@@ -58,25 +52,25 @@ class Allowance:
             return self
         return replace(
             self,
-            seconds=self.seconds + self.budget.seconds_per_mb * n_bytes / MB,
+            seconds=self.seconds + self.budget.seconds_per_mb * n_bytes / _MB,
             memory_bytes=self.memory_bytes + self.budget.memory_per_byte * n_bytes,
             state_bytes=n_bytes,
         )
 
-    def check(self, used: Usage) -> None:
+    def check(self, *, cpu_seconds: float, clock_seconds: float, memory_bytes: int) -> None:
         """Raise OverBudget if a limit is exceeded; for a message, the text says what to do."""
-        for taken, limit, unit, settings in (
-            (used.cpu_seconds, self.seconds, "s of processor time", _TIME),
-            (used.clock_seconds, self.clock_seconds, "s by the clock", _TIME),
-            (used.memory_bytes / MB, self.memory_bytes / MB, "MB of memory", _MEMORY),
+        for used, limit, unit, settings in (
+            (cpu_seconds, self.seconds, "s of processor time", _TIME),
+            (clock_seconds, self.clock_seconds, "s by the clock", _TIME),
+            (memory_bytes / _MB, self.memory_bytes / _MB, "MB of memory", _MEMORY),
         ):
-            if taken <= limit:
+            if used <= limit:
                 continue
             if self.budget is None:
                 raise OverBudget(f"took more than {limit:.4g} {unit}")
             with_state = f" and a memory of {self.state_bytes}" if self.state_bytes else ""
             raise OverBudget(
-                f"took {taken:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
+                f"took {used:.1f} {unit}; the limit for a message of {self.sent_bytes} bytes"
                 f"{with_state} is {limit:.1f} ({settings}). {_WAY_OUT}"
             )
 
@@ -107,7 +101,7 @@ class Budget(Settings):
 
     def allowance(self, sent_bytes: int) -> Allowance:
         return Allowance(
-            self.seconds + self.seconds_per_mb * sent_bytes / MB,
+            self.seconds + self.seconds_per_mb * sent_bytes / _MB,
             self.memory_bytes + self.memory_per_byte * sent_bytes,
             self,
             sent_bytes,
@@ -130,14 +124,3 @@ class MemorySettings(Settings):
     table: ClassVar[str] = "memory"
 
     cache_bytes: int = Field(default=1 << 30, ge=1)
-
-
-def sent_bytes(record: Record, limits: Limits) -> int:
-    """Return the size of a record's content; a claim counts up to the limit for reading."""
-    try:
-        claim = Claim.among(record.headers)
-    except BadClaim:  # decoding refuses it
-        claim = None
-    if claim is not None:
-        return min(claim.n_bytes, limits.decoded_bytes)
-    return len(record.value or b"")

@@ -31,16 +31,16 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.execution.work import (
     IN_HAND_OF_CHAINS,
-    Chain,
     Engine,
     First,
+    Relay,
     Waiting,
     Work,
     in_order,
     next_jobs,
     run_job,
 )
-from stream_icd.streaming.execution.worker_process import AllowedJob, WorkerProcess
+from stream_icd.streaming.execution.worker_process import WorkerProcess
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -85,7 +85,7 @@ class Processes(Generic[_Job, _Result]):
         self._count = count
         self._again = again
         self._opening = partial(
-            open_work, type(work), model_name, work.model.version, work.settings
+            _open_work, type(work), model_name, work.model.version, work.settings
         )
         self._work = work
         self._lock = threading.Lock()
@@ -93,6 +93,7 @@ class Processes(Generic[_Job, _Result]):
         self._all: set[WorkerProcess] = set()
         self._at: dict[WorkerProcess, list[Waiting[_Job, _Result | Refused]]] = {}
         self._waiting: list[Waiting[_Job, _Result | Refused]] = []
+        self._running: set[str] = set()  # chains of which a process has jobs
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         self._threads = ThreadPoolExecutor(count, "process")  # one thread waits for each process
         self._open = list[Future[None]]()
@@ -108,11 +109,13 @@ class Processes(Generic[_Job, _Result]):
 
     def __exit__(self, *_error: object) -> None:
         with self._lock:
+            # First, or a thread would replace each process that is killed here.
             self._closed = True
             for job in self._waiting:
                 job.future.cancel()
             for process in self._all:
                 process.end()
+        # Without the lock, which threads need to notice that their process has ended.
         self._threads.shutdown(cancel_futures=True)
 
     @property
@@ -141,15 +144,15 @@ class Processes(Generic[_Job, _Result]):
         """The jobs in progress, the longest-running first."""
         with self._lock:
             at_work = [(process.at_work, process.meter.clock_seconds) for process in self._at]
-        jobs = [
-            InHand(self._work.name(one.job), seconds, one.allowance.clock_seconds)
-            for one, seconds in at_work
-            if one is not None
-        ]
+        jobs = []
+        for in_progress, seconds in at_work:
+            if in_progress is not None:
+                job, allowance = in_progress
+                jobs.append(InHand(self._work.name(job), seconds, allowance.clock_seconds))
         return sorted(jobs, key=lambda job: job.seconds, reverse=True)
 
     def __call__(
-        self, jobs: Iterable[_Job], first: First = First(), /
+        self, jobs: Iterable[_Job], first: First = Relay.empty, /
     ) -> Iterator[tuple[_Job, _Result | Refused]]:
         """Run the jobs, as an `Engine`; see `next_jobs` for the order in which they begin.
 
@@ -158,17 +161,20 @@ class Processes(Generic[_Job, _Result]):
             Overloaded: with `again`, that happened in each of 3 attempts at a job.
             WorkersLost: no process could be opened. Errors of jobs are raised as well.
         """
-        chains: dict[str, Chain] = {}
+        relays: dict[str, Relay] = {}
 
         def waiting(job: _Job) -> Waiting[_Job, _Result | Refused]:
-            name = self._work.chain(job)
-            if name is not None and name not in chains:
-                chains[name] = Chain(name, first.relay(name))
-            return Waiting(job, None if name is None else chains[name])
+            chain, allowance = self._work.chain(job), self._work.allowance(job)
+            if chain is None:
+                return Waiting(job, allowance)
+            if chain not in relays:
+                relays[chain] = first(chain)
+            return Waiting(job, allowance, chain, relays[chain])
 
-        def submit(some: Sequence[_Job]) -> list[Future[_Result | Refused]]:
-            added = list(map(waiting, some))
+        def submit(submitted: Sequence[_Job]) -> list[Future[_Result | Refused]]:
+            added = list(map(waiting, submitted))
             with self._lock:
+                # All before a thread looks: the choice of `next_jobs` depends on what waits.
                 self._waiting += added
             for _ in added[: self._count]:
                 self._threads.submit(self._run_next)
@@ -178,6 +184,7 @@ class Processes(Generic[_Job, _Result]):
             yield from in_order(jobs, submit, Future.result, self._count * IN_HAND_OF_CHAINS)
         except BaseException:
             with self._lock:
+                # Cancelled before their processes end, so that no thread runs a job again.
                 for job in chain(self._waiting, *self._at.values()):
                     job.future.cancel()
                 self._waiting.clear()
@@ -195,7 +202,7 @@ class Processes(Generic[_Job, _Result]):
                 process = self._finish(jobs, process)
                 jobs = self._next_jobs(jobs)
         finally:
-            self._idle.put(process)
+            self._idle.put(process)  # or a thread that waits for it would wait for ever
 
     def _finish(
         self, jobs: list[Waiting[_Job, _Result | Refused]], process: WorkerProcess
@@ -217,10 +224,9 @@ class Processes(Generic[_Job, _Result]):
     ) -> list[Waiting[_Job, _Result | Refused]]:
         """Take the next jobs after those that ended; another thread looks at what is left."""
         with self._lock:
-            for job in ended:
-                if job.chain is not None:
-                    job.chain.is_running = False
-            jobs = next_jobs(self._waiting, self._count)
+            # Before the choice, or nobody would take the jobs that are left of these chains.
+            self._running.difference_update(job.chain for job in ended if job.chain is not None)
+            jobs = next_jobs(self._waiting, self._count, self._running)
             if ended and self._waiting and not self._closed:
                 self._threads.submit(self._run_next)
         return jobs
@@ -233,13 +239,13 @@ class Processes(Generic[_Job, _Result]):
         Returns the process, or the one that has replaced it.
         """
         job = jobs[0]
-        sent = jobs if job.instead is None else jobs[:1]  # what it begins with is for it alone
-        allowed = [AllowedJob(one.job, self._work.allowance(one.job), one.chain) for one in sent]
+        # What a job begins with instead of its memory is for it alone: the others wait.
+        sent = jobs if job.instead is None else jobs[:1]
         try:
             process = self._open_one(process)
             with self._lock:
                 self._at[process] = jobs
-            answers = process.run(allowed)
+            answers = process.run(sent)
             for job in sent:
                 succeeded, result = next(answers)
                 if isinstance(result, MemoryError):
@@ -279,6 +285,7 @@ class Processes(Generic[_Job, _Result]):
         try:
             process = self._open_one(process)
         finally:
+            # Also one that could not open: a job that waits for a process is told why by it.
             self._idle.put(process)
         succeeded, error = process.opened()
         if not succeeded:
@@ -342,7 +349,7 @@ def in_processes(
     return engine
 
 
-def open_work(
+def _open_work(
     kind: Callable[[VersionedModel, Any], Any],
     model_name: str,
     version: str,

@@ -14,7 +14,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 import structlog
 
@@ -80,22 +80,23 @@ class Relay:
     most_bytes: float = math.inf
     known: Known | None = None
 
+    @classmethod
+    def empty(cls, _chain: str) -> Self:
+        """Return the relay of a chain whose first job begins with nothing."""
+        return cls()
 
-@dataclass(frozen=True, slots=True)
-class First:
-    """What the first job of each chain begins with; by default nothing.
+    def start_anew(self, memory: bytes, job: str, reason: object) -> bytes:
+        """Replace a memory that cannot be used, log the reason, and return what takes its place."""
+        # It imports Numba, which the main process of a detector needs only here.
+        from stream_icd.methods.memory.encoding import anew
 
-    For `most_bytes` and `known`, see `Relay`.
-    """
+        structlog.get_logger().warning("memory cannot be used", job=job, reason=str(reason))
+        self.memory = anew(memory)
+        return self.memory
 
-    of_chain: Callable[[str], bytes | None] = lambda _chain: None
-    most_bytes: float = math.inf
-    known: Callable[[str], Known | None] = lambda _chain: None
 
-    def relay(self, chain: str) -> Relay:
-        """Return the relay that a chain begins with."""
-        return Relay(self.of_chain(chain), self.most_bytes, self.known(chain))
-
+First = Callable[[str], Relay]
+"""Returns the relay that the first job of a chain begins with."""
 
 Engine = Callable[[Iterable[Job], First], Iterator[tuple[Job, _Outcome]]]
 """Takes jobs while it has capacity, and yields their outcomes in the same order."""
@@ -108,13 +109,13 @@ class InProcess(Generic[Job, _Outcome]):
     work: Work[Job, _Outcome]
 
     def __call__(
-        self, jobs: Iterable[Job], first: First = First(), /
+        self, jobs: Iterable[Job], first: First = Relay.empty, /
     ) -> Iterator[tuple[Job, _Outcome]]:
         relays: dict[str, Relay] = {}
         for job in jobs:
             chain = self.work.chain(job)
             if chain is not None and chain not in relays:
-                relays[chain] = first.relay(chain)
+                relays[chain] = first(chain)
             yield job, run_job(self.work, job, None if chain is None else relays[chain])
 
 
@@ -131,21 +132,12 @@ def run_job(work: Work[Job, _Outcome], job: Job, relay: Relay | None = None) -> 
     except BadMemory as error:
         if memory is None:
             raise
-        instead = relay.memory = started_anew(memory, work.name(job), error)
+        instead = relay.start_anew(memory, work.name(job), error)
     try:
         return work(job, relay)
     finally:
         if relay.memory is instead:  # it left nothing
             relay.memory = memory
-
-
-def started_anew(memory: bytes, job: str, reason: object) -> bytes:
-    """Return what a job begins with instead of a memory that cannot be used; log the reason."""
-    # It imports Numba, which the main process of a detector needs only here.
-    from stream_icd.methods.memory.encoding import anew
-
-    structlog.get_logger().warning("memory cannot be used", job=job, reason=str(reason))
-    return anew(memory)
 
 
 IN_HAND = 16
@@ -156,20 +148,13 @@ IN_HAND_OF_CHAINS = 2 * IN_HAND
 
 
 @dataclass(slots=True, eq=False)
-class Chain:
-    """A chain, in the process that distributes its jobs."""
-
-    name: str
-    relay: Relay
-    is_running: bool = False  # a process has jobs of it
-
-
-@dataclass(slots=True, eq=False)
 class Waiting(Generic[Job, _Outcome]):
     """A job that waits for a process, or for its outcome; cancelled if nobody waits for it."""
 
     job: Job
-    chain: Chain | None  # if it belongs to one
+    allowance: Allowance
+    chain: str | None = None  # the name of its chain, if it belongs to one
+    relay: Relay | None = None  # that of the chain, which its jobs share
     attempts: int = 0  # how many processes have ended while they worked on it
     future: Future[_Outcome] = field(default_factory=Future)
     instead: bytes | None = None  # what it begins with instead of a memory that it fails with
@@ -177,10 +162,11 @@ class Waiting(Generic[Job, _Outcome]):
 
     def start_anew(self, name: str, reason: object) -> bool:
         """Begin without the memory of the graph from now on; False if there is none to blame."""
-        if self.chain is None or self.chain.relay.memory is None or self.instead is not None:
+        if self.relay is None or self.relay.memory is None or self.instead is not None:
             return False
-        self._memory, self.attempts = self.chain.relay.memory, 0
-        self.instead = self.chain.relay.memory = started_anew(self._memory, name, reason)
+        # Processes that ended with the memory say nothing about the job without it.
+        self._memory, self.attempts = self.relay.memory, 0
+        self.instead = self.relay.start_anew(self._memory, name, reason)
         return True
 
     def done(self, result: _Outcome) -> None:
@@ -194,36 +180,37 @@ class Waiting(Generic[Job, _Outcome]):
             self.future.set_exception(error)
 
     def _ended(self) -> None:
-        relay = None if self.chain is None or self.instead is None else self.chain.relay
+        # Before the future is set: whoever waits for it may begin the next job of the chain.
+        relay = None if self.instead is None else self.relay
         if relay is not None and relay.memory is self.instead:  # it left nothing
             relay.memory = self._memory
 
 
 def next_jobs(
-    waiting: list[Waiting[Job, _Outcome]], n_processes: int
+    waiting: list[Waiting[Job, _Outcome]], n_processes: int, running: set[str]
 ) -> list[Waiting[Job, _Outcome]]:
-    """Remove the jobs that a process runs next, one after the other, and return them; none if all
-    are of chains that other processes run.
+    """Remove and return the jobs that a process runs next, one after the other; none if all are of
+    chains that are `running` in other processes. Their chains are added to `running`.
 
     Between two of them it waits for no message, which would take a millisecond. If there is work
     for other processes, it gets half of its share, so that all end at about the same time. Those
     of the chain with most jobs waiting come first, so that chains end together.
     """
-    left = Counter(job.chain for job in waiting)
-    n_at_once = min(n_processes, len(left) + max(left[None] - 1, 0))
+    of_chain = Counter(job.chain for job in waiting)
+    # Each job without a chain can run beside all others; a whole chain counts as one.
+    n_at_once = min(n_processes, len(of_chain) + max(of_chain[None] - 1, 0))
     share = len(waiting) if n_at_once < 2 else math.ceil(len(waiting) / (2 * n_at_once))
     place = {job.chain: at for at, job in reversed(list(enumerate(waiting)))}
 
     def urgency(at: int) -> tuple[int, int]:
         chain = waiting[at].chain
-        return (-1, at) if chain is None else (-left[chain], place[chain])
+        return (-1, at) if chain is None else (-of_chain[chain], place[chain])
 
-    ready = (at for at, job in enumerate(waiting) if not (job.chain and job.chain.is_running))
+    ready = (at for at, job in enumerate(waiting) if job.chain not in running)
     begun = [waiting[at] for at in sorted(ready, key=urgency)[: min(share, IN_HAND)]]
     for job in begun:
         waiting.remove(job)
-        if job.chain is not None:
-            job.chain.is_running = True
+    running.update(job.chain for job in begun if job.chain is not None)
     return begun
 
 
@@ -234,7 +221,7 @@ def in_order(
     most: int,
 ) -> Iterator[tuple[Job, _Outcome]]:
     """Submit jobs, at most `most` at a time, and yield their outcomes in the jobs' order. The first
-    ones are submitted together, so that it can be chosen which begin first."""
+    ones are submitted together, so that `submit` can choose which begin."""
     rest = iter(jobs)
     begun = list(islice(rest, most))
     waiting = deque(zip(begun, submit(begun), strict=True))

@@ -17,11 +17,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -30,7 +29,7 @@ from stream_icd.core.store.whole_file import check_temporary_folder
 
 if TYPE_CHECKING:
     from stream_icd.streaming.execution.budget import Allowance
-    from stream_icd.streaming.execution.work import Chain
+    from stream_icd.streaming.execution.work import Waiting
 
 _LOOK_EVERY_S = 0.05
 """Interval between checks of the process's resource usage against its job's limits."""
@@ -86,14 +85,6 @@ def _deaf_from_the_start() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class AllowedJob(NamedTuple):
-    """A job for a worker process, what it may use, and its chain, if it belongs to one."""
-
-    job: Any
-    allowance: Allowance
-    chain: Chain | None = None
-
-
 class WorkerProcess:
     """A process that runs one job at a time, and this process's end of the connection.
 
@@ -104,7 +95,7 @@ class WorkerProcess:
             chain is run with its `Relay` as a second argument.
 
     Attributes:
-        at_work: the job in progress, with its limits; None: there is none.
+        at_work: the job in progress, and its limits; None: there is none.
         meter: measures it.
 
     Raises:
@@ -119,9 +110,9 @@ class WorkerProcess:
         theirs.close()  # so that the connection closes when the process ends
         self._opened: tuple[bool, Any] | None = None
         self.meter = _Meter(self.pid)
-        # It ignores what Python ends it with, and the program would wait for it for ever.
+        # It ignores SIGTERM, with which Python ends it: the program would wait for it for ever.
         util.Finalize(self, self.meter.kill, exitpriority=0)
-        self.at_work: AllowedJob | None = None
+        self.at_work: tuple[Any, Allowance] | None = None
 
     @property
     def pid(self) -> int:
@@ -141,14 +132,16 @@ class WorkerProcess:
         return self._opened
 
     def do(self, job: Any, allowance: Allowance) -> tuple[bool, Any]:
-        """`run` for one job."""
-        return next(self.run([AllowedJob(job, allowance)]))
+        """`run` for one job that belongs to no chain."""
+        from stream_icd.streaming.execution.work import Waiting
 
-    def run(self, jobs: Sequence[AllowedJob]) -> Iterator[tuple[bool, Any]]:
+        return next(self.run([Waiting(job, allowance)]))
+
+    def run(self, jobs: Sequence[Waiting[Any, Any]]) -> Iterator[tuple[bool, Any]]:
         """Run jobs one after the other, until one fails.
 
         Yields whether each succeeded, and its result or error. Limits grow with the memory that a
-        job begins with. Its chain has the memory that it leaves as soon as it succeeds.
+        job begins with. Its relay has the memory that it leaves as soon as it succeeds.
 
         Raises:
             OverBudget: the job exceeded its limits, and is still running.
@@ -158,21 +151,22 @@ class WorkerProcess:
         if not succeeded:
             yield succeeded, error
             return
-        relays = {one.chain.name: one.chain.relay for one in jobs if one.chain is not None}
-        names = [None if one.chain is None else one.chain.name for one in jobs]
-        self._line.send((list(zip((one.job for one in jobs), names, strict=True)), relays))
-        for one in jobs:
-            memory = None if one.chain is None else one.chain.relay.memory
-            self.meter.reset()
-            self.at_work = one._replace(allowance=one.allowance.with_state(len(memory or b"")))
+        relays = {waiting.chain: waiting.relay for waiting in jobs if waiting.relay is not None}
+        self._line.send(([(waiting.job, waiting.chain) for waiting in jobs], relays))
+        for waiting in jobs:
+            relay = waiting.relay
+            n_bytes = 0 if relay is None else len(relay.memory or b"")
+            self.meter.reset()  # before the limits can be seen: they are those of this job
+            self.at_work = waiting.job, waiting.allowance.with_state(n_bytes)
             try:
                 while not self._line.poll(_LOOK_EVERY_S):
-                    self.at_work.allowance.check(self.meter.read())
+                    self.meter.check(self.at_work[1])
             finally:
                 self.at_work = None
-            answer, left = self._line.recv()
-            if one.chain is not None and answer[0] and left is not None:
-                one.chain.relay.memory = left
+            answer, memory = self._line.recv()
+            # Before the answer is yielded: whoever gets it may begin the next job of the chain.
+            if relay is not None and answer[0] and memory is not None:
+                relay.memory = memory
             yield answer
             if not answer[0]:
                 return
@@ -211,7 +205,7 @@ def _serve(
 
     os.environ.clear()
     os.environ.update(environment)
-    _live_no_longer_than_parent()
+    _live_no_longer_than_parent()  # first: the parent may end while the model is opened
     configure_logging()
     opened, work = _attempted(opening)
     with suppress(EOFError, ConnectionError):  # the parent has ended
@@ -223,6 +217,7 @@ def _serve(
                 before = None if relay is None else relay.memory
                 answer = _attempted(work, job) if relay is None else _attempted(work, job, relay)
                 after = None if relay is None else relay.memory
+                # An unchanged memory, which may be large, is with the parent already.
                 line.send((answer, None if after is before else after))
                 if not answer[0]:
                     break
@@ -241,6 +236,7 @@ def _live_no_longer_than_parent() -> None:
     """Ignore the signals that the parent handles, and end with the parent, even on `kill -9`."""
     for number in _FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    # Once they are ignored: those that came while the process started are dropped here.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FOR_THE_PARENT)
     parent = multiprocessing.parent_process()
     assert parent is not None, "only for a child process"
@@ -250,18 +246,6 @@ def _live_no_longer_than_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process has used since the meter was reset.
-
-    Processor time is that of all its threads; memory is the growth of its resident memory.
-    """
-
-    clock_seconds: float
-    cpu_seconds: float
-    memory_bytes: int
 
 
 class _Meter:
@@ -277,10 +261,17 @@ class _Meter:
         self._since = time.monotonic()
         self._cpu, self._memory = self._now()
 
-    def read(self) -> Usage:
-        """Return the resources used; for a process that has ended, the wall-clock time only."""
+    def check(self, allowance: Allowance) -> None:
+        """Raise OverBudget if a limit is exceeded; of a process that has ended, only that of time.
+
+        Processor time is that of all its threads; memory is the growth of its resident memory.
+        """
         cpu, memory = self._now()
-        return Usage(self.clock_seconds, max(0.0, cpu - self._cpu), max(0, memory - self._memory))
+        allowance.check(
+            cpu_seconds=max(0.0, cpu - self._cpu),
+            clock_seconds=self.clock_seconds,
+            memory_bytes=max(0, memory - self._memory),
+        )
 
     @property
     def clock_seconds(self) -> float:
@@ -288,9 +279,12 @@ class _Meter:
 
     @property
     def is_running(self) -> bool:
+        if self._process is None:
+            return False
         with suppress(psutil.NoSuchProcess):
-            it = self._process
-            return it is not None and it.is_running() and it.status() != psutil.STATUS_ZOMBIE
+            return bool(
+                self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
+            )
         return False
 
     @property

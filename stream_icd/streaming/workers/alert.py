@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -18,8 +18,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import ALERTS, EVENTS
-from stream_icd.methods.names.names import Naming
-from stream_icd.methods.tracking.alerts import Alerting, Names
+from stream_icd.methods.tracking.alerts import Alerting
 from stream_icd.methods.tracking.packed import PackedWindow
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
@@ -33,7 +32,7 @@ _MOST_IDS = 100_000
 """Alerts whose ids are remembered, so that none is published twice: 20 MB."""
 
 
-class PublishedAlerts:
+class _PublishedAlerts:
     """The ids of the last alerts of a group."""
 
     def __init__(self) -> None:
@@ -52,12 +51,12 @@ class PublishedAlerts:
         """Add the alerts that the topic holds, also those of transactions that are about to end."""
         with open_reader(settings, topic, until="settled") as records:
             for record in records:
-                said = dict(record.headers)
-                if said.get("ce_source") == source.encode():
-                    self.is_new(said.get("ce_id", b"").decode(errors="replace"))
+                headers = dict(record.headers)
+                if headers.get("ce_source") == source.encode():
+                    self.is_new(headers.get("ce_id", b"").decode(errors="replace"))
 
 
-def with_window(recent: Recent, window: CommunityEvents, most: int) -> Recent | None:
+def _with_window(recent: Recent, window: CommunityEvents, most: int) -> Recent | None:
     """Return the last windows of a graph with one more, or with a revision of the last one.
 
     None: the window was there before, or is late.
@@ -73,6 +72,20 @@ def with_window(recent: Recent, window: CommunityEvents, most: int) -> Recent | 
         if window.window.end <= last.about.window.end:
             return None
     return (*recent, PackedWindow.of(window))[-most:]
+
+
+def past_alerts(
+    alerting: Alerting, windows: Iterable[CommunityEvents]
+) -> Iterator[tuple[CommunityEvents, list[Alert]]]:
+    """Yield each window that is not late or repeated, and its alerts, each once."""
+    published, unpacked = _PublishedAlerts(), Unpacked()
+    graphs: dict[str, Recent] = {}
+    for window in windows:
+        recent = _with_window(graphs.get(window.graph, ()), window, alerting.windows)
+        if recent is not None:
+            graphs[window.graph] = recent
+            alerts = alerting.alerts(unpacked.all(recent))
+            yield window, [alert for alert in alerts if published.is_new(alert.id)]
 
 
 @dataclass(eq=False)
@@ -102,7 +115,8 @@ class Alerts(Step):
         self._recent = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._unpacked = Unpacked()
         self._restored: set[int] = set()
-        self._published: PublishedAlerts | None = None
+        # Read anew, too: what a batch has added that failed was not published.
+        self._published: _PublishedAlerts | None = None
 
     def begin(self, records: Sequence[Record]) -> None:
         """Read what was before the first records of partitions that are new here."""
@@ -125,7 +139,7 @@ class Alerts(Step):
             return Refused("alert", error)
         if window.graph in self._recent.let_go:
             self._restore({record.partition: record.offset}, {window.graph})
-        recent = with_window(self._recent.get(window.graph), window, self.alerting.windows)
+        recent = _with_window(self._recent.get(window.graph), window, self.alerting.windows)
         if recent is None:
             return Processed("late, or seen before")
         self._recent.put(window.graph, recent)
@@ -139,7 +153,7 @@ class Alerts(Step):
     def _new(self, recent: Recent) -> list[Alert]:
         """Return the alerts that the last window gives, without those published before."""
         if self._published is None:
-            self._published = PublishedAlerts()
+            self._published = _PublishedAlerts()
             source = source_of_alerts(self.alerting.group)
             self._published.read(self.kafka, self.out, source)
         alerts = self.alerting.alerts(self._unpacked.all(recent))
@@ -158,22 +172,13 @@ class Alerts(Step):
         events = EventsTopic(
             self.kafka, self.topic, graphs, windows, self.reader, most_bytes, before=ends
         )
+        # Also graphs without windows, which would be read again for each record.
         for graph in graphs or ():
             self._recent.put(graph, ())
         for window in events.news(SeenResults()):
             if isinstance(window, Forgotten):
                 self._recent.put(window.graph, ())
-            elif recent := with_window(self._recent.get(window.graph), window, windows):
+            elif recent := _with_window(self._recent.get(window.graph), window, windows):
                 self._recent.put(window.graph, recent)
         for graph in events.left_out:
             self._recent.leave(graph)
-
-
-def names_by(naming: Naming) -> Names:
-    """Return what names the communities of a window by attributes of their nodes."""
-
-    def names(window: CommunityEvents) -> Mapping[int, str]:
-        named = naming.window(window.graph, window.nodes, window.communities)
-        return {} if named is None else {id: str(name) for id, name in named.names().items()}
-
-    return names

@@ -30,12 +30,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.kafka.waiting import Outage, insist
 from stream_icd.methods.tracking.sentences import told
 from stream_icd.streaming.workers.step import Step
-from stream_icd.wire.alerts import (
-    STRUCTURED_TYPE,
-    Alert,
-    decode_alert,
-    source_of_alerts,
-)
+from stream_icd.wire.alerts import STRUCTURED_TYPE, Alert, decode_alert, source_of_alerts
 
 _ANSWER_TIMEOUT_S = 10.0
 _TRY_AGAIN = frozenset((408, 425, 429, *range(500, 600)))
@@ -45,7 +40,7 @@ _MOST_ANSWER = 300
 _WRITTEN = "whsec_"
 """Begins a secret in base64, as Standard Webhooks writes it."""
 _MOST_TAKEN = 10_000
-"""Alerts of which is remembered who took them."""
+"""Number of alerts of which it is remembered who took them."""
 
 
 @dataclass(eq=False)
@@ -61,9 +56,8 @@ class Deliver(Step):
     most_records = 1
 
     group: str
-    receivers: Sequence[Receiver]
+    receivers: Sequence[_Receiver]
     retry_for_s: float
-    # Who took which alert: if another receiver refuses it, it may be sent again by `dlq retry`.
     _taken: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -80,12 +74,13 @@ class Deliver(Step):
             alert = decode_alert(record.key, record.value, record.headers)
         except BadInput as error:
             return Refused("decode", error)
-        failures = [said for receiver in self.receivers if (said := self._sent(receiver, alert))]
+        sent = (self._sent(receiver, alert) for receiver in self.receivers)
+        failures = [failure for failure in sent if failure]
         if failures:
             return Refused("deliver", AlertRefused("; ".join(failures)))
         return Processed("delivered", {"alert": alert.id, "kind": alert.event})
 
-    def _sent(self, receiver: Receiver, alert: Alert) -> str:
+    def _sent(self, receiver: _Receiver, alert: Alert) -> str:
         """Send an alert to a receiver that has not taken it; return why that failed, or ""."""
         if (alert.id, receiver.url) in self._taken:
             return ""
@@ -94,6 +89,7 @@ class Deliver(Step):
             insist(send, self._outages[receiver.url], self._never, (ReceiverUnavailable,))
         except (AlertRefused, ReceiverUnavailable) as error:
             return str(error)
+        # Also if another receiver fails: then the alert comes again, by `stream-icd dlq retry`.
         self._taken[alert.id, receiver.url] = None
         if len(self._taken) > _MOST_TAKEN:
             self._taken.popitem(last=False)
@@ -116,19 +112,27 @@ class AlertSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_secret_of_file(cls, given: dict[str, object]) -> dict[str, object]:
-        if (file := given.get("secret_file")) is None:
-            return given
-        if given.get("secret") is not None:
+    def _with_secret_of_file(cls, settings: dict[str, object]) -> dict[str, object]:
+        if (file := settings.get("secret_file")) is None:
+            return settings
+        if settings.get("secret") is not None:
             raise ValueError("both secret and secret_file are set: leave out one")
-        return given | {"secret": secret_in(Path(str(file)), "secret_file")}
+        return settings | {"secret": secret_in(Path(str(file)), "secret_file")}
 
     @model_validator(mode="after")
     def _is_a_key(self) -> AlertSettings:
-        self.key()
+        self._key()
         return self
 
-    def key(self) -> bytes | None:
+    def receivers(self, addresses: Sequence[str]) -> list[_Receiver]:
+        """Return the receivers at these addresses, as `--to` gives them.
+
+        Raises `BadSettings` if one is none, without showing more than its beginning.
+        """
+        key = self._key()
+        return [_Receiver.at(address, key) for address in addresses]
+
+    def _key(self) -> bytes | None:
         """Return the bytes that sign; None: nothing is signed."""
         if self.secret is None:
             return None
@@ -142,7 +146,7 @@ class AlertSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class _Receiver:
     """An address that alerts are sent to, which may be secret, and how it wants them."""
 
     url: str
@@ -151,11 +155,7 @@ class Receiver:
     clock: Callable[[], float] = time.time
 
     @classmethod
-    def at(cls, text: str, key: bytes | None = None) -> Self:
-        """Return the receiver of `https://…`, `slack:https://…`, or of `@FILE` for an address.
-
-        Raises `BadSettings` if it is none, without showing more than its beginning.
-        """
+    def at(cls, text: str, key: bytes | None) -> Self:
         slack = text.startswith("slack:")
         address = text.removeprefix("slack:")
         if address.startswith("@"):
@@ -193,12 +193,12 @@ class Receiver:
         except HTTPError as error:
             with error:
                 answer = printable(shortened(error.read(_MOST_ANSWER), _MOST_ANSWER))
-            said = f"{self.name} answered {error.code} to alert {alert.id}: {answer}"
             kind = ReceiverUnavailable if error.code in _TRY_AGAIN else AlertRefused
-            raise kind(said) from None
+            reason = f"{self.name} answered {error.code} to alert {alert.id}: {answer}"
+            raise kind(reason) from None
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise ReceiverUnavailable(f"{self.name} does not answer: {reason}") from None
+            cause = getattr(error, "reason", None) or error
+            raise ReceiverUnavailable(f"{self.name} does not answer: {cause}") from None
 
     def _headers(self, alert: Alert, body: bytes) -> Mapping[str, str]:
         if self.slack:

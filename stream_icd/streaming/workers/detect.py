@@ -14,7 +14,7 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.record import TOO_LARGE, RecordDetection, warn_of_k
 from stream_icd.streaming.detection.settings import DetectSettings
-from stream_icd.streaming.execution.work import Engine, First, InProcess, started_anew
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.step import BatchStep
 
@@ -72,16 +72,20 @@ class Detector(BatchStep):
         """Make memory available; take the current model, and what is known."""
         if self.memories is not None:
             self.memories.begin(records)
+        # After the memory, which may take long to read: a `ModelSwap` takes a batch that was begun
+        # and is not worked on for idle, and changes the model.
         self._detection = replace(self._detection, model=self.model())
         if self.settings.follows_known:
             self._known = self.known()
 
     def work(self, records: Sequence[Record]) -> Iterator[tuple[Record, Outcome]]:
         engine = InProcess(self._detection) if self.engine is None else self.engine
-        memories = self.memories
-        first = First(known=self._known.get)
-        if memories is not None:
-            first = replace(first, of_chain=memories.get, most_bytes=self.room())
+        room = math.inf if self.memories is None else self.room()
+
+        def first(graph: str) -> Relay:
+            memory = None if self.memories is None else self.memories.get(graph)
+            return Relay(memory, room, self._known.get(graph))
+
         for record, outcome in engine(records, first):
             if isinstance(outcome, Processed) and TOO_LARGE in outcome.facts:
                 with about(record):
@@ -95,11 +99,10 @@ class Detector(BatchStep):
             return None
         if not (memory := memories.get(graph)):
             return None
-        anew = started_anew(memory, self._detection.name(record), "it may end processes")
+        relay = Relay(most_bytes=self.room(), known=self._known.get(graph))
+        relay.start_anew(memory, self._detection.name(record), "it may end processes")
         try:
-            ((_, outcome),) = self.engine(
-                [record], First(lambda _: anew, self.room(), self._known.get)
-            )
+            ((_, outcome),) = self.engine([record], lambda _: relay)
         except CrashedWorker:
             return None
         return outcome

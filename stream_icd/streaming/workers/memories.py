@@ -29,7 +29,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import MEMORY, SNAPSHOTS, describe_topic, positions
 from stream_icd.kafka.tracing import context_of
 from stream_icd.kafka.waiting import Outage, insist
-from stream_icd.streaming.execution.budget import MemorySettings, sent_bytes
+from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.wire.message import Message, place_in_topic
 from stream_icd.wire.states import (
     FIRST,
@@ -51,7 +51,7 @@ class _SnapshotPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTopic:
+class _MemoryTopic:
     """The states of one group of detectors; those of others are ignored."""
 
     settings: KafkaSettings
@@ -79,7 +79,7 @@ class MemoryTopic:
         """
         newest: dict[str, Record] = {}
         later: dict[str, Record | None] = {}  # of graphs that come again; None: from their first on
-        others: set[str] = set()
+        unwanted: set[str] = set()
         n_bytes = 0
         with open_reader(self.settings, self.topic, until="settled") as records:
             for record in records:
@@ -89,56 +89,38 @@ class MemoryTopic:
                 if record.value is None:  # an operator made the graph start anew
                     n_bytes -= self._size(newest.pop(graph, None))
                     later.pop(graph, None)
-                    others.discard(graph)
+                    unwanted.discard(graph)
                     continue
                 partition, offset = place_in(record.headers)
                 if offset >= (next_offset := before.get(partition, offset + 1)):
+                    # The ids in it are used up all the same: results with them may have been read.
                     begins = next_offset == 0 or FIRST in dict(record.headers)
-                    known = later.setdefault(graph, None if begins else replace(record, value=None))
-                    used = next_id_in(record.headers) or 0
-                    if known is not None and used > (next_id_in(known.headers) or 0):
-                        later[graph] = replace(record, value=None)
+                    used_up = replace(record, value=None)
+                    highest = later.setdefault(graph, None if begins else used_up)
+                    next_id = next_id_in(record.headers) or 0
+                    if highest is not None and next_id > (next_id_in(highest.headers) or 0):
+                        later[graph] = used_up
                     continue
                 if not want(graph, partition):
-                    others.add(graph)
+                    unwanted.add(graph)
                 elif graph not in newest or _is_later(record, newest[graph]):
+                    # Taken out first, so that the graph is the last that makes room.
                     n_bytes += self._size(record) - self._size(newest.pop(graph, None))
                     newest[graph] = record
                 while n_bytes > most_bytes:
                     oldest = next(iter(newest))
                     n_bytes -= self._size(newest.pop(oldest))
-                    others.add(oldest)
-        for graph in later.keys() - newest.keys() - others:
+                    unwanted.add(oldest)
+        for graph in later.keys() - newest.keys() - unwanted:
             if (state := later[graph]) and want(graph, place_in(state.headers).partition):
                 newest[graph] = state
-        return newest, others - newest.keys()
-
-    def forget(self, graph: str) -> None:
-        """Make a graph start anew; its community ids are not used again.
-
-        The new state has the place of the last snapshot that the group has read, which may be
-        later than the last remembered one: so it is known which snapshots it is for.
-
-        Raises:
-            BadSettings: the group remembers nothing of the graph; the message names those it does.
-        """
-        states, others = self.read({}, lambda name, _: name == graph)
-        if graph not in states:
-            known = listed(sorted(others)) or "none: name another --group"
-            raise BadSettings(
-                f"group {self.group} remembers nothing of graph {graph}; it remembers {known}"
-                f"{did_you_mean(graph, others)}"
-            )
-        read = positions(self.settings, SNAPSHOTS, self.group)
-        value = self.value(states[graph], max(read.values(), default=0))
-        with Publisher(self.settings) as publisher:
-            publisher.send(outgoing(self.topic, self._without_past(states[graph], value, read)))
+        return newest, unwanted - newest.keys()
 
     def value(self, record: Record, n_messages: int) -> bytes:
         """Return the encoded memory of a state; that of a graph that starts anew if it is lost.
 
-        A value is lost if it does not even say which ids are used up: then `n_messages`, so many
-        snapshots may have been detected before, are counted instead. The claim store may raise
+        A value is lost if it does not say which ids are used up. Then `n_messages`, the number of
+        snapshots that may have been detected before, says it. The claim store may raise
         StoreUnreachable; try again.
         """
         from stream_icd.methods.memory.encoding import encode_memory, next_id_of
@@ -158,9 +140,9 @@ class MemoryTopic:
             next_id = far_id(max(n_messages, place_in(record.headers).offset + 1))
         return encode_memory(forgotten(next_id))
 
-    def _without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
+    def without_past(self, record: Record, value: bytes, read: Mapping[int, int]) -> Message:
         """Return the state of a graph that starts anew after the snapshots that were `read`."""
-        from stream_icd.methods.memory.encoding import anew, next_id_of
+        from stream_icd.methods.memory import encoding
         from stream_icd.methods.memory.memory import BEFORE_ALL
 
         last, graph = place_in(record.headers), read_state_key(record.key)[1]
@@ -170,8 +152,8 @@ class MemoryTopic:
             state = decode_state(record.key, value, Claim.left_out(record.headers))
         except BadInput:  # the value says which ids are used up, whatever the headers say
             state = MemoryState(self.group, graph, "lost", BEFORE_ALL, "lost", "", place, value)
-        value = anew(value)
-        next_id = next_id_of(value)
+        value = encoding.anew(value)
+        next_id = encoding.next_id_of(value)
         return encode_state(
             replace(state, window=BEFORE_ALL, snapshot_place=place, value=value, next_id=next_id)
         )
@@ -185,7 +167,7 @@ class MemoryTopic:
         return graph if group == self.group else None
 
     def _size(self, state: Record | None) -> int:
-        return 0 if state is None else sent_bytes(state, self.reader.limits)
+        return 0 if state is None else self.reader.size_of(state)
 
 
 def _warn(state: Record, reason: str) -> None:
@@ -193,10 +175,10 @@ def _warn(state: Record, reason: str) -> None:
 
 
 def _is_later(state: Record, before: Record) -> bool:
-    """Whether a state is of a later window than one that precedes it in the topic, as it is in
-    another partition: partitions were added, and the graph went to one of them."""
-    (partition, offset), other = place_in(state.headers), place_in(before.headers)
-    return partition != other.partition or offset >= other.offset
+    """Whether a state is of a later window than the one that was read before it. A state of another
+    partition always is: partitions were added, and the graph went to one of them."""
+    place, place_before = place_in(state.headers), place_in(before.headers)
+    return place.partition != place_before.partition or place.offset >= place_before.offset
 
 
 def place_in(headers: Headers) -> _SnapshotPlace:
@@ -206,7 +188,7 @@ def place_in(headers: Headers) -> _SnapshotPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _InRam:
     """The encoded memory of a graph."""
 
     value: bytes
@@ -223,10 +205,16 @@ class Memories:
     above it, a graph is read again when it is needed.
     """
 
-    def __init__(self, topic: MemoryTopic, settings: MemorySettings | None = None) -> None:
-        self._topic = topic
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        group: str,
+        topic: str = MEMORY,
+        settings: MemorySettings | None = None,
+    ) -> None:
+        self._topic = _MemoryTopic(kafka, group, topic)
         self._most_bytes = (settings or MemorySettings()).cache_bytes
-        self._kept: dict[str, _Kept] = {}  # the longest unused first
+        self._in_ram: dict[str, _InRam] = {}  # the longest unused first
         self._unread: set[str] = set()  # graphs with a state in the topic, but not in RAM
         self._new: set[int] = set()  # partitions whose states must be read
         self._early: set[int] = set()  # those whose states were read before the first record came
@@ -238,18 +226,41 @@ class Memories:
     def open(cls, kafka: KafkaSettings, group: str, topic: str = MEMORY) -> Self:
         """Return the memories of a group of detectors; raise TopicMissing without the topic."""
         describe_topic(kafka, topic)
-        return cls(MemoryTopic(kafka, group, topic))
+        return cls(kafka, group, topic)
+
+    def forget(self, graph: str) -> None:
+        """Make a graph start anew, in the topic; its community ids are not used again.
+
+        The new state has the place of the last snapshot that the group has read, which may be
+        later than the last remembered one: so it is known which snapshots it is for.
+
+        Raises:
+            BadSettings: the group remembers nothing of the graph; the message names those it does.
+        """
+        topic = self._topic
+        states, other_graphs = topic.read({}, lambda name, _: name == graph)
+        if graph not in states:
+            remembered = listed(sorted(other_graphs)) or "none: name another --group"
+            raise BadSettings(
+                f"group {topic.group} remembers nothing of graph {graph}; it remembers {remembered}"
+                f"{did_you_mean(graph, other_graphs)}"
+            )
+        read = positions(topic.settings, SNAPSHOTS, topic.group)
+        value = topic.value(states[graph], max(read.values(), default=0))
+        with Publisher(topic.settings) as publisher:
+            publisher.send(outgoing(topic.topic, topic.without_past(states[graph], value, read)))
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget the graphs of these partitions, and read them again before they are needed."""
         self._new.update(partitions)
         self._early.difference_update(partitions)
-        for graph in [name for name, kept in self._kept.items() if kept.partition in partitions]:
+        for graph in [name for name, ram in self._in_ram.items() if ram.partition in partitions]:
             self._drop(graph)
 
     def begin(self, records: Sequence[Record]) -> None:
         """Make the memory of all graphs of a batch available."""
         self._batch += 1
+        # The first record of a partition says which states count: those of windows before it.
         first = {record.partition: record.offset for record in reversed(records)}
         graphs = {record.key_text for record in records}
         self.assigned(self._misread(first))
@@ -258,61 +269,68 @@ class Memories:
             self._restore(first, lambda _, partition: partition in new, self._most_bytes)
             self._early |= new
         self._early -= first.keys()
+        # After the partitions, whose graphs may be above the limit, too.
         if missing := graphs & self._unread:
             self._restore(first, lambda graph, _: graph in missing)
-        for graph in graphs & self._kept.keys():
-            self._keep(graph, replace(self._kept[graph], batch=self._batch, offset=-1))
+        for graph in graphs & self._in_ram.keys():
+            self._keep(graph, replace(self._in_ram[graph], batch=self._batch, offset=-1))
+        # Last: the graphs of this batch are marked, so that none of them makes room.
         self._evict()
 
     def get(self, graph: str) -> bytes | None:
-        return self._kept[graph].value if graph in self._kept else None
+        return self._in_ram[graph].value if graph in self._in_ram else None
 
     def headers(self, graph: str) -> Headers:
         """Return the headers of the state that the memory of a graph was read from."""
-        return self._kept[graph].headers if graph in self._kept else ()
+        return self._in_ram[graph].headers if graph in self._in_ram else ()
 
     def put(self, graph: str, partition: int, value: bytes) -> None:
         """Set the memory of a graph after a window in this partition."""
-        self._keep(graph, _Kept(value, partition, self._batch))
+        self._keep(graph, _InRam(value, partition, self._batch))
+        # Or the next batch would read the topic, which does not have this state yet.
         self._unread.discard(graph)
 
     def _misread(self, first: Mapping[int, int]) -> set[int]:
-        """The partitions of which a state was read early whose window is to be detected again."""
-        read = {p: offset for p, offset in first.items() if p in self._early}
-        kept = self._kept.values() if read else ()
-        return {one.partition for one in kept if one.offset >= read.get(one.partition, math.inf)}
+        """Return the partitions whose states were read too early: the window of one of them is to
+        be detected again."""
+        offsets = {partition: first[partition] for partition in first if partition in self._early}
+        return {
+            ram.partition
+            for ram in (self._in_ram.values() if offsets else ())
+            if ram.offset >= offsets.get(ram.partition, math.inf)
+        }
 
-    def _keep(self, graph: str, kept: _Kept) -> None:
-        self._drop(graph)
-        self._kept[graph] = kept
-        self.n_bytes += len(kept.value)
+    def _keep(self, graph: str, ram: _InRam) -> None:
+        self._drop(graph)  # to the end of the dictionary: used last
+        self._in_ram[graph] = ram
+        self.n_bytes += len(ram.value)
 
     def _drop(self, graph: str) -> None:
-        if graph in self._kept:
-            self.n_bytes -= len(self._kept.pop(graph).value)
+        if graph in self._in_ram:
+            self.n_bytes -= len(self._in_ram.pop(graph).value)
 
     def _restore(
         self, first: dict[int, int], want: Callable[[str, int], bool], most_bytes: float = math.inf
     ) -> None:
-        states, others = self._insist(lambda: self._topic.read(first, want, most_bytes))
-        self._unread = (self._unread | others) - states.keys() - self._kept.keys()
+        states, unwanted = self._insist(lambda: self._topic.read(first, want, most_bytes))
+        self._unread = (self._unread | unwanted) - states.keys() - self._in_ram.keys()
         for graph, record in states.items():
             value = self._insist(partial(self._topic.value, record, max(first.values())))
             partition, offset = place_in(record.headers)
             headers = record.headers if context_of(record.headers) else ()
-            self._keep(graph, _Kept(value, partition, 0, offset, headers))
+            self._keep(graph, _InRam(value, partition, 0, offset, headers))
         self.n_restored += len(states)
         structlog.get_logger().info("memory restored", graphs=len(states), bytes=self.n_bytes)
 
     def _evict(self) -> None:
         """Free RAM above the limit; windows of the last two batches may not be in the topic yet."""
         while self.n_bytes > self._most_bytes:
-            graph, oldest = next(iter(self._kept.items()))
+            graph, oldest = next(iter(self._in_ram.items()))
             if oldest.batch >= self._batch - 1:
                 return
             self._drop(graph)
             self._unread.add(graph)
 
     def _insist(self, work: Callable[[], _Result]) -> _Result:
-        outage, away = Outage(of="memory of graphs"), (BrokerUnavailable, StoreUnreachable)
-        return insist(work, outage, threading.Event(), away)
+        outage = Outage(of="memory of graphs")
+        return insist(work, outage, threading.Event(), (BrokerUnavailable, StoreUnreachable))

@@ -20,7 +20,7 @@ from stream_icd.registry.aliases import Aliases, champion, champions
 from stream_icd.registry.model import VersionedModel
 from stream_icd.registry.versions import open_version, version_folder
 from stream_icd.streaming.execution.processes import InHand, Processes
-from stream_icd.streaming.execution.work import First
+from stream_icd.streaming.execution.work import First, Relay
 
 Pool = Processes[Record, Outcome]
 _OpenPool = Callable[[VersionedModel, str], AbstractContextManager[Pool]]
@@ -71,8 +71,12 @@ class ModelSwap:
         """Open processes with the first model, and wait until they are warm, or for `stop`."""
         self._current = self._opened(model, place, stop)
 
-    def start_with_champion(self, registry: Store, stop: Stop, on_refusal: _OnRefusal) -> None:
+    def start_with_champion(
+        self, registry: Store, stop: Stop, on_refusal: _OnRefusal
+    ) -> _ChampionFollower:
         """Start with the champion, or with the newest one before it that can be used.
+
+        Returns what makes the detector follow later promotions.
 
         Raises:
             ModelNotFound: nothing was promoted yet.
@@ -84,7 +88,7 @@ class ModelSwap:
             try:
                 model = open_version(registry, aliases.champion)
                 self.start(model, version_folder(registry, model.version).uri, stop)
-                return
+                return _ChampionFollower(registry, self, stop, on_refusal)
             except Exception as error:
                 if not _is_the_models_fault(error):
                     raise
@@ -124,7 +128,7 @@ class ModelSwap:
     def _set_next(self, ready: _AtWork | None) -> None:
         with self._lock:
             unused, self._next = self._next, ready
-        self._end(unused)
+        self._end(unused)  # without the lock: the next batch never waits for processes to end
 
     @property
     def current(self) -> str:
@@ -147,7 +151,7 @@ class ModelSwap:
         return now
 
     def __call__(
-        self, records: Iterable[Record], first: First = First(), /
+        self, records: Iterable[Record], first: First = Relay.empty, /
     ) -> Iterator[tuple[Record, Outcome | Refused]]:
         """Detect the records of the batch that was begun, with its model."""
         with self._lock:
@@ -158,6 +162,8 @@ class ModelSwap:
         finally:
             with self._lock:
                 self._working, self._begun = False, None
+            # At the end of the batch, whether or not it failed: a detector without records would
+            # keep the processes of both models until the next batch.
             self._swap_if_idle()
 
     @property
@@ -177,8 +183,10 @@ class ModelSwap:
         with self._lock:
             ended = self._next, self._current
             self._next = self._current = None
+        # Without the lock, which whoever asks for metrics needs meanwhile.
         for at_work in filter(None, ended):
             at_work.close()
+        # Those of former models, too: no process is left when this returns.
         for thread in self._closing:
             thread.join()
 
@@ -191,7 +199,7 @@ class ModelSwap:
         try:
             opened.pool.wait_until_warm(stop)
         except BaseException:
-            opened.close()
+            opened.close()  # its other processes may be open
             raise
         return opened
 
@@ -233,7 +241,7 @@ def _is_the_models_fault(error: Exception) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class ChampionFollower:
+class _ChampionFollower:
     """Makes a detector use the registry's champion, some time after each promotion.
 
     A champion that cannot be loaded, or that worker processes cannot open, is refused: the
@@ -245,7 +253,6 @@ class ChampionFollower:
     swap: ModelSwap
     stop: Stop  # also ends a load that is in progress
     on_refusal: _OnRefusal
-    monotonic: Callable[[], float] = time.monotonic
     _refused: tuple[str, str] = "", ""
     _refused_at: float = -math.inf
     _trouble: str | None = None
@@ -271,16 +278,16 @@ class ChampionFollower:
         """Look every `every_s` seconds, and when `nudged` is set, until `stop`."""
         while not self.stop.is_set():
             nudged.wait(every_s)
-            nudged.clear()
+            nudged.clear()  # before the look: a promotion during it asks for another one
             if not self.stop.is_set():
                 self.look()
 
     def _follow(self, aliases: Aliases) -> None:
-        self._wanted = version = aliases.champion
-        is_recent = self.monotonic() - self._refused_at < _TRY_AGAIN_S
+        self._wanted = version = aliases.champion  # also if it is refused: it is not in use then
+        is_recent = self.swap.monotonic() - self._refused_at < _TRY_AGAIN_S
         if version == self.swap.newest or (self._refused[0] == aliases.id and is_recent):
             return
-        if version == self.swap.current:
+        if version == self.swap.current:  # rolled back before a batch used the prepared one
             self.swap.keep()
             return
         try:
@@ -292,7 +299,7 @@ class ChampionFollower:
             if not _is_the_models_fault(error):
                 raise
             before, self._refused = self._refused, (aliases.id, str(error))
-            self._refused_at = self.monotonic()
+            self._refused_at = self.swap.monotonic()
             if self._refused != before:
                 self.on_refusal(aliases, error)
 

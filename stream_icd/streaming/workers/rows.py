@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -127,24 +128,22 @@ class RowWriter(Step):
     memory: MemorySettings = field(default_factory=MemorySettings)
 
     def __post_init__(self) -> None:
-        self._committed = RecentWindows[_Members](self.memory.cache_bytes)
-        self._changed: dict[str, _Members] = {}  # by this batch
-        self._before: tuple[str, _Members] = "", _NOTHING  # of the last window
+        self._members = RecentWindows[_Members](self.memory.cache_bytes)
         self._is_caught_up = False
         self._without_ids: set[str] = set()
         self._models = MixedModels()
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
-        self._committed, self._is_caught_up = RecentWindows(self.memory.cache_bytes), False
+        self._members, self._is_caught_up = RecentWindows(self.memory.cache_bytes), False
 
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed; read rows that are missing."""
-        self._changed = {}
-        wanted = {record.key_text for record in records}
+        self._members.begin()
+        graphs = {record.key_text for record in records}
         if not self._is_caught_up:
             self._read(None if self.graph is None else {self.graph}, self.memory.cache_bytes)
             self._is_caught_up = True
-        if missing := self._committed.let_go & wanted:
+        if missing := self._members.missing(graphs):  # all at once: the topic is read whole
             self._read(missing)
 
     def process(self, record: Record) -> Outcome:
@@ -163,34 +162,25 @@ class RowWriter(Step):
         if communities.community_ids is None:
             self._warn_without_ids(graph)
             return Processed("no rows: there are no stable ids")
-        if said := self._models.look_at(graph, model):
-            structlog.get_logger().warning(f"{said}; choose one with --model")
-        if graph in self._committed.let_go - self._changed.keys():  # all at once were too much
+        if warning := self._models.look_at(graph, model):
+            structlog.get_logger().warning(f"{warning}; choose one with --model")
+        if self._members.missing({graph}):  # all at once were too much
             self._read({graph})
-        before = self._members(graph)
+        (before,) = self._members.get(graph) or (_NOTHING,)
         if microseconds(communities.window.end - EPOCH) < before.end:
             return Processed("no rows: a later window is known")
         names = self._names(communities)
         after, changed, left = before.changed_by(communities, names, self.least)
-        self._before, self._changed[graph] = (graph, before), after
+        self._members.change(graph, (after,))
         rows = tuple(_rows_of(communities, after, changed, left, self.topic))
         facts = {"changed": len(changed), "left": len(left)}
         return Processed("rows", facts, rows)
 
     def forget(self, record: Record) -> None:  # noqa: ARG002
-        """Undo the rows of the last window."""
-        graph, before = self._before
-        self._changed[graph] = before
+        self._members.undo()
 
     def done(self, batch: BatchDone) -> None:  # noqa: ARG002
-        for graph, members in self._changed.items():
-            self._committed.put(graph, (members,))
-
-    def _members(self, graph: str) -> _Members:
-        if graph in self._changed:
-            return self._changed[graph]
-        kept = self._committed.get(graph)
-        return kept[0] if kept else _NOTHING
+        self._members.commit()
 
     def _names(self, communities: Communities) -> Mapping[int, str]:
         ids = communities.ids_of_nodes
@@ -199,7 +189,7 @@ class RowWriter(Step):
         window = self.naming.window(communities.graph, communities.nodes, ids)
         named = {} if window is None else window.names()
         # Without counts, which would change the rows of all members with each of them.
-        return {one: name.briefly() for one, name in named.items()}
+        return {community: name.briefly() for community, name in named.items()}
 
     def _warn_without_ids(self, graph: str) -> None:
         if graph not in self._without_ids:
@@ -211,17 +201,26 @@ class RowWriter(Step):
             )
 
     def _read(self, graphs: Collection[str] | None, most_bytes: float = np.inf) -> None:
-        found, left_out = _read_members(
-            self.kafka, self.topic, graphs, most_bytes, self.reader.limits
-        )
+        """Read the rows that the topic holds now; let go of graphs that take more than that.
+
+        A row that breaks the contract is logged and left out.
+        """
+        newest = _Newest(graphs, most_bytes, self.reader.limits)
+        # A broker may say that a transaction is committed before its records can be read.
+        with open_reader(self.kafka, self.topic, until="settled") as records:
+            for record in records:
+                newest.take(record)
+        # Also graphs without rows, which would be read again for each window.
         for graph in graphs or ():
-            self._committed.put(graph, ())
-        for graph, members in found.items():
-            self._committed.put(graph, (members,))
-        for graph in left_out:
-            self._committed.leave(graph)
-        n_rows = sum(len(members.nodes) for members in found.values())
-        structlog.get_logger().info("rows read", graphs=len(found), rows=n_rows)
+            self._members.put(graph, ())
+        n_graphs = n_rows = 0
+        for graph, rows in newest.rows.items():
+            if members := _members(rows.values(), self.reader.limits):
+                self._members.put(graph, (members,))
+                n_graphs, n_rows = n_graphs + 1, n_rows + len(members.nodes)
+        for graph in newest.left_out:
+            self._members.leave(graph)
+        structlog.get_logger().info("rows read", graphs=n_graphs, rows=n_rows)
 
 
 def _rows_of(
@@ -231,44 +230,19 @@ def _rows_of(
     for node in left.to_pylist():
         yield OutgoingRecord(topic, None, node_key(window.graph, node))
     event = result_id(window.snapshot_id, window.model, window.revision)
-    nodes = after.nodes.take(changed).to_pylist()
-    columns = (after.community_ids, after.since, after.probabilities)
-    values = zip(nodes, changed.tolist(), *(one[changed].tolist() for one in columns), strict=True)
-    for node, at, community, since, own in values:
+    for at, node in zip(changed.tolist(), after.nodes.take(changed).to_pylist(), strict=True):
+        community, probability = int(after.community_ids[at]), float(after.probabilities[at])
         member = MemberRow(
             graph=window.graph,
             node=node,
             community_id=community,
-            since=time_at(since),
+            since=time_at(int(after.since[at])),
             as_of=window.window.end,
             snapshot_id=window.snapshot_id,
-            probability=None if own != own else round(own, 2),
+            probability=None if math.isnan(probability) else round(probability, 2),
             name=after.names.get(community),
         )
         yield outgoing(topic, encode_member(member, f"{event}#{at}"))
-
-
-def _read_members(
-    settings: KafkaSettings,
-    topic: str,
-    graphs: Collection[str] | None,
-    most_bytes: float,
-    limits: Limits,
-) -> tuple[dict[str, _Members], set[str]]:
-    """Return the members of each graph by the rows that a topic holds now.
-
-    Also the graphs that were left out, since all together take more than `most_bytes` while they
-    are read. A row that breaks the contract is logged and left out.
-
-    Raises `TopicMissing`, `BrokerUnavailable`.
-    """
-    newest = _Newest(graphs, most_bytes, limits)
-    # A broker may say that a transaction is committed before its records can be read.
-    with open_reader(settings, topic, until="settled") as records:
-        for record in records:
-            newest.take(record)
-    found = {graph: _members(rows.values(), limits) for graph, rows in newest.rows.items()}
-    return {graph: members for graph, members in found.items() if members}, newest.left_out
 
 
 def _members(records: Iterable[Record], limits: Limits) -> _Members | None:
@@ -286,13 +260,13 @@ def _members(records: Iterable[Record], limits: Limits) -> _Members | None:
         rows = numbers if isinstance(newest.node, int) else [r for r in rows if r not in numbers]
     rows.sort(key=lambda row: row.node)
     nodes = widened(values_of(id_array([row.node for row in rows])))
-    own = [np.nan if row.probability is None else row.probability for row in rows]
+    probabilities = [np.nan if row.probability is None else row.probability for row in rows]
     return _Members(
         end=max(microseconds(row.as_of - EPOCH) for row in rows),
         nodes=nodes,
         community_ids=np.array([row.community_id for row in rows], np.int64),
         since=np.array([microseconds(row.since - EPOCH) for row in rows], np.int64),
-        probabilities=np.array(own, np.float32),
+        probabilities=np.array(probabilities, np.float32),
         names={row.community_id: row.name for row in rows if row.name is not None},
     )
 
@@ -318,14 +292,14 @@ class _Newest:
         if graph in self.left_out or (self.graphs is not None and graph not in self.graphs):
             return
         key, rows = record.key or b"", self.rows.setdefault(graph, {})
-        before = rows.pop(key, None)
+        previous_row = rows.pop(key, None)
         if record.value is not None:
             rows[key] = record
-        grown = _size_of_row(record) - (0 if before is None else _size_of_row(before))
-        self.sizes[graph] = self.sizes.get(graph, 0) + grown
-        self.n_bytes += grown
+        growth = _size_of_row(record) - (0 if previous_row is None else _size_of_row(previous_row))
+        self.sizes[graph] = self.sizes.get(graph, 0) + growth
+        self.n_bytes += growth
         if self.n_bytes > self.most_bytes and len(self.rows) > 1:
-            largest = max(self.sizes, key=lambda one: (one != graph, self.sizes[one]))
+            largest = max(self.sizes, key=lambda name: (name != graph, self.sizes[name]))
             self.n_bytes -= self.sizes.pop(largest)
             del self.rows[largest]
             self.left_out.add(largest)

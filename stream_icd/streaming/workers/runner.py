@@ -19,7 +19,7 @@ from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name, is_of
 from stream_icd.kafka.record import OutgoingRecord, Record
-from stream_icd.kafka.tracing import GROUP, MS, Took, Tracing
+from stream_icd.kafka.tracing import GROUP, MS, Tracing
 from stream_icd.kafka.waiting import Worker
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
@@ -126,6 +126,7 @@ class Runner(Handler):
             try:
                 results = tuple(map(self._made_fit, outcome.outgoing))
             except RecordTooLarge as error:
+                # Before the next record, which would build on a result that nobody sees.
                 self.step.forget(record)
                 reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
                 outcome = Refused("publish", LimitExceeded(reason))
@@ -133,6 +134,7 @@ class Runner(Handler):
                 self.dead_letters.count(dead=False)
                 log.info(outcome.event, **outcome.facts)
                 return results
+        # Before it is counted, which may end the worker.
         log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
         if not attempts_before(record):  # its sender expects that it may fail again
             self.dead_letters.count(dead=True, reason=outcome.reason)
@@ -148,7 +150,7 @@ class Runner(Handler):
         except RecordTooLarge as error:
             structlog.get_logger().warning("memory is too large", reason=str(error))
             return ()
-        self.step.remember(record, outcome.state)
+        self.step.remember(record, outcome.state)  # not `made_fit`, whose value may be a claim
         return (made_fit,)
 
     def _made_fit(self, record: OutgoingRecord) -> OutgoingRecord:
@@ -169,7 +171,7 @@ def run_together(loops: Mapping[str, Callable[[], object]], stop: threading.Even
         with closing(Worker(name)) as worker:  # it ends after this
             running.append(worker.submit(loop))
     failed_first = wait(running, return_when=FIRST_EXCEPTION).done
-    stop.set()
+    stop.set()  # or the other loops would go on without the failed one
     wait(running)
     running.sort(key=failed_first.__contains__, reverse=True)
     errors = [error for future in running if (error := future.exception())]
@@ -199,11 +201,12 @@ class _TracedWork:
         """Yield each record and its outcome, whose messages have the context of its span."""
         started = time.time_ns()
         for record, outcome in work:
-            yield record, self._traced(record, outcome, Took(started, time.time_ns()))
+            yield record, self._traced(record, outcome, started, time.time_ns())
             started = time.time_ns()
 
     def assigned(self, partitions: Collection[int]) -> None:
         """Forget what was done in these partitions: it was not committed, or others went on."""
+        # These spans would stay for ever if another worker goes on with the partition.
         for place in [place for place in self._unpublished if place[0] in partitions]:
             del self._unpublished[place]
         for graph in [key for key, last in self._last.items() if last[0] in partitions]:
@@ -216,22 +219,26 @@ class _TracedWork:
         if links:
             self.tracing.published(batch.publish_seconds, links)
 
-    def _traced(self, record: Record, outcome: Outcome, took: Took) -> Outcome:
+    def _traced(self, record: Record, outcome: Outcome, started_ns: int, ended_ns: int) -> Outcome:
         facts = {f"stream_icd.{name}": value for name, value in self.step.context.items()}
         facts["stream_icd.graph"] = (graph_name(record) or b"").decode(errors="replace")
         if self.group:
             facts[GROUP] = self.group
-        error = outcome.error if isinstance(outcome, Refused) else None
-        said = f"refused: {outcome.stage}" if isinstance(outcome, Refused) else outcome.event
+        if isinstance(outcome, Refused):
+            error, summary = outcome.error, f"refused: {outcome.stage}"
+        else:
+            error, summary = None, outcome.event
         before = self._before(record) if _uses_state(outcome) else None
         stages = _stages(outcome)
+        started_ns, ended_ns = _detected(outcome, stages) or (started_ns, ended_ns)
         span = self.tracing.processed(
             self.step.stages[-1],
             record,
-            _took(outcome, stages, took),
+            started_ns,
+            ended_ns,
             links=[] if before is None else [before],
             stages=stages,
-            attributes={**facts, "stream_icd.outcome": said},
+            attributes={**facts, "stream_icd.outcome": summary},
             error=error,
         )
         context = span.get_span_context()
@@ -265,19 +272,19 @@ def _uses_state(outcome: Outcome) -> bool:
 
 def _stages(outcome: Outcome) -> dict[str, float]:
     """Milliseconds of each stage of a detection, in any process."""
-    said = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
-    if not isinstance(said, Mapping):
+    milliseconds = outcome.facts.get("ms") if isinstance(outcome, Processed) else None
+    if not isinstance(milliseconds, Mapping):
         return {}
     order = ("decode", "features", "encode", "cluster")
-    return {stage: said[stage] for stage in order if said.get(stage)}
+    return {stage: milliseconds[stage] for stage in order if milliseconds.get(stage)}
 
 
-def _took(outcome: Outcome, stages: Mapping[str, float], took: Took) -> Took:
-    """When a record was worked on: detection in another process ended before its turn came."""
+def _detected(outcome: Outcome, stages: Mapping[str, float]) -> tuple[int, int] | None:
+    """When a detection began and ended: in another process, that is before its record's turn."""
     if not stages or isinstance(outcome, Refused) or not outcome.outgoing:
-        return took
+        return None
     detected_at = dict(outcome.outgoing[0].headers).get("icd_detected_at")
     if detected_at is None:
-        return took
+        return None
     ended = round(1e9 * datetime.fromisoformat(detected_at.decode()).timestamp())
-    return Took(ended - round(MS * sum(stages.values())), ended)
+    return ended - round(MS * sum(stages.values())), ended

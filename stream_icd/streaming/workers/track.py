@@ -27,7 +27,7 @@ from stream_icd.methods.tracking.track import TrackSettings, remember, track
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import EventsTopic, Forgotten
 from stream_icd.streaming.subscribers.seen_results import MixedModels, SeenResults, result_of
-from stream_icd.streaming.workers.recent_windows import Recent, RecentWindows, Unpacked
+from stream_icd.streaming.workers.recent_windows import RecentWindows, Unpacked
 from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.events import encode_events
@@ -55,24 +55,22 @@ class Tracker(Step):
     def __post_init__(self) -> None:
         self._unnamed_because = ""
         self._memory = self._events(None if self.graph is None else {self.graph})
-        self._committed = RecentWindows[PackedWindow](self.memory.cache_bytes)
-        self._changed: dict[str, Recent] = {}  # by this batch
+        self._recent = RecentWindows[PackedWindow](self.memory.cache_bytes)
         self._unpacked = Unpacked()
-        self._wanted: set[str] = set()  # the graphs of this batch
+        self._in_batch: set[str] = set()  # the graphs of this batch
         self._seen = SeenResults()
         self._seen_in_batch = SeenResults(self._seen)
         self._models = MixedModels()
         self._is_caught_up = False
         self._first_ids: dict[str, int] = {}  # of graphs with windows that are forgotten
-        self._before: tuple[str, Recent] = "", ()  # the last window's graph, and its state before
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
         self._is_caught_up = False
 
     def begin(self, records: Sequence[Record]) -> None:
         """Forget what a batch has changed that was not committed."""
-        self._changed = {}
-        self._wanted = {record.key_text for record in records}
+        self._recent.begin()
+        self._in_batch = {record.key_text for record in records}
         self._seen_in_batch = SeenResults(self._seen)
 
     def process(self, record: Record) -> Outcome:
@@ -81,7 +79,7 @@ class Tracker(Step):
             communities = self.reader.decoded(record, decode_communities)
         except BadInput as error:
             return Refused("decode", error)
-        if self._is_ahead(communities.window):
+        if self._is_ahead(communities.window):  # else all later windows of the graph were late
             reason = (
                 f"the window ends at {communities.window.end}, too far in the future of the clock "
                 f"here, {utc_now():%Y-%m-%d %X} UTC; the limit is {self.settings.ahead}. If both "
@@ -90,16 +88,18 @@ class Tracker(Step):
             return Refused("track", LimitExceeded(reason))
         if communities.memory == "damaged":
             return Processed("not tracked: the window lacks most of its nodes")
-        if not self._is_caught_up:
-            self._catch_up()
-        for graphs in (self._wanted, {communities.graph}):  # all at once, unless that is too much
-            if communities.graph in self._committed.let_go - self._changed.keys():
-                self._read_again(self._committed.let_go & graphs)
+        if not self._is_caught_up:  # nobody else tracks these graphs while we have the partitions
+            self._take_all(self._memory, self._seen)
+            self._is_caught_up = True
+        for graphs in (self._in_batch, {communities.graph}):  # all at once, unless that is too much
+            if self._recent.missing({communities.graph}):
+                self._read_again(self._recent.missing(graphs))
         if not self._seen_in_batch.is_new(result_of(record)):
             return Processed("tracked before")
         try:
             return self._tracked(communities)
         except LimitExceeded as error:
+            # Or it would be taken for a repetition when it is sent again.
             self._seen_in_batch.take_back(result_of(record))
             return Refused("track", error)
 
@@ -108,29 +108,22 @@ class Tracker(Step):
         return self._memory.headers(record.key)
 
     def forget(self, record: Record) -> None:
-        """Undo the tracking of the last window."""
         self._seen_in_batch.take_back(result_of(record))
-        graph, recent = self._before
-        self._changed[graph] = recent
+        self._recent.undo()
 
     def done(self, batch: BatchDone) -> None:  # noqa: ARG002
-        for graph, recent in self._changed.items():
-            self._committed.put(graph, recent)
+        self._recent.commit()
         self._seen_in_batch.keep()
 
     def _events(self, graphs: Collection[str] | None) -> EventsTopic:
         windows, most_bytes = self.settings.absence + 2, self.memory.cache_bytes
         return EventsTopic(self.kafka, self.topic, graphs, windows, self.reader, most_bytes)
 
-    def _recent(self, graph: str) -> Recent:
-        return self._changed[graph] if graph in self._changed else self._committed.get(graph)
-
     def _is_ahead(self, window: Window) -> bool:
         return too_far_ahead(window, utc_now(), self.settings.ahead)
 
     def _tracked(self, communities: Communities) -> Processed:
-        recent = self._recent(communities.graph)
-        self._before = communities.graph, recent
+        recent = self._recent.get(communities.graph)
         first_id = self._first_ids.get(communities.graph, 0)
         if not recent:  # records without a window, such as late ones, may have used ids
             first_id = self._memory.first_id(communities.graph)
@@ -138,11 +131,11 @@ class Tracker(Step):
         tracked = track(windows, communities, self.settings, first_id)
         packed = PackedWindow.of(tracked)
         self._unpacked.put(packed, tracked)
-        self._changed[communities.graph] = remember(recent, packed, self.settings)
-        if said := self._models.look_at(communities.graph, communities.model):
-            structlog.get_logger().warning(f"{said}; its events are of whichever came first")
-        if windows and (said := change_of_kind(windows[-1].nodes, communities.nodes)):
-            structlog.get_logger().warning(said)
+        self._recent.change(communities.graph, remember(recent, packed, self.settings))
+        if warning := self._models.look_at(communities.graph, communities.model):
+            structlog.get_logger().warning(f"{warning}; its events are of whichever came first")
+        if windows and (warning := change_of_kind(windows[-1].nodes, communities.nodes)):
+            structlog.get_logger().warning(warning)
         tracked = self._named(tracked)
         kinds = Counter(event.kind for event in tracked.events)
         return Processed(
@@ -155,42 +148,35 @@ class Tracker(Step):
         """Return the events with the names of their communities; one that has ended has none."""
         if self.naming is None or tracked.late:
             return tracked
-        window = self.naming.window(tracked.graph, tracked.nodes, tracked.communities)
+        names = self.naming.of_events(tracked)
         if self.naming.trouble != self._unnamed_because:
             self._unnamed_because = self.naming.trouble
             structlog.get_logger().warning("names are missing", reason=self.naming.trouble)
-        names = {} if window is None else window.names()
-        said = {community: str(name) for community, name in names.items()}
-        events = (replace(event, name=said.get(event.community)) for event in tracked.events)
+        events = (replace(event, name=names.get(event.community)) for event in tracked.events)
         return replace(tracked, events=tuple(events))
-
-    def _catch_up(self) -> None:
-        """Read the new events; no other worker tracks these graphs while we have the partitions."""
-        self._take_all(self._memory, self._seen)
-        self._is_caught_up = True
 
     def _read_again(self, graphs: set[str]) -> None:
         """Read the last windows of graphs that were let go of, with those of this worker."""
         structlog.get_logger().info("windows are read again", graphs=len(graphs))
-        for graph in graphs:
-            self._committed.put(graph, ())
+        for graph in graphs:  # first: windows of graphs that were let go of are not taken
+            self._recent.put(graph, ())
         self._take_all(self._events(graphs), SeenResults())
 
     def _take_all(self, events: EventsTopic, seen: SeenResults) -> None:
         for tracked in events.news(seen):
-            if tracked.graph not in self._committed.let_go:  # else all its windows are read later
+            if tracked.graph not in self._recent.let_go:  # else all its windows are read later
                 self._take(tracked)
         for graph in events.left_out:
-            self._committed.leave(graph)
+            self._recent.leave(graph)
 
     def _take(self, tracked: CommunityEvents | Forgotten) -> None:
         """Add a window of the events topic to those of its graph."""
         graph = tracked.graph
         if isinstance(tracked, Forgotten):
-            self._committed.put(graph, ())
+            self._recent.put(graph, ())
         elif self._is_ahead(tracked.window):  # tracked with another limit, or without one
             first_id = self._first_ids.get(graph, 0)
             self._first_ids[graph] = max(first_id, tracked.next_community)
         else:
-            recent = remember(self._committed.get(graph), PackedWindow.of(tracked), self.settings)
-            self._committed.put(graph, recent)
+            recent = remember(self._recent.get(graph), PackedWindow.of(tracked), self.settings)
+            self._recent.put(graph, recent)

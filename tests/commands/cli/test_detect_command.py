@@ -15,7 +15,7 @@ from stream_icd.core.child_process import stop_children
 from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
-from tests.streaming.workers.test_detect_levels import N_SMALL, OF_LARGE, windows
+from tests.streaming.workers.test_detect_stream import N_SMALL, OF_LARGE, windows
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import outgoing
 from tests.testbed.starting import consuming

@@ -25,7 +25,7 @@ from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.record import Record
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.processes import in_processes
-from stream_icd.streaming.execution.work import Engine, First, InProcess
+from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
@@ -103,7 +103,7 @@ def test_replayed_is_streamed_to_the_bit_up_to_a_file_that_is_damaged(
 ) -> None:
     todo = jobs(archive)
     engine = make_engine(redetection)
-    outcomes = engine(iter([*todo, replace(todo[0], snapshot=damaged)]), First())
+    outcomes = engine(iter([*todo, replace(todo[0], snapshot=damaged)]), Relay.empty)
     done = list(islice(outcomes, len(todo)))
     with pytest.raises(HistoryDamaged, match="^the file cannot be read$"):
         next(outcomes)
@@ -126,7 +126,7 @@ def test_a_snapshot_that_kills_every_worker_is_named(
     archive: Store, redetection: Redetection, model_folder: Path
 ) -> None:
     deadly = Deadly(redetection.model, redetection.settings)
-    outcomes = in_processes(deadly, str(model_folder), 2)(jobs(archive), First())
+    outcomes = in_processes(deadly, str(model_folder), 2)(jobs(archive), Relay.empty)
     assert [next(outcomes)[0].snapshot_id for _ in range(2)] == ["past/0", "past/1"]
     with pytest.raises(Overloaded, match="snapshot past/2: 3 worker processes .* fewer than "):
         next(outcomes)

@@ -27,7 +27,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Engine, InProcess
-from stream_icd.streaming.workers.memories import MemoryTopic
+from stream_icd.streaming.workers.memories import Memories
 from tests.history.replay.test_replay_memory import found_in, replayed
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import Found, records, said
@@ -60,7 +60,7 @@ class Stream:
     def start_anew(self, graph: str) -> None:
         with connect(self.broker.settings()).admin() as admin:
             admin.move_group(self.topic, {TopicPartition(SNAPSHOTS, 0): self.n_sent})
-        MemoryTopic(self.broker.settings(), self.topic, self.topic).forget(graph)
+        Memories(self.broker.settings(), self.topic, self.topic).forget(graph)
 
     def archive(self, kind: Kind, record: Record) -> None:
         assert isinstance(Archiver(Archive(self.store), kind).process(record), Processed)

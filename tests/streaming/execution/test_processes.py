@@ -5,28 +5,32 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from errno import EAGAIN
+from functools import partial
+from itertools import islice
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.errors import CrashedWorker, ModelDamaged, StoreUnwritable, WorkersLost
 from stream_icd.kafka.consumer import run_consumer
-from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Outcome
 from stream_icd.kafka.port import TopicSpec
+from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.memory.encoding import decode_memory
@@ -36,7 +40,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution import worker_process
-from stream_icd.streaming.execution.budget import Allowance
+from stream_icd.streaming.execution.budget import Allowance, Budget
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import IN_HAND, Engine, Relay
 from stream_icd.streaming.execution.worker_process import WorkerProcess
@@ -52,7 +56,7 @@ from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, end_fork_servers, worker_processes
 from tests.testbed.drifting import outgoing
 from tests.testbed.fingerprint import fingerprint
-from tests.testbed.handlers import Calls, WhenDone
+from tests.testbed.handlers import Calls, StopAfter
 from tests.testbed.starting import Program, consuming
 from tests.testbed.streams import as_read, beside, held, publish
 
@@ -86,7 +90,7 @@ def sleeping(model_folder: Path, count: int, *, again: bool = True) -> Processes
     return Processes(work, str(model_folder), count, again=again)
 
 
-def test_who_waits_for_a_job_that_has_not_begun_is_told(model_folder: Path) -> None:
+def test_jobs_in_hand_are_known_and_others_end_with_the_pool(model_folder: Path) -> None:
     processes, ended = sleeping(model_folder, 1), list[BaseException]()
 
     def wait() -> None:
@@ -96,9 +100,13 @@ def test_who_waits_for_a_job_that_has_not_begun_is_told(model_folder: Path) -> N
             ended.append(error)
 
     with processes:
+        assert processes.in_hand == []
         waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
-        wait_until(lambda: [job.name for job in processes.in_hand] == ["other"])
+        wait_until(lambda: processes.in_hand)
+        (job,) = processes.in_hand
+        assert (job.name, job.allowed_seconds) == ("other", 600)
+        wait_until(lambda: job.seconds < processes.in_hand[0].seconds < 600)
     waiting.join(30)
     assert [type(error) for error in ended] == [CancelledError]
     with pytest.raises(EOFError, match="closed"):  # one that ends just before is not replaced
@@ -109,16 +117,13 @@ def test_a_process_that_ended_since_it_could_not_open_its_model_says_why(
     model: VersionedModel, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WorkerProcess, "is_alive", False)  # it ends before anybody looks
-    processes: Processes[str, None] = Processes(
-        Sleeping(model, DetectSettings()), str(model_folder), 1
-    )
+    work = Sleeping(model, DetectSettings())
+    processes: Processes[str, None] = Processes(work, str(model_folder), 1)
     with processes, pytest.raises(ModelDamaged, match=f"was {model.version} and is now"):
         list(processes(["first"]))
 
 
-def test_where_no_more_processes_can_be_started_none_is_left(
-    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_processes(model: VersionedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     start, attempts = ForkServerProcess.start, list[ForkServerProcess]()
 
     def start_the_first(process: ForkServerProcess) -> None:
@@ -135,9 +140,7 @@ def test_where_no_more_processes_can_be_started_none_is_left(
     assert not attempts[0].is_alive()
 
 
-def test_without_a_temporary_folder_it_says_what_to_set(
-    model: VersionedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_temporary_folder(model: VersionedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: ForkServerProcess) -> None:
         tempfile.gettempdir()  # as the server that forks does, for its socket
 
@@ -156,7 +159,7 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(model_fold
 
         def end_one() -> None:
             wait_until(lambda: len(processes.in_hand) == 2)
-            process = next(at for at in processes._at if at.at_work and at.at_work.job == "first")
+            process = next(at for at in processes._at if at.at_work and at.at_work[0] == "first")
             os.kill(process.pid, signal.SIGKILL)
 
         killer = threading.Thread(target=end_one)
@@ -171,42 +174,41 @@ def test_the_log_blames_no_job_whose_process_ended_because_of_another(model_fold
     }
 
 
-def running(broker: Broker, graph: str, model: Path, log: Path) -> AbstractContextManager[Program]:
-    """A detector with two processes."""
-    options = ("--model", str(model), "--batch", "4", "--processes", "2")
-    return consuming(broker, graph, log, "detect", *options)
-
-
 @pytest.mark.brokers("kafka")
 def test_however_a_program_ends_it_leaves_no_processes_and_loses_nothing(
     broker: Broker, topic_name: str, model_folder: Path, tmp_path: Path
 ) -> None:
     """A supervisor ends its whole group; another one is killed with -9."""
-    graph, settings = topic_name, broker.settings()
+    graph, settings, sent = topic_name, broker.settings(), iter(range(60))
     create_topics(settings)
-
-    def send(some: Iterable[int]) -> None:
-        publish(broker, [outgoing(cliques(i, graph), SNAPSHOTS) for i in some])
-
-    send(range(30))
     options = {"start": "beginning", "limit": 60, "settings": settings, "topic": COMMUNITIES}
     results = (one.snapshot_id for one in subscribe(graph, **options))  # type: ignore[arg-type]
+
+    def send_thirty() -> None:
+        some = (cliques(i, graph) for i in islice(sent, 30))
+        publish(broker, [outgoing(snapshot, SNAPSHOTS) for snapshot in some])
+
+    def running(log: Path) -> AbstractContextManager[Program]:
+        options = ("--model", str(model_folder), "--batch", "4", "--processes", "2")
+        return consuming(broker, graph, log, "detect", *options)
+
+    send_thirty()
     log = tmp_path / "first.log"
-    with running(broker, graph, model_folder, log) as first:
+    with running(log) as first:
         found = [next(results)]
         all_of_it = [*children(first.pid), *worker_processes(first.pid)]
         os.killpg(first.pid, signal.SIGTERM)
         assert first.wait(30) == 0, log.read_text()
     wait_until(lambda: not any(map(alive, all_of_it)))
     assert "ended during its job" not in log.read_text()
-    send(range(30, 60))  # work for the second, however much the first had done
-    with running(broker, graph, model_folder, tmp_path / "second.log") as second:
+    send_thirty()  # work for the second, however much the first had done
+    with running(tmp_path / "second.log") as second:
         found += [next(results) for _ in range(30)]
         orphans = [*children(second.pid), *worker_processes(second.pid)]
         second.kill()
     assert len(orphans) >= 4  # Python's tracker, the fork server, and two of its processes
     wait_until(lambda: not any(map(alive, orphans)))
-    with running(broker, graph, model_folder, tmp_path / "third.log"):
+    with running(tmp_path / "third.log"):
         assert [*found, *results] == [f"{graph}/{i}" for i in range(60)]
 
 
@@ -220,18 +222,16 @@ class Stuck(RecordDetection):
 
 
 def opened(
-    kind: type[RecordDetection], model_folder: Path, count: int, *, again: bool = True
+    kind: type[RecordDetection], model_folder: Path, count: int, **settings: Any
 ) -> tuple[Processes[Record, Outcome], Runner]:
     """Processes for work of a kind, and the runner of a detector on them."""
-    model, settings = open_model(str(model_folder)), DetectSettings(threads=1)
-    engine = Processes(kind(model, settings), str(model_folder), count, again=again)
+    model, settings = open_model(str(model_folder)), DetectSettings(threads=1, **settings)
+    engine = Processes(kind(model, settings), str(model_folder), count)
     return engine, Runner(Detector(lambda: model, settings, engine))
 
 
 @pytest.mark.brokers("memory")
-def test_a_stop_does_not_wait_for_busy_processes(
-    broker: Broker, topics: tuple[str, str], model_folder: Path
-) -> None:
+def test_a_stop_waits_for_none(broker: Broker, topics: tuple[str, str], model_folder: Path) -> None:
     publish(broker, [outgoing(cliques(0), topics[0])])
     stop, kafka = threading.Event(), broker.settings(shutdown_timeout_s=1)
 
@@ -257,9 +257,7 @@ def record() -> Record:
     return as_read([outgoing(cliques(3), "snapshots")], 2, 77)[0]
 
 
-def test_what_a_supervisor_sends_to_all_does_not_end_processes_that_are_starting(
-    model_folder: Path, record: Record
-) -> None:
+def test_signals_to_all_end_no_process_that_starts(model_folder: Path, record: Record) -> None:
     engine, _ = opened(RecordDetection, model_folder, 2)
     with engine:
         wait_until(lambda: len(worker_processes(os.getpid())) == 2, every_s=0.001)
@@ -334,64 +332,110 @@ def test_three_ends_of_a_process_are_a_dead_letter_and_neighbours_are_detected(
     marks.mkdir()
     monkeypatch.setenv(MARKS, str(marks))
     save_model(drifting.remembering_model().model, place)
-    targets = TopicSpec(f"{topic}.found"), TopicSpec(f"{topic}.memory", cleanup_policy="compact")
-    create_topics(broker.settings())
-    create_topics(broker.settings(), [*TopicSpec(topic).with_dead_letters(), *targets])
-    bad = drifting.stream("g", 5)
+    model, kafka = open_model(str(place)), broker.settings()
+    found, memory = f"{topic}.found", f"{topic}.memory"
+    create_topics(kafka)
+    targets = TopicSpec(found), TopicSpec(memory, cleanup_policy="compact")
+    create_topics(kafka, [*TopicSpec(topic).with_dead_letters(), *targets])
+    bad, good = drifting.stream("g", 5), drifting.stream("h", 5)
     for at, way in ((1, "kills"), (3, "kills-with-memory"), (4, "asks-too-much")):
         bad[at] = replace(bad[at], id=f"g/{way}")
-    good = drifting.stream("h", 5)
     pairs = zip(bad, good, strict=True)
-    publish(broker, [drifting.outgoing(one, topic) for pair in pairs for one in pair])
-    detect(broker, topic, place, 10)
+    publish(broker, [drifting.outgoing(window, topic) for pair in pairs for window in pair])
+    where = {"topic": found, "memory_topic": memory, "group": topic}
+    settings, until = DetectSettings(memory="auto", threads=1, **where), StopAfter(10)
+    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
+        detector = Detector(lambda: model, settings, engine, Memories.open(kafka, topic, memory))
+        runner = Runner(detector, DeadLetterLimit(1.0))
+        run_consumer(kafka, topic, topic, runner, until.stop, max_records=4, watchers=[until])
 
     ended = Counter(name.rpartition("-")[0] for name in os.listdir(marks))
     assert ended == {"kills": 4, "kills-with-memory": 3}  # "kills" the last time without memory
-    past = {"start": "beginning", "until": "end", "settings": broker.settings()}
-    found = list(subscribe(topic=f"{topic}.found", **past))  # type: ignore[arg-type]
-    alone = uninterrupted(good, open_model(str(place)))[0]
-    assert [said(one) for one in found if one.graph == "h"] == alone
-    assert {one.snapshot_id: one.memory for one in found if one.graph == "g"} == {
-        "g/0": "first",
-        "g/2": "continued",
-        "g/kills-with-memory": "anew",
-    }
-    letters = {
-        one["ce_id"]: one
-        for one in (dict(letter.headers) for letter in held(broker, f"{topic}.dlq"))
-    }
-    assert letters.keys() == {b"g/kills", b"g/asks-too-much"}
-    for id, how in (
-        (b"g/kills", b"the process died: a worker process"),
-        (b"g/asks-too-much", b"MemoryError: Unable to allocate 84 GiB"),
-    ):
-        letter = letters[id]
-        assert letter["icd_dlq_stage"] == b"crashed"
-        assert letter["icd_dlq_exception"] == b"CrashedWorker"
-        last = b"it ended 3 workers in a row, the last time like this: " + how
-        assert letter["icd_dlq_message"].startswith(last)
+    results = list(subscribe(topic=found, start="beginning", until="end", settings=kafka))
+    alone = uninterrupted(good, model)[0]
+    assert [said(result) for result in results if result.graph == "h"] == alone
+    uses = {result.snapshot_id: result.memory for result in results if result.graph == "g"}
+    assert uses == {"g/0": "first", "g/2": "continued", "g/kills-with-memory": "anew"}
+    letters = [dict(letter.headers) for letter in held(broker, f"{topic}.dlq")]
+    whys = {letter["ce_id"]: letter["icd_dlq_message"] for letter in letters}
+    assert whys.keys() == {b"g/kills", b"g/asks-too-much"}
+    for letter in letters:
+        stage_and_error = letter["icd_dlq_stage"], letter["icd_dlq_exception"]
+        assert stage_and_error == (b"crashed", b"CrashedWorker")
+    last = b"it ended 3 workers in a row, the last time like this: "
+    assert whys[b"g/kills"].startswith(last + b"the process died: a worker process")
+    out_of_memory = b"MemoryError: Unable to allocate 84 GiB"
+    assert whys[b"g/asks-too-much"].startswith(last + out_of_memory)
 
 
-def detect(broker: Broker, topic: str, place: Path, count: int) -> None:
-    """Detect that many snapshots of a topic in two processes, with memory."""
-    kafka, stop, done = broker.settings(), threading.Event(), 0
-    found, memory = f"{topic}.found", f"{topic}.memory"
-    settings = DetectSettings(
-        topic=found, memory="auto", memory_topic=memory, group=topic, threads=1
-    )
+class Endless(RecordDetection):
+    """Works on `test/1` without end, and leaves a mark each time that it begins."""
 
-    def on_done(batch: BatchDone) -> None:
-        nonlocal done
-        done += len(batch.records)
-        if done == count:
-            stop.set()
+    def __call__(self, record: Record) -> Outcome:
+        if dict(record.headers)["ce_id"] == b"test/1":
+            (Path(os.environ[MARKS]) / str(os.getpid())).touch()
+            while True:
+                self.go_on()
+        return super().__call__(record)
 
-    model = open_model(str(place))
-    with Processes(Deadly(model, settings), str(place), 2, again=False) as engine:
-        memories = Memories.open(kafka, topic, memory)
-        runner = Runner(Detector(lambda: model, settings, engine, memories), DeadLetterLimit(1.0))
-        watchers = [WhenDone(on_done)]
-        run_consumer(kafka, topic, topic, runner, stop, max_records=4, watchers=watchers)
+    def go_on(self) -> None:
+        pass
+
+
+class Greedy(Endless):
+    """Takes memory for it without end."""
+
+    def go_on(self) -> None:
+        taken = []
+        while True:
+            taken.append(np.ones(10**6))
+
+
+# On a busy machine the limit by the clock, ten times as long, may be reached first.
+_TIME = (
+    r"took (1\.\d s of processor time; LIMIT 1\.5|15\.\d s by the clock; LIMIT 15\.0) "
+    r"\(STREAM_ICD_BUDGET_SECONDS, .*dlq retry"
+)
+_MEMORY = r"took .* MB of memory; LIMIT 100\.0 \(STREAM_ICD_BUDGET_MEMORY_BYTES, .*dlq retry"
+
+
+@pytest.mark.brokers("memory")
+@pytest.mark.parametrize(
+    ("kind", "budget", "message"),
+    [
+        (Endless, Budget(seconds=1.5, seconds_per_mb=0), _TIME),
+        (Greedy, Budget(memory_bytes=10**8, memory_per_byte=0), _MEMORY),
+    ],
+)
+def test_what_takes_too_much_is_a_dead_letter_after_one_attempt_and_its_neighbours_are_detected(
+    broker: Broker,
+    topics: tuple[str, str],
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Endless],
+    budget: Budget,
+    message: str,
+) -> None:
+    monkeypatch.setenv(MARKS, str(tmp_path))
+    sent = [outgoing(cliques(i), topics[0]) for i in range(4)]
+    publish(broker, sent)
+    engine, runner = opened(kind, model_folder, 1, topic=topics[1], budget=budget)
+    with engine, capture_logs() as log:
+        handler = Calls(runner.handle, ahead=True)
+        consume = partial(run_consumer, broker.settings(), topics[0], topics[0], handler)
+        reading = open_reader(broker.settings(), topics[1], start="beginning", limit=3)
+        with beside(consume) as errors, reading as found:
+            ids = [dict(record.headers)["icd_snapshot_id"] for record in found]
+    assert (ids, errors) == ([b"test/0", b"test/2", b"test/3"], [])
+    (letter,) = (dict(record.headers) for record in held(broker, f"{topics[0]}.dlq"))
+    assert (letter["icd_dlq_offset"], letter["icd_dlq_stage"]) == (b"1", b"budget")
+    assert letter["icd_dlq_exception"] == b"OverBudget"
+    limit = f"the limit for a message of {len(sent[1].value or b'')} bytes is"
+    assert re.match(message.replace("LIMIT", limit), letter["icd_dlq_message"].decode())
+    assert len(list(tmp_path.iterdir())) == 1
+    (job,) = [line["job"] for line in log if line["event"] == "a worker process was replaced"]
+    assert "test/1" in job
 
 
 class NeverOpen(RecordDetection):
@@ -401,9 +445,7 @@ class NeverOpen(RecordDetection):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_processes_that_end_before_they_are_open_are_no_record_s_fault(
-    model_folder: Path, record: Record
-) -> None:
+def test_a_process_that_never_opens_blames_no_record(model_folder: Path, record: Record) -> None:
     engine, _ = opened(NeverOpen, model_folder, 1)
     with engine:
         with pytest.raises(WorkersLost, match="3 worker processes in a row"):

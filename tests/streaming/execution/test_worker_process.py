@@ -15,14 +15,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_icd.core.errors import OverBudget
-from stream_icd.streaming.execution import work, worker_process
+from stream_icd.streaming.execution import worker_process
 from stream_icd.streaming.execution.budget import Allowance, Budget
-from stream_icd.streaming.execution.work import IN_HAND, Chain, Relay, Waiting, next_jobs
-from stream_icd.streaming.execution.worker_process import (
-    AllowedJob,
-    WorkerProcess,
-    start_fork_server,
-)
+from stream_icd.streaming.execution.work import IN_HAND, Relay, Waiting, next_jobs
+from stream_icd.streaming.execution.worker_process import WorkerProcess, start_fork_server
 from tests.testbed.brokers import wait_until
 from tests.testbed.children import alive, fork_servers, worker_processes
 
@@ -45,12 +41,12 @@ def loaded() -> Callable[[str], bool]:
     return sys.modules.__contains__
 
 
-def sleeping() -> Callable[[str, Relay], None]:
-    return sleep_long
-
-
 def sleep_long(_: str, __: Relay) -> None:
     time.sleep(600)
+
+
+def sleeping() -> Callable[[str, Relay], None]:
+    return sleep_long
 
 
 @contextlib.contextmanager
@@ -62,13 +58,10 @@ def started(opening: Callable[[], Callable[..., object]]) -> Iterator[WorkerProc
         process.end()
 
 
-def test_processes_begin_with_what_detection_imports() -> None:
+def test_processes_begin_with_imports_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_fork_server()
     with started(loaded) as process:
         assert process.do("stream_icd.streaming.detection.record", ENOUGH) == (True, True)
-
-
-def test_processes_have_the_environment_of_when_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    start_fork_server()
     for text in ("first", "second"):
         monkeypatch.setenv(VARIABLE, text)
         with started(opened) as process:
@@ -79,7 +72,7 @@ def test_limits_of_a_job_grow_with_the_memory_that_it_begins_with() -> None:
     """Else /healthz would have a worker restarted whose jobs are all within their limits."""
     process, memory = WorkerProcess(sleeping), bytes(10**6)
     allowance = Budget(seconds=1, seconds_per_mb=10).allowance(0)
-    job = AllowedJob("job", allowance, Chain("g", Relay(memory)))
+    job = Waiting("job", allowance, "g", Relay(memory))
 
     def work() -> None:
         with contextlib.suppress(EOFError):  # it is ended meanwhile
@@ -88,15 +81,13 @@ def test_limits_of_a_job_grow_with_the_memory_that_it_begins_with() -> None:
     waiting = threading.Thread(target=work)
     waiting.start()
     wait_until(lambda: process.at_work)
-    assert process.at_work == job._replace(allowance=allowance.with_state(10**6))
+    assert process.at_work == ("job", allowance.with_state(10**6))
     process.end()
     waiting.join(30)
     assert process.at_work is None
 
 
-def test_when_the_server_is_killed_processes_still_end_and_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_processes_end_and_start_after_their_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "here")
     with started(opened) as first:
         assert first.opened()[0]
@@ -135,9 +126,7 @@ def test_a_program_that_ends_waits_for_no_process_and_leaves_none(program: str) 
     assert not alive(int(ended.stdout))
 
 
-def test_a_process_whose_parent_ended_before_it_took_the_answer_ends_in_silence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_whose_parent_ended_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = multiprocessing.Pipe()
 
     class Line:
@@ -154,9 +143,12 @@ def test_a_process_whose_parent_ended_before_it_took_the_answer_ends_in_silence(
 
 def waiting(names: str) -> list[Waiting[str, None]]:
     """Jobs such as "a1 b1 a2", of the chains a and b; those that begin with "-" are of no chain."""
-    chains = {name[0]: Chain(name[0], Relay()) for name in names.split()}
+    relays = {name[0]: Relay() for name in names.split()}
     return [
-        Waiting(name, None if name.startswith("-") else chains[name[0]]) for name in names.split()
+        Waiting(name, ENOUGH)
+        if name.startswith("-")
+        else Waiting(name, ENOUGH, name[0], relays[name[0]])
+        for name in names.split()
     ]
 
 
@@ -165,7 +157,7 @@ def names(jobs: list[Waiting[str, None]]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "n_processes", "chosen", "left"),
+    ("jobs", "n_processes", "chosen", "left"),
     [
         ("a1 b1 a2 b2 a3", 1, "a1 a2 a3 b1 b2", ""),
         ("-1 -2 -3", 1, "-1 -2 -3", ""),
@@ -176,30 +168,22 @@ def names(jobs: list[Waiting[str, None]]) -> str:
         ("a1 a2 a3 -1", 2, "a1", "a2 a3 -1"),
         ("a1", 4, "a1", ""),
         ("", 2, "", ""),
+        ("-1 " * (IN_HAND + 1), 1, "-1 " * IN_HAND, "-1"),  # no more than it may have in hand
     ],
 )
-def test_a_process_gets_chains_as_a_whole_and_leaves_some_to_others(
-    given: str, n_processes: int, chosen: str, left: str
-) -> None:
-    jobs = waiting(given)
-    assert names(next_jobs(jobs, n_processes)) == chosen
-    assert names(jobs) == left
-
-
-def test_a_process_gets_no_more_than_it_may_have_in_hand() -> None:
-    jobs = waiting(" ".join(f"-{number}" for number in range(IN_HAND + 1)))
-    assert len(next_jobs(jobs, 1)) == IN_HAND
+def test_a_process_gets_whole_chains(jobs: str, n_processes: int, chosen: str, left: str) -> None:
+    queue = waiting(jobs)
+    assert names(next_jobs(queue, n_processes, set())) == chosen.strip()
+    assert names(queue) == left
 
 
 def test_one_process_at_a_time_has_the_jobs_of_a_chain() -> None:
-    jobs = waiting("a1 a2 a3 b1")
-    (begun,) = next_jobs(jobs, 2)
-    assert names([begun]) == "a1"
-    assert names(next_jobs(jobs, 1)) == "b1"
-    assert next_jobs(jobs, 1) == []
-    assert begun.chain is not None
-    begun.chain.is_running = False
-    assert names(next_jobs(jobs, 1)) == "a2 a3"
+    jobs, running = waiting("a1 a2 a3 b1"), set[str]()
+    assert names(next_jobs(jobs, 2, running)) == "a1"
+    assert names(next_jobs(jobs, 1, running)) == "b1"
+    assert next_jobs(jobs, 1, running) == []
+    running.remove("a")
+    assert names(next_jobs(jobs, 1, running)) == "a2 a3"
 
 
 class Sums:
@@ -222,32 +206,24 @@ def process() -> Iterator[WorkerProcess]:
 
 def done(process: WorkerProcess, jobs: list[Waiting[str, None]]) -> list[str]:
     """The results of jobs named "chain+job"; stops where one fails."""
-    allowed = [AllowedJob(one.job[1:], ENOUGH, one.chain) for one in jobs]
-    answers = process.run(allowed)
+    answers = process.run([Waiting(job.job[1:], ENOUGH, job.chain, job.relay) for job in jobs])
     return [result if succeeded else repr(result) for succeeded, result in answers]
 
 
-def test_jobs_begin_with_what_the_one_before_in_their_chain_left(process: WorkerProcess) -> None:
-    jobs = waiting("a1 b5 a2 alook a3 b1")
-    answers = "0 and 1, 0 and 5, 1 and 2, 3 and look, 3 and 3, 5 and 1"
+def test_jobs_begin_with_what_the_one_before_left(process: WorkerProcess) -> None:
+    jobs = waiting("a1 b5 a2 alook a3 b1 abad a2")
+    answers = "0 and 1, 0 and 5, 1 and 2, 3 and look, 3 and 3, 5 and 1, ValueError(b'6')"
     assert done(process, jobs) == answers.split(", ")
-    left = [job.chain.relay.memory for job in jobs[-2:] if job.chain is not None]
+    left = [job.relay.memory for job in jobs[4:6] if job.relay is not None]
     assert left == [b"6", b"6"]
-
-
-def test_what_follows_a_job_that_fails_is_not_run_until_it_is_decided(
-    process: WorkerProcess,
-) -> None:
-    jobs = waiting("a1 abad a2")
-    assert done(process, jobs) == ["0 and 1", "ValueError(b'1')"]
-    assert done(process, jobs[2:]) == ["1 and 2"]
+    assert done(process, jobs[-1:]) == ["6 and 2"]
 
 
 @pytest.mark.parametrize(("job", "next_begins_with"), [("look", "5"), ("1", "1")])
 def test_what_a_job_begins_with_instead_of_its_memory_is_for_it_alone(
     process: WorkerProcess, monkeypatch: pytest.MonkeyPatch, job: str, next_begins_with: str
 ) -> None:
-    monkeypatch.setattr(work, "started_anew", lambda *_: b"0")
+    monkeypatch.setattr("stream_icd.methods.memory.encoding.anew", lambda _: b"0")
     first, damaged, last = waiting(f"a5 a{job} a1")
     done(process, [first])
     assert damaged.start_anew("a", "it fails with its memory")

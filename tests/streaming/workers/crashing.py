@@ -54,14 +54,4 @@ def copy(
 
 
 if __name__ == "__main__":
-    address, topic, session_s, transaction_s, end = sys.argv[1:]
-    copy(
-        KafkaSettings(
-            bootstrap_servers=address,
-            session_timeout_s=float(session_s),
-            heartbeat_interval_s=float(session_s) / 10,
-            transaction_timeout_s=float(transaction_s),
-        ),
-        topic,
-        end.encode(),
-    )
+    copy(KafkaSettings(), sys.argv[1], sys.argv[2].encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.messages.records import Outcome
+from stream_icd.kafka.messages.records import Outcome, Processed
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import COMMUNITIES
 from stream_icd.methods.memory.detect import detect_remembering
@@ -21,11 +22,12 @@ from stream_icd.methods.model import Method
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.detect import finding
+from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import MemorySettings
-from stream_icd.streaming.execution.work import Engine
+from stream_icd.streaming.execution.work import Engine, Relay
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.states import MemoryState, decode_state
@@ -72,6 +74,22 @@ def said(result: Communities) -> Found:
     return result.snapshot_id, result.labels.tolist(), *of_ids, result.memory
 
 
+def results_in(published: Iterable[Record | OutgoingRecord]) -> list[Communities]:
+    return [decode_communities(one.key, one.value, one.headers) for one in published]
+
+
+def detected(
+    model: VersionedModel, settings: DetectSettings, snapshots: list[Snapshot]
+) -> list[Communities]:
+    """What a detector finds in windows of one graph, in this process and without topics."""
+    work, relay, found = RecordDetection(model, settings), Relay(), list[Communities]()
+    for record in records(snapshots):
+        done = work(record, relay if settings.memory == "auto" else None)
+        assert isinstance(done, Processed)
+        found += results_in(done.outgoing)
+    return found
+
+
 class Worker:
     """A detector whose batches are committed, or not, as the test says.
 
@@ -97,7 +115,7 @@ class Worker:
         where = {"topic": results, "memory_topic": topic, "group": group}
         settings = DetectSettings(memory="auto", threads=1, **where, **chosen)
         kept = MemorySettings(cache_bytes=cache_bytes)
-        self.memories = Memories(MemoryTopic(broker.settings(), group, topic), kept)
+        self.memories = Memories(broker.settings(), group, topic, kept)
         room = partial(claim_check.room, topic) if claim_check is not None else lambda: math.inf
         detector = Detector(lambda: self.model, settings, engine, self.memories, room)
         self.runner = Runner(detector, DeadLetterLimit(1.0), claim_check=claim_check)
@@ -116,7 +134,7 @@ class Worker:
         publish(self.broker, [result for result in results if result.topic == self.topic])
         self.runner.done(BatchDone(tuple(batch), tuple(results), 0.0))
         found = [result for result in results if not result.topic.endswith((self.topic, ".dlq"))]
-        return [decode_communities(record.key, record.value, record.headers) for record in found]
+        return results_in(found)
 
     def work(self, batch: list[Record]) -> list[Communities]:
         """Process a batch and commit it."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -27,8 +28,8 @@ from stream_icd.methods.tracking.rules import Rule
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.events_topic import Forgotten
 from stream_icd.streaming.workers import deliver
-from stream_icd.streaming.workers.alert import Alerts, names_by
-from stream_icd.streaming.workers.deliver import AlertSettings, Deliver, Receiver
+from stream_icd.streaming.workers.alert import Alerts
+from stream_icd.streaming.workers.deliver import AlertSettings, Deliver
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.alerts import Alert, decode_alert
 from tests.streaming.workers.tracked import Bench, outgoing, stream, unbroken
@@ -58,39 +59,32 @@ def worker(bench: Bench, told: Alerting, **options: object) -> Runner:
 
 
 def alerts_in(bench: Bench) -> list[Alert]:
-    found = held(bench.broker, bench.target)
-    return [decode_alert(one.key, one.value, one.headers) for one in found]
+    records = held(bench.broker, bench.target)
+    return [decode_alert(record.key, record.value, record.headers) for record in records]
 
 
-def expected(told: Alerting, windows: Sequence[CommunityEvents]) -> list[Alert]:
+def expected(alerting: Alerting, windows: Sequence[CommunityEvents]) -> list[Alert]:
     """The alerts of an unbroken worker."""
     ends = range(1, len(windows) + 1)
-    parts = (windows[max(end - told.windows, 0) : end] for end in ends)
-    return [alert for part in parts for alert in told.alerts(part)]
+    parts = (windows[max(end - alerting.windows, 0) : end] for end in ends)
+    return [alert for part in parts for alert in alerting.alerts(part)]
 
 
 @pytest.mark.parametrize("lasting", [0, 3])
-def test_a_worker_continues_where_another_one_was(bench: Bench, lasting: int) -> None:
-    told, windows = alerting(lasting=lasting), unbroken(stream("g", 16))
-    records = bench.sent(windows)
-    for start in range(0, 16, 4):
-        bench.work(worker(bench, told), records[start : start + 4])
-    found = alerts_in(bench)
-    assert found == expected(told, windows)
-    assert len({alert.id for alert in found}) == len(found) > 3
-
-
-def test_a_batch_that_fails_before_or_after_it_was_published_is_done_again(bench: Bench) -> None:
-    told, windows = alerting(), unbroken(stream("g", 12))
+def test_alerts_are_published_once_whichever_worker_ends(bench: Bench, lasting: int) -> None:
+    told, windows = alerting(lasting=lasting), unbroken(stream("g", 20))
     records, runner = bench.sent(windows), worker(bench, told)
-    list(runner.handle(records[:8]))
+    list(runner.handle(records[:8]))  # not published
     runner.assigned([0])
     bench.work(runner, records[:6])
     for again in (runner, worker(bench, told)):  # it was published, and not committed
         again.assigned([0])
         bench.work(again, records[:6])
-    bench.work(again, records[6:])
-    assert alerts_in(bench) == expected(told, windows)
+    for start in range(6, 20, 4):
+        bench.work(worker(bench, told), records[start : start + 4])
+    found = alerts_in(bench)
+    assert found == expected(told, windows)
+    assert len({alert.id for alert in found}) == len(found) > 3
 
 
 def test_groups_have_alerts_of_their_own(bench: Bench) -> None:
@@ -98,8 +92,8 @@ def test_groups_have_alerts_of_their_own(bench: Bench) -> None:
     for group in ("desk", "noc"):
         bench.work(worker(bench, alerting(group=group)), records)
     found = alerts_in(bench)
-    one, other = ([each.id for each in found if each.group == group] for group in ("desk", "noc"))
-    assert one == other != []
+    desk, noc = ([one.id for one in found if one.group == group] for group in ("desk", "noc"))
+    assert desk == noc != []
 
 
 def test_graphs_that_take_too_much_memory_are_read_again(bench: Bench) -> None:
@@ -132,23 +126,14 @@ def test_a_graph_that_starts_anew_has_a_first_window_again(bench: Bench) -> None
     assert alerts_in(bench) == []
 
 
-def test_what_was_published_long_ago_is_no_news(bench: Bench) -> None:
-    records = bench.sent(unbroken(stream("g", 8)))
+def test_old_events_give_no_alerts_and_what_is_no_message_a_dead_letter(bench: Bench) -> None:
+    *records, wrong = bench.sent([*unbroken(stream("g", 8)), OutgoingRecord(bench.source, b"?")])
     aged = [replace(one, timestamp_ms=one.timestamp_ms - 3_700_000) for one in records]
+    runner = worker(bench, alerting(), oldest=timedelta(hours=1))
     with capture_logs() as logs:
-        bench.work(worker(bench, alerting(), oldest=timedelta(hours=1)), aged)
-    assert alerts_in(bench) == []
-    assert any(line["event"] == "too old for alerts" for line in logs)
-
-
-def test_a_message_that_is_none_is_a_dead_letter(bench: Bench) -> None:
-    records = bench.sent([OutgoingRecord(bench.source, b"?", b"g")])
-    (letter,) = worker(bench, alerting()).handle(records)
+        (letter,) = runner.handle([*aged, wrong])
     assert letter.topic == f"{bench.source}.dlq"
-
-
-def test_a_missing_topic_of_alerts_is_said(bench: Bench) -> None:
-    records = bench.sent(unbroken(stream("g", 8)))
+    assert any(line["event"] == "too old for alerts" for line in logs)
     with pytest.raises(TopicMissing, match=f"{bench.target}x"):
         list(worker(bench, alerting(), out=f"{bench.target}x").handle(records))
 
@@ -157,7 +142,7 @@ def test_names_by_attributes_of_nodes(bench: Bench) -> None:
     windows = unbroken(stream("g", 12))
     values = [f"<{community}>" for community in windows[0].communities]
     known = Naming({"g": attributes_of(windows[0].nodes, {"of": values})})
-    told = replace(alerting("merged or split"), names=names_by(known))
+    told = replace(alerting("merged or split"), names=known.of_events)
     bench.work(worker(bench, told), bench.sent(windows))
     named = [alert for alert in alerts_in(bench) if alert.name]
     assert named
@@ -169,26 +154,18 @@ def test_kill_9_of_a_worker_of_alerts(broker: Broker, topic_name: str, tmp_path:
     rule, windows = "merged or split or (born and size > 2)", unbroken(stream(topic_name, 24))
     told = alerting(rule, lasting=1, group=topic_name)
     ids = [alert.id for alert in expected(told, windows)]
+    sent = [outgoing(window, EVENTS) for window in windows]
     create_topics(broker.settings())
     with webhook() as at:
-        options = ["--rule", rule, "--to", at.url, "--confirmed", "1"]
-        options += ["--batch", "4", "--oldest", "36500d"]
+        options = ["--rule", rule, "--to", at.url, "--confirmed", "1", "--batch", "4"]
+        options += ["--oldest", "36500d"]
 
-        def all_are_taken() -> None:
+        def ended() -> None:
             with at.came:
                 assert at.came.wait_for(lambda: {one["id"] for one in at.taken()} == set(ids), 90)
 
-        kill_and_restart(
-            broker,
-            topic_name,
-            tmp_path,
-            [outgoing(window, EVENTS) for window in windows],
-            8,
-            "alert",
-            options,
-            lambda: at.wait_for(3),
-            all_are_taken,
-        )
+        began = partial(at.wait_for, 3)
+        kill_and_restart(broker, topic_name, tmp_path, sent, 8, "alert", options, began, ended)
         received = [alert["id"] for alert in at.taken()]
     # Killed between the answer and the commit, a worker sends one alert again.
     assert len(received) - len(ids) in (0, 1)
@@ -205,24 +182,17 @@ def published(bench: Bench) -> list[Record]:
 
 
 def delivery(*urls: str, group: str = "desk", retry_for_s: float = 60.0) -> Runner:
-    return Runner(Deliver(group, [Receiver(url) for url in urls], retry_for_s))
+    return Runner(Deliver(group, AlertSettings().receivers(urls), retry_for_s))
 
 
-def test_alerts_are_delivered_in_order_and_those_of_other_groups_are_not(
-    published: list[Record],
-) -> None:
-    with webhook() as at:
+def test_alerts_of_a_group_are_delivered_in_order_after_an_outage(published: list[Record]) -> None:
+    with webhook(lambda n: 503 if n == 1 else 204) as at:
         assert list(delivery(at.url).handle(published)) == []
         assert list(delivery(at.url, group="noc").handle(published)) == []
-    said = [dict(record.headers)["ce_id"].decode() for record in published]
-    assert [alert["id"] for alert in at.taken()] == said
-    assert len(said) > 2
-
-
-def test_a_receiver_that_is_away_for_a_moment_gets_all(published: list[Record]) -> None:
-    with webhook(lambda n: 503 if n == 1 else 204) as at:
-        assert list(delivery(at.url).handle(published[:1])) == []
-    assert at.statuses == [503, 204]
+    ids = [dict(record.headers)["ce_id"].decode() for record in published]
+    assert len(ids) > 2
+    assert [alert["id"] for alert in at.taken()] == ids
+    assert at.statuses == [503, *[204] * len(ids)]
 
 
 def test_alerts_that_nobody_takes_become_dead_letters(published: list[Record]) -> None:
@@ -246,9 +216,7 @@ def test_an_outage_that_lasts_too_long_is_not_waited_for_again(published: list[R
     assert len(at.statuses) == 4  # two tries of the first alert, one of each other one
 
 
-def test_a_worker_that_stops_gives_back_the_alert_that_waits(
-    bench: Bench, published: list[Record]
-) -> None:
+def test_a_stop_gives_back_the_alert_that_waits(bench: Bench, published: list[Record]) -> None:
     assert published
     create_topics(bench.broker.settings())  # with that in which workers note what they process
     settings = bench.broker.settings(shutdown_timeout_s=0.3)
@@ -268,16 +236,22 @@ MARKED_UP = replace(
 )
 
 
+def send(alert: Alert, to: str, **settings: Any) -> None:
+    (receiver,) = AlertSettings(**settings).receivers([to])
+    receiver.send(alert)
+
+
 def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> None:
     with webhook() as at:
-        Receiver(at.url, key=b"key", clock=lambda: 1_700_000_000.7).send(MARKED_UP)
-        Receiver(at.url).send(MARKED_UP)
+        (receiver,) = AlertSettings(secret="key").receivers([at.url])
+        replace(receiver, clock=lambda: 1_700_000_000.7).send(MARKED_UP)
+        send(MARKED_UP, at.url)
     (headers, body), (unsigned, _) = at.requests
     assert "webhook-signature" not in unsigned
     assert headers["content-type"] == "application/cloudevents+json; charset=utf-8"
-    said = json.loads(body)
-    data = said.pop("data")
-    assert said == {
+    event = json.loads(body)
+    data = event.pop("data")
+    assert event == {
         "specversion": "1.0",
         "type": "stream_icd.alert.v1",
         "source": "stream_icd/alert/stream-icd-alert",
@@ -297,11 +271,11 @@ def test_an_alert_is_one_cloud_event_that_is_signed_if_there_is_a_secret() -> No
 
 def test_slack_gets_a_line_without_markup_of_others() -> None:
     with webhook(lambda _: 200) as at:
-        Receiver.at(f"slack:{at.url}", b"key").send(MARKED_UP)
+        send(MARKED_UP, f"slack:{at.url}", secret="key")
     ((headers, body),) = at.requests
     assert "webhook-signature" not in headers
-    said = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
-    text = f"as733, 1999-04-02 UTC: community 3 (20 nodes) {said}"
+    sentence = "joined community 12 &lt;mostly RU &amp; UA&gt; (31 bits)"
+    text = f"as733, 1999-04-02 UTC: community 3 (20 nodes) {sentence}"
     assert json.loads(body) == {"text": text}
 
 
@@ -312,54 +286,47 @@ def test_slack_gets_a_line_without_markup_of_others() -> None:
         (AlertRefused, (301, 302, 307, 400, 401, 404, 410)),  # no redirect is followed
     ],
 )
-def test_after_some_statuses_it_is_tried_again_and_others_are_final(
-    error: type[Exception], statuses: tuple[int, ...]
-) -> None:
+def test_some_statuses_ask_to_try_again(error: type[Exception], statuses: tuple[int, ...]) -> None:
     for status in statuses:
         with webhook(lambda _, status=status: status) as at:
             with pytest.raises(error, match=f"answered {status}.*so!"):
-                Receiver(at.url).send(MARKED_UP)
+                send(MARKED_UP, at.url)
             assert len(at.requests) == 1
 
 
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = free_ports(1)
-    receiver = Receiver(f"http://127.0.0.1:{port}/secret-path")
+    (receiver,) = AlertSettings().receivers([f"http://127.0.0.1:{port}/secret-path"])
     with pytest.raises(ReceiverUnavailable, match="127.0.0.1 does not answer") as error:
         receiver.send(MARKED_UP)
     assert "secret-path" not in f"{error.value} {receiver.name}"
     monkeypatch.setattr(deliver, "_ANSWER_TIMEOUT_S", 0.2)
     with webhook() as at, at.came, pytest.raises(ReceiverUnavailable, match="timed out"):
-        Receiver(at.url).send(replace(MARKED_UP, text="waits for the lock"))
+        send(replace(MARKED_UP, text="waits for the lock"), at.url)
 
 
-def test_an_address_in_a_file(tmp_path: Path) -> None:
+def test_an_address_is_given_or_in_a_file_and_none_is_shown(tmp_path: Path) -> None:
     (file := tmp_path / "hook").write_text("https://hooks.example/T/B/secret\n")
-    receiver = Receiver.at(f"slack:@{file}")
+    (receiver,) = AlertSettings().receivers([f"slack:@{file}"])
     assert (receiver.url, receiver.slack) == ("https://hooks.example/T/B/secret", True)
     assert receiver.name == "slack hooks.example"
     with pytest.raises(BadSettings, match="cannot read the address in the file"):
-        Receiver.at(f"@{tmp_path}/none")
+        AlertSettings().receivers([f"@{tmp_path}/none"])
+    for text in ("ftp://a/secret-path", "https://", "slack:", "mailto:me", "http://a:0/x",
+                 "https://a/b c", "http://[a/", "https://é/"):  # fmt: skip
+        with pytest.raises(BadSettings, match="give https://HOST/PATH") as error:
+            AlertSettings().receivers([text])
+        assert "secret-path" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "text", ["ftp://a/secret-path", "https://", "slack:", "mailto:me", "http://a:0/x",
-             "https://a/b c", "http://[a/", "https://é/"]
-)  # fmt: skip
-def test_what_is_no_address_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(BadSettings, match="give https://HOST/PATH") as error:
-        Receiver.at(text)
-    assert "secret-path" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("secret", "in_file", "result"),
+    ("secret", "in_file", "key", "refusal"),
     [
-        (None, False, None),
-        ("whsec_" + base64.b64encode(b"abc").decode(), False, b"abc"),
-        ("whsec_!", False, "alerts: the secret begins with whsec_ and is no base64"),
-        ("abc", True, "both secret and secret_file"),
-        (None, True, b"abc"),
+        (None, False, None, None),
+        ("whsec_" + base64.b64encode(b"abc").decode(), False, b"abc", None),
+        (None, True, b"abc", None),
+        ("whsec_!", False, None, "alerts: the secret begins with whsec_ and is no base64"),
+        ("abc", True, None, "both secret and secret_file"),
     ],
 )
 def test_the_secret_is_text_or_written_as_standard_webhooks_do(
@@ -367,14 +334,15 @@ def test_the_secret_is_text_or_written_as_standard_webhooks_do(
     tmp_path: Path,
     secret: str | None,
     in_file: bool,
-    result: str | bytes | None,
+    key: bytes | None,
+    refusal: str | None,
 ) -> None:
     (file := tmp_path / "secret").write_text("abc\n")
     if secret is not None:
         monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET", secret)
     if in_file:
         monkeypatch.setenv("STREAM_ICD_ALERTS_SECRET_FILE", str(file))
-    refused = isinstance(result, str)
-    with pytest.raises(BadSettings, match=result) if refused else nullcontext():
-        assert AlertSettings().key() == result
+    with pytest.raises(BadSettings, match=refusal) if refusal else nullcontext():
+        (receiver,) = AlertSettings().receivers(["https://example.org"])
+        assert receiver.key == key
         assert "whsec" not in repr(AlertSettings())

@@ -27,48 +27,38 @@ from tests.streaming.workers.remembered import records
 from tests.testbed.drifting import remembering_model, stream
 
 
-def state() -> Record:
-    """The state after a window, as it is in the memory topic."""
+def state(value: bytes | None = None, key: bytes | None = None, offset: int = 0) -> Record:
+    """The state after a window, as it is in the memory topic, or with another value or key."""
     work = RecordDetection(remembering_model(), DetectSettings(memory="auto", threads=1))
     outcome = work(records(stream("g", 1))[0], Relay())
     assert isinstance(outcome, Processed)
     assert outcome.state is not None
-    record = outcome.state
-    return Record("memory", 0, 0, 1000, record.key, record.value, record.headers)
+    sent = outcome.state
+    return Record(MEMORY, 0, offset, 1000, key or sent.key, value or sent.value, sent.headers)
 
 
-def archived(store: Store, value: bytes | None) -> Outcome:
-    one = state()
-    record = Record("memory", 0, 0, 1000, one.key, value, one.headers)
+def archived(store: Store, record: Record) -> Outcome:
     return Archiver(Archive(store), "memory").process(record)
 
 
-def test_an_archive_of_one_graph_keeps_its_states(disk: Store) -> None:
-    with_key = [b'["detectors", "other"]', b'["detectors", "g"]', b"no key"]
-    one = state()
-    sent = [
-        Record(MEMORY, 0, at, 1000, key, one.value, one.headers) for at, key in enumerate(with_key)
-    ]
+def as_state(table: pa.Table, format_: int = FORMAT) -> bytes:
+    metadata = {METADATA: json.dumps({"format": format_})}
+    return write_table(table.replace_schema_metadata(metadata))
+
+
+def test_states_are_archived_of_one_graph_if_it_is_given(disk: Store) -> None:
+    assert archived(disk, state()) == Processed("archived", {"kind": "memory"})
+    keys = b'["detectors", "other"]', b'["detectors", "g"]', b"no key"
+    sent = [state(key=key, offset=at) for at, key in enumerate(keys)]
     runner = Runner(Archiver(Archive(disk), "memory"), graph="g")
     assert list(runner.handle(sent)) == []
     assert disk.folders("memory") == ["graph=g"]
     metrics = Metrics(Health(300, 10))
     metrics.watch(MEMORY, "archive", "g").done(BatchDone(tuple(sent), (), 0.0))
     of_group = {"group": "archive", "topic": MEMORY}
-    kept = metrics.registry.get_sample_value(
-        "stream_icd_snapshots_total", of_group | {"graph": "g"}
-    )
-    skipped = metrics.registry.get_sample_value("stream_icd_skipped_total", of_group)
-    assert (kept, skipped) == (1, 2)
-
-
-def as_state(table: pa.Table, format_: int = FORMAT) -> bytes:
-    said = {METADATA: json.dumps({"format": format_})}
-    return write_table(table.replace_schema_metadata(said))
-
-
-def test_a_state_is_archived(disk: Store) -> None:
-    assert archived(disk, state().value) == Processed("archived", {"kind": "memory"})
+    value_of = metrics.registry.get_sample_value
+    assert value_of("stream_icd_snapshots_total", of_group | {"graph": "g"}) == 1
+    assert value_of("stream_icd_skipped_total", of_group) == 2
 
 
 def union() -> pa.Table:
@@ -87,7 +77,7 @@ TWICE = pa.table([pa.array([1]), pa.array([2])], names=["node", "node"])
          "a column twice that says it is one", "a column of the archive"],
 )  # fmt: skip
 def test_what_no_detector_wrote_is_a_dead_letter(disk: Store, value: bytes) -> None:
-    outcome = archived(disk, value)
+    outcome = archived(disk, state(value))
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, BadMemory)
     assert not disk.folders("memory")
@@ -95,7 +85,7 @@ def test_what_no_detector_wrote_is_a_dead_letter(disk: Store, value: bytes) -> N
 
 def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> None:
     zeros = pa.array(np.zeros(4_000_000, np.int64))
-    bomb = enclosed(pa.table({"node": zeros}), {"format": FORMAT})
+    bomb = state(enclosed(pa.table({"node": zeros}), {"format": FORMAT}))
     allocated = pa.total_allocated_bytes()
     outcome = archived(disk, bomb)
     assert isinstance(outcome, Refused)
@@ -105,5 +95,5 @@ def test_a_state_that_is_a_large_table_is_never_decompressed(disk: Store) -> Non
 
 def test_a_state_of_another_version_is_left_out(disk: Store) -> None:
     for format_ in (FORMAT - 1, FORMAT + 1):
-        outcome = archived(disk, as_state(pa.table({"node": [1]}), format_))
+        outcome = archived(disk, state(as_state(pa.table({"node": [1]}), format_)))
         assert outcome == Processed("not archived: of another version", {"kind": "memory"})

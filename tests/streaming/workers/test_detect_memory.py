@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -32,9 +32,13 @@ from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.posterior import uninformed
-from stream_icd.methods.memory.encoding import METADATA, decode_memory, encode_memory
+from stream_icd.methods.memory.encoding import (
+    decode_memory,
+    encode_memory,
+    next_id_of,
+)
 from stream_icd.methods.memory.horizon import FILTER, Horizon
-from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, no_edges
+from stream_icd.methods.memory.memory import FAR_IDS, Hypothesis, forgotten, no_edges
 from stream_icd.methods.model import Method
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import save_model
@@ -42,13 +46,19 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import Memories, MemoryTopic, place_in
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.arrow_stream import write_table
-from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
 from stream_icd.wire.states import MemoryState, encode_state
-from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
+from tests.streaming.workers.remembered import (
+    Found,
+    Worker,
+    records,
+    results_in,
+    said,
+    states,
+    uninterrupted,
+)
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import START, outgoing, remembering_model, stream
 from tests.testbed.handlers import WhenDone
@@ -78,20 +88,20 @@ class Topic:
     def state(self) -> MemoryState:
         return states(self.broker, self.name)["detect", "g"]
 
-    def put(self, *given: MemoryState | OutgoingRecord) -> None:
+    def put(self, *states: MemoryState | OutgoingRecord) -> None:
         """Publish states as if a detector had."""
-        records = [
-            one if isinstance(one, OutgoingRecord) else of_message(self.name, encode_state(one))
-            for one in given
-        ]
-        publish(self.broker, records)
+        sent = (self.record_of(s) if isinstance(s, MemoryState) else s for s in states)
+        publish(self.broker, sent)
 
-    def read(self, **options: float) -> tuple[dict[str, Record], set[str]]:
-        topic = MemoryTopic(self.broker.settings(), "detect", self.name)
-        return topic.read({}, lambda _graph, _partition: True, **options)
+    def record_of(self, state: MemoryState) -> OutgoingRecord:
+        return of_message(self.name, encode_state(state))
 
-    def forget(self, graph: str) -> None:
-        MemoryTopic(self.broker.settings(), "detect", self.name).forget(graph)
+    def memories(self, cache_bytes: int = 1 << 20) -> Memories:
+        """Those of a detector that has got its partitions."""
+        settings = MemorySettings(cache_bytes=cache_bytes)
+        memories = Memories(self.broker.settings(), "detect", self.name, settings)
+        memories.assigned({0, 1, 2, 5})
+        return memories
 
 
 @pytest.fixture
@@ -117,7 +127,7 @@ def ids_of(*results: Communities) -> set[int]:
     return set(np.concatenate(found).tolist())
 
 
-def test_each_window_is_detected_with_the_memory_of_the_one_before(topic: Topic) -> None:
+def test_each_window_has_the_memory_of_the_one_before_unless_it_is_off(topic: Topic) -> None:
     windows = stream("g", 6)
     expected, last = uninterrupted(windows, MODEL)
     results = topic.work(windows)
@@ -126,17 +136,12 @@ def test_each_window_is_detected_with_the_memory_of_the_one_before(topic: Topic)
     state = topic.state
     assert (state.value, state.snapshot_id, state.snapshot_place) == (last, "g/5", "0@5")
     assert (state.model, state.revision) == (results[-1].model, results[-1].revision)
-
-
-def test_memory_makes_other_results_and_off_makes_those_of_before(topic: Topic) -> None:
-    windows = stream("g", 4)
-    on = topic.work(windows)
     plain = Runner(Detector(lambda: MODEL, DetectSettings(threads=1)))
-    off = [decode_communities(m.key, m.value, m.headers) for m in plain.handle(records(windows))]
-    assert {one.revision for one in on}.isdisjoint(one.revision for one in off)
-    assert all(one.community_ids is None and one.memory is None for one in off)
-    assert on[0].labels.tolist() == off[0].labels.tolist()
-    assert on[3].labels.tolist() != off[3].labels.tolist()
+    off = results_in(plain.handle(records(windows)))
+    assert {result.revision for result in results}.isdisjoint(result.revision for result in off)
+    assert all(result.community_ids is None and result.memory is None for result in off)
+    assert results[0].labels.tolist() == off[0].labels.tolist()
+    assert results[3].labels.tolist() != off[3].labels.tolist()
 
 
 def test_other_ids_than_before_are_reported(topic: Topic) -> None:
@@ -151,29 +156,19 @@ def test_other_ids_than_before_are_reported(topic: Topic) -> None:
     assert (warning["graph"], warning["snapshot"]) == ("g", "g/2")
 
 
-def test_a_batch_that_was_not_committed_leaves_no_trace(topic: Topic) -> None:
-    windows, worker = stream("g", 6), topic.worker()
+def test_batches_that_fail_before_or_after_they_are_published_leave_no_trace(topic: Topic) -> None:
+    windows, worker = stream("g", 8), topic.worker()
     batch = records(windows)
     results = worker.work(batch[:2])
     worker.handle(batch[2:4])
-    worker.handle(batch[4:])  # begun before the one before was published
+    worker.handle(batch[4:6])  # begun before the one before was published
     worker.new = {0}
-    results += worker.work(batch[2:4]) + worker.work(batch[4:])
+    results += worker.work(batch[2:4]) + worker.work(batch[4:6])
+    topic.work(windows[6:], first=6)  # published; the position stays at 6
+    results += topic.work(windows[6:], first=6)
     assert all_said(results) == alone(windows)
-
-
-def test_a_crash_after_publishing_repeats_the_same_results(topic: Topic) -> None:
-    """At least once: the states of the batch are in the topic, but its position is not."""
-    windows = stream("g", 6)
-    topic.work(windows[:2])
-    topic.work(windows[2:5], first=2)  # published; the position stays at 2
-    assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
-
-
-def test_a_second_group_has_a_memory_of_its_own(topic: Topic) -> None:
-    windows = stream("g", 5)
-    topic.work(windows)
-    assert all_said(topic.worker(group="second").work(records(windows))) == alone(windows)
+    # A second group has a memory of its own.
+    assert all_said(topic.worker(group="second").work(batch)) == alone(windows)
     assert {group for group, _ in states(topic.broker, topic.name)} == {"detect", "second"}
 
 
@@ -229,32 +224,25 @@ def test_a_refused_snapshot_does_not_change_the_memory(topic: Topic) -> None:
     assert all_said(worker.commit(batch, results)) == alone(windows)
 
 
-def state_at(place: str, graph: str = "g", value: bytes = b"x") -> MemoryState:
-    """A state whose value is no memory, of the snapshot at a place."""
+def state_at(place: str, graph: str = "g", next_id: int = 7) -> MemoryState:
+    """A state of the snapshot at a place; its memory says only which ids are used."""
+    value = encode_memory(forgotten(next_id))
     return MemoryState("detect", graph, "g/0", DAY, "m@1", "r", place, value)
 
 
 def odd_state(topic: Topic, key: bytes, value: bytes, **headers: bytes) -> OutgoingRecord:
-    known = dict(encode_state(state_at("0@0")).headers) | headers
-    return OutgoingRecord(topic.name, value, key, tuple(known.items()))
+    headers = dict(topic.record_of(state_at("0@0")).headers) | headers
+    return OutgoingRecord(topic.name, value, key, tuple(headers.items()))
 
 
-@pytest.mark.parametrize(
-    ("key", "reason"),
-    [
-        (b"no JSON", "is not JSON of group and graph"),
-        (b'["detect", "g", 3]', "is not JSON of group and graph"),
-        (b'["detect", ""]', "the message has no key"),
-    ],
-)
-def test_a_state_of_nobody_is_reported_and_ignored(topic: Topic, key: bytes, reason: str) -> None:
-    topic.put(odd_state(topic, key, b"x"))
+def test_a_state_of_nobody_is_reported_and_ignored(topic: Topic) -> None:
+    topic.put(odd_state(topic, b"no JSON", b"x"))
     windows = stream("g", 2)
     with structlog.testing.capture_logs() as logs:
         results = topic.work(windows, first=5)
     assert all_said(results) == alone(windows)
     (warning,) = [log for log in logs if log["event"] == "memory cannot be read"]
-    assert re.search(reason, warning["reason"])
+    assert "is not JSON of group and graph" in warning["reason"]
 
 
 @pytest.mark.parametrize("next_id", [b"41", None])
@@ -288,13 +276,6 @@ def damaged(value: bytes) -> bytes:
     return value[:at] + bytes([value[at] ^ 255]) + value[at + 1 :]
 
 
-def with_facts(value: bytes, **facts: object) -> bytes:
-    """The state with other metadata."""
-    table = pa.ipc.open_stream(value).read_all()
-    said = json.loads(table.schema.metadata[METADATA])
-    return write_table(table.replace_schema_metadata({METADATA: json.dumps(said | facts)}))
-
-
 def far_ahead(value: bytes) -> bytes:
     far = datetime(9999, 1, 1, tzinfo=UTC)
     window = Window(far, far + timedelta(days=1))
@@ -319,15 +300,10 @@ def of_long_names(value: bytes) -> bytes:
     [
         pytest.param(damaged, id="a damaged table"),
         pytest.param(far_ahead, id="all windows would be late"),
-        pytest.param(partial(with_facts, window_end="2026-01-01T00:01:00"), id="no zone"),
-        pytest.param(partial(with_facts, window_end="1999-01-01T00:00:00Z"), id="ends first"),
-        pytest.param(partial(with_facts, n_windows=0), id="of no windows"),
         pytest.param(of_long_names, id="above the limits"),
     ],
 )
-def test_a_hostile_state_says_which_ids_are_used_and_makes_no_snapshot_a_dead_letter(
-    topic: Topic, changed: Callable[[bytes], bytes]
-) -> None:
+def test_a_hostile_state_says_which_ids_go(topic: Topic, changed: Callable[[bytes], bytes]) -> None:
     windows = stream("g", 4)
     before, state = topic.work(windows[:2]), topic.state
     topic.put(replace(state, value=changed(state.value), next_id=None))
@@ -358,25 +334,21 @@ def test_a_graph_starts_anew_after_a_state_without_a_value(topic: Topic) -> None
 def test_an_operator_makes_a_graph_start_anew_and_no_id_is_used_again(topic: Topic) -> None:
     windows = stream("g", 4)
     before = topic.work(windows[2:])
-    topic.forget("g")
+    topic.memories().forget("g")
     results = topic.work(windows[:2], first=2)
     assert uses(results) == ["anew", "continued"]
     assert [said(result)[1] for result in results] == [one[1] for one in alone(windows[:2])]
     assert ids_of(*before).isdisjoint(ids_of(results[0]))
     with pytest.raises(BadSettings, match="nothing of graph other; it remembers g"):
-        topic.forget("other")
-
-
-def test_an_operator_starts_a_graph_anew_whose_state_is_lost(topic: Topic) -> None:
-    topic.put(odd_state(topic, KEY, b"no Arrow", icd_next_id=b"41"))
-    topic.forget("g")
-    (result,) = topic.work(stream("g", 1), first=5)
+        topic.memories().forget("other")
+    lost = odd_state(topic, KEY, b"no Arrow", icd_next_id=b"41", icd_snapshot_place=b"0@4")
+    topic.put(lost)
+    topic.memories().forget("g")
+    (result,) = topic.work(windows[:1], first=5)
     assert (result.memory, min(ids_of(result))) == ("anew", 41)
 
 
-def test_states_are_claimed_when_they_are_too_large(
-    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_states(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claims, windows = ClaimSettings(uri=tmp_path.as_uri()), stream("g", 3)
     results = topic.worker().handle(records(windows[:2]))
     topic.put(*(as_claim(one, claims) for one in results if one.topic == topic.name))
@@ -384,9 +356,7 @@ def test_states_are_claimed_when_they_are_too_large(
     assert all_said(topic.work(windows[2:], first=2)) == alone(windows)[2:]
 
 
-def test_no_id_is_used_again_where_a_group_is_moved_back_and_no_earlier_state_is_left(
-    topic: Topic,
-) -> None:
+def test_no_id_is_used_again_if_a_group_is_moved_back(topic: Topic) -> None:
     windows, compacted = stream("g", 5), Topic(topic.broker, f"{topic.name}.compacted")
     before = topic.work(windows, first=7)
     compacted.put(topic.state)
@@ -403,7 +373,7 @@ def record(graph: str, partition: int = 0, offset: int = 0) -> Record:
 
 
 def test_bytes_are_those_of_what_is_kept() -> None:
-    memories = Memories(MemoryTopic(KafkaSettings(), "g"), MemorySettings(cache_bytes=30))
+    memories = Memories(KafkaSettings(), "g", settings=MemorySettings(cache_bytes=30))
     sizes = []
     for number, (graph, size) in enumerate([("a", 10), ("b", 20), ("a", 15), ("c", 5), ("d", 5)]):
         memories.begin([record(graph)])
@@ -416,86 +386,61 @@ def test_bytes_are_those_of_what_is_kept() -> None:
     assert (memories.n_bytes, memories.get("c")) == (20, None)
 
 
-def test_the_last_state_counts_though_its_graph_went_to_another_partition(topic: Topic) -> None:
+def next_ids(memories: Memories, graphs: str) -> list[int | None]:
+    """The next id of each graph that the memories say; None: nothing is known of it."""
+    encoded = map(memories.get, graphs)
+    return [None if value is None else next_id_of(value) for value in encoded]
+
+
+def test_the_last_state_counts_though_its_graph_changed_partition(topic: Topic) -> None:
     # Partitions are added after the third one.
-    for places, last in ((("0@7", "0@8", "0@7"), (0, 8)), (("5@1", "5@2"), (5, 2))):
-        topic.put(*(state_at(place) for place in places))
-        assert place_in(topic.read()[0]["g"].headers) == last
+    for places, last in ((("0@7", "0@8", "0@7"), 2), (("5@1", "5@2"), 2)):
+        topic.put(*(state_at(place, next_id=at) for at, place in enumerate(places, 1)))
+        memories = topic.memories()
+        memories.begin([record("other", 0, 9), record("another", 5, 9)])
+        assert next_ids(memories, "g") == [last]
 
 
-def test_a_state_that_is_claimed_counts_with_its_size(topic: Topic, tmp_path: Path) -> None:
-    claims = ClaimSettings(uri=str(tmp_path))
-    for graph in "abc":
-        sent = of_message(topic.name, encode_state(state_at("0@1", graph, b"x" * 100)))
-        topic.put(as_claim(sent, claims))
-    newest, others = topic.read(most_bytes=250)
-    assert (len(newest), others) == (2, set("abc") - newest.keys())
+def test_claims_have_sizes(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(tmp_path))
+    states = [topic.record_of(state_at("0@1", graph)) for graph in "abc"]
+    topic.put(*(as_claim(state, ClaimSettings(uri=str(tmp_path))) for state in states))
+    size = len(states[0].value or b"")
+    memories = topic.memories(cache_bytes=int(2.5 * size))
+    memories.begin([record("other", offset=2)])
+    assert (memories.n_restored, memories.n_bytes) == (2, 2 * size)
+    memories.begin([record("a", offset=3)])  # the one that was left out is read when it is needed
+    assert next_ids(memories, "a") == [7]
 
 
-@dataclass
-class ReadTopic:
-    """A memory topic in which each graph has states at some places; how often it was read."""
-
-    states: dict[str, list[tuple[int, int]]]
-    reads: int = 0
-
-    def read(
-        self, before: Mapping[int, int], want: Callable[[str, int], bool], _most_bytes: float = 0
-    ) -> tuple[dict[str, Record], set[str]]:
-        self.reads += 1
-        found, others = {}, set()
-        for graph, places in self.states.items():
-            for partition, offset in places:
-                if offset >= before.get(partition, offset + 1):
-                    continue
-                if not want(graph, partition):
-                    others.add(graph)
-                    continue
-                place = f"{partition}@{offset}".encode()
-                headers = (("icd_snapshot_place", place),)
-                found[graph] = Record("memory", 0, 0, 0, graph.encode(), place, headers)
-        return found, others
-
-    def value(self, record: Record, _n_messages: int) -> bytes:
-        return record.value or b""
+def test_the_topic_is_read_once_for_all_partitions(topic: Topic) -> None:
+    places = {"a": "0@3", "b": "1@5", "c": "2@1"}
+    topic.put(*(state_at(place, graph, ord(graph)) for graph, place in places.items()))
+    memories = topic.memories()
+    with structlog.testing.capture_logs() as logs:
+        for graph, partition, offset in (("a", 0, 4), ("b", 1, 6), ("c", 2, 2), ("a", 0, 5)):
+            memories.begin([record(graph, partition, offset)])
+    assert [log["event"] for log in logs] == ["memory restored"]
+    assert next_ids(memories, "abc") == list(map(ord, "abc"))
 
 
-def memories_of(topic: ReadTopic) -> Memories:
-    memories = Memories(topic, MemorySettings())  # type: ignore[arg-type]
-    memories.assigned([0, 1, 2])
-    return memories
-
-
-def test_the_topic_is_read_once_for_all_partitions_whenever_their_records_come() -> None:
-    topic = ReadTopic({"a": [(0, 3)], "b": [(1, 5)], "c": [(2, 1)]})
-    memories = memories_of(topic)
-    for graph, partition, offset in (("a", 0, 4), ("b", 1, 6), ("c", 2, 2), ("a", 0, 5)):
-        memories.begin([record(graph, partition, offset)])
-    assert topic.reads == 1
-    assert [memories.get(graph) for graph in "abc"] == [b"0@3", b"1@5", b"2@1"]
-
-
-@pytest.mark.parametrize(("places", "expected"), [([(1, 5), (1, 8)], b"1@5"), ([(1, 8)], None)])
-def test_a_state_of_a_window_that_comes_again_is_not_used(
-    places: list[tuple[int, int]], expected: bytes | None
-) -> None:
-    topic = ReadTopic({"a": [(0, 3)], "b": places})
-    memories = memories_of(topic)
+@pytest.mark.parametrize(("places", "next_id"), [(["1@5", "1@8"], 5), (["1@8"], 8)])
+def test_a_state_that_is_too_new_is_not_used(topic: Topic, places: list[str], next_id: int) -> None:
+    topic.put(state_at("0@3", "a", 3))
+    topic.put(*(replace(state_at(place, "b", int(place[2])), next_id=8) for place in places))
+    memories = topic.memories()
     memories.begin([record("a", 0, 4)])
-    memories.put("a", 0, b"newer than what is in the topic")
+    newer = encode_memory(forgotten(9))  # than what is in the topic
+    memories.put("a", 0, newer)
     memories.begin([record("a", 0, 5), record("b", 1, 8)])  # 8 was not committed
-    assert topic.reads == 2
-    assert memories.get("b") == expected
-    assert memories.get("a") == b"newer than what is in the topic"
+    assert next_ids(memories, "ab") == [9, next_id]
 
 
 HOW: dict[str, tuple[Method, Horizon]] = {"kafka": ("bp", "auto"), "embedded": ("icd", 3)}
 """Method and horizon on each broker; test_memory_promises.py has all of them, in process."""
 
 
-def test_kill_9_of_a_detector_changes_no_result_and_no_memory(
-    broker: Broker, topic_name: str, tmp_path: Path
-) -> None:
+def test_kill_9_of_a_detector(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     graph, windows, model = topic_name, stream(topic_name, 24), tmp_path / "model"
     create_topics(broker.settings())
     save_model(MODEL.model, model)

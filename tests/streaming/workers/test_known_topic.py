@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,25 +19,23 @@ from consumers.detect import app
 from stream_icd.core.child_process import stop_children
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound, TopicMissing
-from stream_icd.kafka.messages.records import Processed
+from stream_icd.kafka.messages.records import outgoing as of_message
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, KNOWN, SNAPSHOTS, create_topics
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.registry.model import save_model
 from stream_icd.sources.node_tables import read_known
-from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.known_topic import following_known
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.nodes import KnownNode, encode_known
 from tests.run_here import run_here
-from tests.streaming.workers.remembered import records
+from tests.streaming.workers.remembered import detected, records, results_in
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.starting import consuming
@@ -46,11 +44,7 @@ from tests.testbed.streams import publish
 MODEL = remembering_model()
 FIRST = {"0": "east", "1": "east", "2": "west", "5": "west"}
 MORE = {"0": "east", "2": "east", "1": "west"}
-
-
-def known_in(table: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
-    by_graph = read_known(table, graph).items()
-    return {graph: Known.from_labels(labels, fixed=fixed) for graph, labels in by_graph}
+OF_G = {"g": Known.from_labels(FIRST, fixed=True)}
 
 
 @pytest.fixture
@@ -80,11 +74,6 @@ def together(result: Communities, *nodes: int) -> bool:
     return len({places[node] for node in nodes}) == 1
 
 
-def decoded(runner: Runner, batch: list[Record]) -> Communities:
-    (sent,) = runner.handle(batch)
-    return decode_communities(sent.key, sent.value, sent.headers)
-
-
 @pytest.mark.brokers("memory", "embedded", "kafka")
 def test_known_nodes_change_while_a_detector_runs(
     broker: Broker, topic_name: str, written: Callable[..., Path], caplog: pytest.LogCaptureFixture
@@ -102,7 +91,7 @@ def test_known_nodes_change_while_a_detector_runs(
         settings = DetectSettings(threads=1, follows_known=True)
         runner = Runner(Detector(lambda: MODEL, settings, known=known.now))
         windows = records(stream(topic_name, 2))
-        first, second = (decoded(runner, [window]) for window in (windows[0], windows[0]))
+        first, second = results_in([*runner.handle(windows[:1]), *runner.handle(windows[:1])])
         assert together(first, 0, 1)
         assert not together(first, 0, 2)
         assert first.revision == second.revision
@@ -110,7 +99,7 @@ def test_known_nodes_change_while_a_detector_runs(
         assert "of 2 nodes (1 are as they were); took back those of 1" in sent
         now = Known.from_labels(MORE, fixed=True).digest
         wait_until(lambda: known.now()[topic_name].digest == now)
-        last = decoded(runner, windows[1:])
+        (last,) = results_in(runner.handle(windows[1:]))
         assert together(last, 0, 2)
         assert not together(last, 0, 1)
     with following_known(broker.settings(), topic_name, fixed=True) as again:
@@ -144,71 +133,55 @@ def test_known_nodes_of_a_file_and_then_of_the_topic_stay_in_one_community_of_on
     assert len({int(of_nodes[0]) for of_nodes in ids if of_nodes is not None}) == 1
 
 
-def test_models_without_memory_and_unordered_snapshots_get_them_too(
-    memory: Broker, topic_name: str
-) -> None:
+def test_detection_without_memory_knows_them_too(memory: Broker, topic_name: str) -> None:
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     plain = remembering_model(BpParameters(resolution=3.0, mixing=0.3, stay=0.0))
-    known = {"g": Known.from_labels(FIRST, fixed=True)}
-    settings = DetectSettings(
-        memory="auto", memory_topic=topic_name, group="g", threads=1, follows_known=True
-    )
+    where = {"memory_topic": topic_name, "group": "g"}
+    settings = DetectSettings(memory="auto", threads=1, follows_known=True, **where)
     for model, headers in ((plain, ()), (MODEL, (("icd_unordered", b"true"),))):
         memories = Memories.open(memory.settings(), "g", topic_name)
         detector = Detector(
-            lambda model=model: model, settings, None, memories, known=lambda: known
+            lambda model=model: model, settings, memories=memories, known=lambda: OF_G
         )
         runner = Runner(detector)
         runner.assigned({0})
         (record,) = records(stream("g", 1))
-        result = decoded(runner, [replace(record, headers=(*record.headers, *headers))])
+        sent = replace(record, headers=(*record.headers, *headers))
+        (result,) = results_in(runner.handle([sent]))
         assert together(result, 0, 1)
         assert (result.memory, result.community_ids) == (None, None)
 
 
 @pytest.mark.parametrize("method", ["bp", "icd"])
-def test_a_detector_without_memory_knows_them_too_and_determines_k(
-    written: Callable[..., Path], method: Any
-) -> None:
-    known = known_in(written(FIRST, "g"), fixed=True)
-    work = RecordDetection(MODEL, DetectSettings(threads=1, method=method, known=known))
-    (record,) = records([replace(stream("g", 1)[0], n_communities=2)])
-    done = work(record)
-    assert isinstance(done, Processed)
-    (sent,) = done.outgoing
-    result = decode_communities(sent.key, sent.value, sent.headers)
+def test_k_is_determined_with_known_nodes(method: Any) -> None:
+    settings = DetectSettings(threads=1, method=method, known=OF_G)
+    (result,) = detected(MODEL, settings, [replace(stream("g", 1)[0], n_communities=2)])
     assert together(result, 0, 1)
     assert result.k_given is None
     assert result.n_communities > 2
 
 
-def test_what_is_known_makes_another_result(written: Callable[..., Path]) -> None:
-    revisions, (record,) = set(), records(stream("g", 1))
-    for known in (
-        {},
-        known_in(written(FIRST, "g"), fixed=True),
-        known_in(written(FIRST, "g"), fixed=False),
-        known_in(written(MORE, "g"), fixed=True),
-    ):
-        done = RecordDetection(MODEL, DetectSettings(threads=1, known=known))(record)
-        assert isinstance(done, Processed)
-        revisions.add(dict(done.outgoing[0].headers)["icd_revision"])
+def test_what_is_known_makes_another_result() -> None:
+    revisions, windows = set(), stream("g", 1)
+    likely, others = Known.from_labels(FIRST, fixed=False), Known.from_labels(MORE, fixed=True)
+    for known in ({}, OF_G, {"g": likely}, {"g": others}):
+        (result,) = detected(MODEL, DetectSettings(threads=1, known=known), windows)
+        revisions.add(result.revision)
     assert len(revisions) == 4
 
 
-def test_a_table_of_known_nodes_is_read_in_any_order_and_form(
-    tmp_path: Path, written: Callable[..., Path]
-) -> None:
+def test_a_table_may_have_any_order_and_form(tmp_path: Path, written: Callable[..., Path]) -> None:
     table = "graph,node,community\ng,0,east\ng,1,east\ng,900,east\nother,0,west\n"
-    known = known_in(written(table), fixed=True)
+    known = read_known(written(table))
     assert sorted(known) == ["g", "other"]
-    assert known["g"].nodes.to_pylist() == ["0", "1", "900"]
+    assert sorted(known["g"]) == ["0", "1", "900"]
     rows = {"community": ["x", "y", "x", "x"], "graph": ["g", "other", "g", "g"]}
     again = pa.table({**rows, "node": [900, 0, 1, 0], "since": [1, 1, 1, 1]})
     pq.write_table(again, tmp_path / "known.parquet")
-    read = known_in(tmp_path / "known.parquet", fixed=True)
-    assert read["g"].digest == known["g"].digest
-    assert sorted(known_in(written({"a": "1"}), fixed=False, graph="mine")) == ["mine"]
+    read = read_known(tmp_path / "known.parquet")
+    first, second = (Known.from_labels(labels["g"], fixed=True) for labels in (known, read))
+    assert first.digest == second.digest
+    assert sorted(read_known(written({"a": "1"}), graph="mine")) == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -218,10 +191,8 @@ def test_a_table_of_known_nodes_is_read_in_any_order_and_form(
         ("graph,node,snapshot,community\ng,1,g/0,x\n", [], BadSettings, "of single windows"),
         ("graph,node\ng,1\n", [], BadSettings, "a table of labels has node and community"),
         ("graph,node,community\ng,1,x\ng,1,y\n", [], BadRow, "is in 'y', and was in 'x' before"),
-        ("", ["--known-fixed"], BadSettings, "needs nodes that are known"),
         ("", ["--known-fixed"], BadSettings, "give --known FILE, or --known topic"),
         ("", ["--known", "known.csv", "--k", "3"], BadSettings, "--k and --known exclude"),
-        ("", ["--known", "topic", "--k", "3"], BadSettings, "--k and --known exclude each other"),
         ("", ["--known", "nosuch.csv"], SourceNotFound, "nosuch.csv"),
     ],
 )
@@ -237,19 +208,12 @@ def test_a_table_or_options_that_say_something_else_are_refused_at_the_start(
     assert reason in str(done.exception)
 
 
-@pytest.mark.brokers("memory")
-def test_what_is_wrong_is_said(
-    broker: Broker, topic_name: str, written: Callable[..., Path]
-) -> None:
+def test_what_else_is_wrong_is_said(memory: Broker, topic_name: str) -> None:
     with pytest.raises(BadSettings, match="n_communities=2 beside known communities"):
-        DetectSettings(n_communities=2, known={"g": object()})  # type: ignore[dict-item]
-    missing = following_known(broker.settings(topic_prefix=f"{topic_name}."))
+        DetectSettings(n_communities=2, known=OF_G)
+    missing = following_known(memory.settings(topic_prefix=f"{topic_name}."))
     with pytest.raises(TopicMissing, match=r"icd\.known\.v1"), missing:
         pass
-    table = written("node,country\n1,US\n")
-    done = run_here("known", str(table), "--graph", "g", "-b", broker.bootstrap_servers)
-    assert done.returncode
-    assert "a table of labels has node and community" in done.stderr.replace("\n", " ")
 
 
 def test_known_nodes_have_a_budget_of_memory(
@@ -261,17 +225,16 @@ def test_known_nodes_have_a_budget_of_memory(
     monkeypatch.setattr("stream_icd.streaming.subscribers.known_topic._MOST_BYTES", 3000)
     create_topics(memory.settings())
 
-    def record_of(node: str, community: str, **changed: None) -> OutgoingRecord:
+    def put(nodes: Iterable[str], community: str, **changed: None) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        message = encode_known(KnownNode(topic_name, node, community), at, "me")
-        sent = OutgoingRecord(KNOWN, message.value, message.key, message.headers)
-        return replace(sent, **changed)
+        rows = (encode_known(KnownNode(topic_name, node, community), at, "me") for node in nodes)
+        publish(memory, [replace(of_message(KNOWN, row), **changed) for row in rows])
 
-    publish(memory, [record_of(str(node), "east") for node in range(20)])
+    put(map(str, range(20)), "east")
     with following_known(memory.settings(), topic_name) as known:
-        kept = known.labels(topic_name)
-        assert 5 < len(kept) < 10
+        labels = known.labels(topic_name)
+        assert 5 < len(labels) < 10
         assert "known nodes take more than" in caplog.text
-        publish(memory, [record_of(node, "east", value=None) for node in kept])
-        publish(memory, [record_of("new", "west")])
+        put(labels, "east", value=None)
+        put(["new"], "west")
         wait_until(lambda: known.labels(topic_name) == {"new": "west"})

@@ -39,9 +39,16 @@ from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.budget import Budget
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
-from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.streaming.workers.remembered import Found, Worker, records, said, states, uninterrupted
+from tests.streaming.workers.remembered import (
+    Found,
+    Worker,
+    records,
+    results_in,
+    said,
+    states,
+    uninterrupted,
+)
 from tests.testbed.brokers import Broker
 from tests.testbed.drifting import remembering_model, stream
 
@@ -86,49 +93,34 @@ def expected(case: Case) -> tuple[list[Found], bytes]:
     return uninterrupted(WINDOWS, MODEL, method=case[0], horizon=case[1])
 
 
-def results_of(
-    memory: Broker, topic: str, case: Case, size: int = len(WINDOWS)
-) -> list[Communities]:
-    """Batches of this size; each worker ends after its batch, and first without a commit."""
-    create_topics(memory.settings(), [TopicSpec(topic, partitions=3)])
+@EACH
+def test_killed_workers_find_the_same(memory: Broker, topic_name: str, case: Case) -> None:
+    """Each worker ends after a batch of four, and first without a commit."""
+    create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
     batch, found = records(WINDOWS), list[Communities]()
-    for start in range(0, len(batch), size):
-        some = batch[start : start + size]
-        Worker(memory, topic, method=case[0], horizon=case[1]).handle(some)
-        found += Worker(memory, topic, method=case[0], horizon=case[1]).work(some)
-    return found
-
-
-@EACH
-def test_results_of_workers_that_are_killed_are_those_of_an_uninterrupted_run(
-    memory: Broker, topic_name: str, case: Case
-) -> None:
-    found, last = expected(case)
-    assert [said(one) for one in results_of(memory, topic_name, case, 4)] == found
+    for start in range(0, len(batch), 4):
+        some = batch[start : start + 4]
+        Worker(memory, topic_name, method=case[0], horizon=case[1]).handle(some)
+        found += Worker(memory, topic_name, method=case[0], horizon=case[1]).work(some)
+    uninterrupted_results, last = expected(case)
+    assert [said(result) for result in found] == uninterrupted_results
     assert states(memory, topic_name)["detect", GRAPH].value == last
-
-
-@EACH
-def test_each_result_says_what_is_true_of_it(memory: Broker, topic_name: str, case: Case) -> None:
-    results = {one.snapshot_id: one for one in results_of(memory, topic_name, case)}
-    uses = [result.memory for result in results.values()]
+    uses = [result.memory for result in found]
     assert uses[:6] == ["first", *["continued"] * 3, "damaged", "continued"]
     assert uses[11:] == ["late", *["continued"] * 2]
     highest = {"auto": 20, "off": 1, "5": 5}[str(case[1])]
-    for result in results.values():
-        ids = result.community_ids
-        assert ids is not None
-        assert len(set(ids.tolist())) == result.n_communities
+    for result in found:
+        assert result.community_ids is not None
+        assert len(set(result.community_ids.tolist())) == result.n_communities
         assert np.bincount(result.labels).all()
         assert result.horizon is not None
         assert 1 <= result.horizon <= highest
-    assert results["g/8"].n_communities == 3
-    assert results["g/9"].n_communities == 2
-    assert 9 <= results["g/6"].n_communities <= 10
-    assert 1 <= results["g/7"].n_communities <= 2
-    assert results["g/0"].predicted_bits is None
-    assert results["g/3"].predicted_bits is not None
-    before, after = (results[f"g/{at}"].ids_of_nodes for at in (3, 5))
+    assert [found[at].n_communities for at in (8, 9)] == [3, 2]
+    assert 9 <= found[6].n_communities <= 10
+    assert 1 <= found[7].n_communities <= 2
+    assert found[0].predicted_bits is None
+    assert found[3].predicted_bits is not None
+    before, after = (found[at].ids_of_nodes for at in (3, 5))
     assert before is not None
     assert after is not None
     assert (before == after).mean() > 0.5
@@ -145,7 +137,7 @@ def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
     plan = ReplayPlan.of(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
     messages = [read_message(out, window) for window in windows(out, Selection("communities"))]
-    found = [said(decode_communities(one.key, one.value, one.headers)) for one in messages]
+    found = list(map(said, results_in(messages)))
     assert found == [one for one in expected(case)[0] if one[0] != LATE]
     kept = results.kept(redetection.version)
     assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}
@@ -184,14 +176,8 @@ def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEngine:
 
     @contextmanager
     def opened(results: str, states: str) -> Iterator[Engine[Record, Outcome]]:
-        settings = DetectSettings(
-            topic=results,
-            memory="auto",
-            memory_topic=states,
-            group="detect",
-            threads=1,
-            budget=budget,
-        )
+        where = {"topic": results, "memory_topic": states, "group": "detect"}
+        settings = DetectSettings(memory="auto", threads=1, budget=budget, **where)
         if request.param == "in this process":
             yield InProcess(Fragile(model, settings))
             return
@@ -240,15 +226,8 @@ def refused_windows(graph: str) -> list[Record]:
     return found
 
 
-USES = {
-    "g/0": "first",
-    "g/1": "continued",
-    "g/2": "continued",
-    "g/fails": "anew",
-    "g/4": "continued",
-    "g/6": "continued",
-    "g/8": "continued",
-}
+USES = {"g/0": "first", "g/1": "continued", "g/2": "continued", "g/fails": "anew"}
+USES |= dict.fromkeys(("g/4", "g/6", "g/8"), "continued")
 """What memory contributes to each result; those of g/5 and g/7 are dead letters."""
 
 
@@ -280,7 +259,12 @@ def test_what_is_in_ram_is_what_is_in_the_topic(
     assert [log["event"] for log in logs].count("memory cannot be used") == 1
     assert counts[6:9] == [3_120, 1_560, counts[8]]
     assert 0 < counts[8] < 8_000
-    check_ids(at_once)
+    # No id is of two communities: after the graph started anew, all are new.
+    anew = list(USES).index("g/fails")
+    ids = [result.community_ids for result in at_once if result.community_ids is not None]
+    assert len(ids) == len(at_once)
+    before, after = (set(np.concatenate(some)) for some in (ids[:anew], ids[anew:-1]))
+    assert before.isdisjoint(after)
 
 
 def in_topic(fresh: Worker, graph: str, offset: int) -> bytes | None:
@@ -290,18 +274,7 @@ def in_topic(fresh: Worker, graph: str, offset: int) -> bytes | None:
     return fresh.memories.get(graph)
 
 
-def check_ids(results: list[Communities]) -> None:
-    """No id is of two communities: after the graph started anew, all are new."""
-    at = [result.memory for result in results].index("anew")
-    ids = [result.community_ids for result in results if result.community_ids is not None]
-    assert len(ids) == len(results)
-    before, after = (set(np.concatenate(some)) for some in (ids[:at], ids[at:-1]))
-    assert before.isdisjoint(after)
-
-
-def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
-    memory: Broker, topic_name: str
-) -> None:
+def test_a_state_that_the_broker_refuses_is_cut(memory: Broker, topic_name: str) -> None:
     """Some brokers do not tell the limit of a topic; they only refuse records."""
     results, states = f"{topic_name}.results", f"{topic_name}.memory"
     create_topics(memory.settings(), [TopicSpec(results), TopicSpec(states)])
@@ -318,9 +291,7 @@ def test_a_state_that_the_broker_refuses_is_cut_when_the_batch_is_read_again(
     assert kept == in_topic(Worker(memory, states), "g", 2)
 
 
-def test_a_topic_without_room_for_any_memory_stops_the_detector(
-    memory: Broker, topic_name: str, open_engine: OpenEngine
-) -> None:
+def test_a_topic_without_any_room(memory: Broker, topic_name: str, open_engine: OpenEngine) -> None:
     """Without the ids in it, new communities of later windows would get the same ones again."""
     results, states = f"{topic_name}.results", f"{topic_name}.memory"
     topics = TopicSpec(results), TopicSpec(states, max_message_bytes=1_000)
@@ -333,9 +304,7 @@ def test_a_topic_without_room_for_any_memory_stops_the_detector(
 
 
 @pytest.mark.parametrize("n_new", [5_000, 100])
-def test_what_is_remembered_is_in_proportion_to_recent_windows(
-    memory: Broker, topic_name: str, n_new: int
-) -> None:
+def test_memory_is_in_proportion_to_windows(memory: Broker, topic_name: str, n_new: int) -> None:
     """New nodes in each window, then windows without any: states are soon small again."""
     create_topics(memory.settings(), [TopicSpec(topic_name)])
     windows = stream("g", 20)

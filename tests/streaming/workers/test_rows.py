@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,22 +36,15 @@ Table = dict[int | str, tuple[int, str]]
 
 def with_ids(graph: str, n: int, seed: int = 3) -> list[Communities]:
     """`n` hours of communities with ids; from hour to hour, the first nodes go and come back."""
-    return [_with_ids(one, hour) for hour, one in enumerate(stream(graph, n, seed))]
-
-
-def _with_ids(one: Communities, hour: int) -> Communities:
-    gone = hour % 3
-    labels, nodes = one.labels[gone:], one.nodes[gone:]
-    ids, labels = np.unique(labels, return_inverse=True)
-    return replace(
-        one,
-        nodes=nodes,
-        labels=labels.astype(np.int32),
-        community_ids=ids.astype(np.int64),
-        replaced=np.empty((0, 2), np.int64),
-        probabilities=np.full(len(nodes), 0.75, np.float32),
-        memory="continued",
-    )
+    windows = []
+    for hour, window in enumerate(stream(graph, n, seed)):
+        nodes, labels = window.nodes[hour % 3 :], window.labels[hour % 3 :]
+        ids, labels = np.unique(labels, return_inverse=True)
+        found = {"labels": labels.astype(np.int32), "community_ids": ids.astype(np.int64)}
+        replaced, probabilities = np.empty((0, 2), np.int64), np.full(len(nodes), 0.75, np.float32)
+        found |= {"nodes": nodes, "replaced": replaced, "probabilities": probabilities}
+        windows.append(replace(window, memory="continued", **found))
+    return windows
 
 
 def table_after(windows: Iterable[Communities]) -> Table:
@@ -94,24 +88,24 @@ def writer(bench: Bench, **options: object) -> Runner:
     return runner
 
 
-def test_rows_are_a_table_of_all_nodes_as_they_are_now(bench: Bench) -> None:
-    windows, runner = with_ids("g", 8), writer(bench)
+def later(window: Communities, hour: int, **changed: Any) -> Communities:
+    """The same communities in another hour."""
+    moved = timedelta(hours=hour)
+    start, end = window.window.start + moved, window.window.end + moved
+    return replace(window, snapshot_id=f"g/+{hour}", window=Window(start, end), **changed)
+
+
+def test_rows_are_a_table_of_all_nodes_and_only_changes_are_written(bench: Bench) -> None:
+    windows, runner, before = with_ids("g", 8), writer(bench), Table()
+    windows.append(later(windows[-1], 1))
     for at, record in enumerate(bench.sent(windows)):
-        bench.work(runner, [record])
-        assert folded(bench.broker, bench.target, "g") == table_after(windows[: at + 1])
-
-
-def test_only_nodes_that_changed_are_written(bench: Bench) -> None:
-    windows, runner = with_ids("g", 2), writer(bench)
-    same = replace(windows[1], snapshot_id="g/2", window=with_ids("g", 3)[2].window)
-    first, second, third = (bench.work(runner, [one]) for one in bench.sent([*windows, same]))
-    assert len(first) == windows[0].n_nodes
-    before, after = table_after(windows[:1]), table_after(windows)
-    changed = {node for node, row in after.items() if before.get(node) != row}
-    rows = list(rows_in(second))
-    assert {row.node for row in rows if row is not None} == changed
-    assert rows.count(None) == len(before.keys() - after.keys())
-    assert third == ()
+        rows, after = list(rows_in(bench.work(runner, [record]))), table_after(windows[: at + 1])
+        assert folded(bench.broker, bench.target, "g") == after
+        changed = {node for node, row in after.items() if before.get(node) != row}
+        assert {row.node for row in rows if row is not None} == changed
+        assert rows.count(None) == len(before.keys() - after.keys())
+        before = after
+    assert rows == []
 
 
 @pytest.mark.parametrize("cache_bytes", [1 << 30, 1])
@@ -146,18 +140,16 @@ def test_late_and_damaged_windows_change_nothing(bench: Bench) -> None:
     assert [len(rows) > 0 for rows in written] == [True, False, False, False, False]
 
 
-def test_results_without_ids_have_no_rows(bench: Bench) -> None:
-    alone = replace(with_ids("g", 1)[0], community_ids=None, replaced=None)
+def test_results_without_ids_or_of_another_model_have_no_rows(bench: Bench) -> None:
+    of_m, of_other = with_ids("g", 2)
+    of_other = replace(of_other, model="other@2")
+    alone = replace(of_m, community_ids=None, replaced=None)
     with capture_logs() as logs:
         records = bench.sent([alone, replace(alone, snapshot_id="g/again")])
         assert bench.work(writer(bench), records) == ()
     (warning,) = [log["event"] for log in logs if log["log_level"] == "warning"]
     assert "detect with memory" in warning
-
-
-def test_results_of_another_model_have_no_rows(bench: Bench) -> None:
-    one, other = with_ids("g", 2)
-    records = bench.sent([one, replace(other, model="other@2")])
+    records = bench.sent([of_m, of_other])
     for model, written in ((None, [True, True]), ("m", [True, False]), ("other@2", [False, True])):
         runner = writer(bench, model=model)
         assert [bool(list(runner.handle([record]))) for record in records] == written
@@ -165,18 +157,13 @@ def test_results_of_another_model_have_no_rows(bench: Bench) -> None:
 
 def test_a_probability_is_written_again_once_it_differs(bench: Bench) -> None:
     """The difference is that from the last row, not from the last window."""
-    (one,), hours, runner = with_ids("g", 1), with_ids("h", 4), writer(bench)
+    (first,), runner = with_ids("g", 1), writer(bench)
     windows = [
-        replace(
-            one,
-            snapshot_id=f"g/{at}",
-            window=hours[at].window,
-            probabilities=np.full(one.n_nodes, own, np.float32),
-        )
-        for at, own in enumerate((0.8, 0.74, 0.7, 0.65))
+        later(first, hour, probabilities=np.full(first.n_nodes, probability, np.float32))
+        for hour, probability in enumerate((0.8, 0.74, 0.7, 0.65))
     ]
     counts = [len(bench.work(runner, [record])) for record in bench.sent(windows)]
-    assert counts == [one.n_nodes, 0, one.n_nodes, 0]
+    assert counts == [first.n_nodes, 0, first.n_nodes, 0]
     value = json.loads(held(bench.broker, bench.target)[-1].value or b"")
     assert value["probability"] == 0.7
     assert value["since"] == "2020-01-01T00:00:00Z"
@@ -184,20 +171,19 @@ def test_a_probability_is_written_again_once_it_differs(bench: Bench) -> None:
 
 
 def test_a_community_with_another_name_is_written_again(bench: Bench) -> None:
-    (one,) = with_ids("g", 1)
-    again = replace(one, snapshot_id="g/1", window=with_ids("g", 2)[1].window)
-    countries = ["US" if label == 0 else f"C{at}" for at, label in enumerate(one.labels)]
+    (window,) = with_ids("g", 1)
+    countries = ["US" if label == 0 else f"C{at}" for at, label in enumerate(window.labels)]
 
     def named(countries: list[str]) -> Runner:
-        table = attributes_of(one.nodes, {"country": countries})
+        table = attributes_of(window.nodes, {"country": countries})
         return writer(bench, naming=Naming({"g": table}))
 
-    first, second = bench.sent([one, again])
+    first, second = bench.sent([window, later(window, 1)])
     rows = rows_in(bench.work(named(countries), [first]))
     assert {row.name for row in rows if row and row.community_id == 0} == {"US"}
     moved = ["FR" if country == "US" else country for country in countries]
     renamed = bench.work(named(moved), [second])  # it was started anew with another table
-    assert len(renamed) == int((one.labels == 0).sum())
+    assert len(renamed) == int((window.labels == 0).sum())
     assert {json.loads(row.value or b"")["name"] for row in renamed} == {"FR"}
 
 
@@ -211,9 +197,7 @@ def test_node_ids_may_be_text(bench: Bench) -> None:
     assert bench.work(writer(bench), records) == ()
 
 
-def test_rows_that_break_the_contract_are_left_out(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_that_are_none_are_left_out(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     wrong = (b"no row", b"g/7"), (b"", None)
     publish(bench.broker, [OutgoingRecord(bench.target, *one) for one in wrong])
     windows = with_ids("g", 1)
@@ -234,18 +218,19 @@ def test_rows_that_are_refused_are_written_when_the_window_comes_again(bench: Be
 @pytest.mark.brokers("kafka")
 def test_kill_9_loses_and_repeats_nothing(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     create_topics(broker.settings())
-    windows = with_ids(topic_name, 20)
-    kill_and_restart(
-        broker,
-        topic_name,
-        tmp_path,
-        [outgoing(window, COMMUNITIES) for window in windows],
-        6,
-        "rows",
-        ["--batch", "2"],
-        lambda: wait_until(lambda: len(folded(broker, MEMBERS, topic_name)) > 0, 60),
-        lambda: wait_until(lambda: folded(broker, MEMBERS, topic_name) == table_after(windows), 90),
-    )
+    windows, options = with_ids(topic_name, 20), ["--batch", "2"]
+    sent = [outgoing(window, COMMUNITIES) for window in windows]
+
+    def table() -> Table:
+        return folded(broker, MEMBERS, topic_name)
+
+    def began() -> None:
+        wait_until(lambda: len(table()) > 0, 60)
+
+    def ended() -> None:
+        wait_until(lambda: table() == table_after(windows), 90)
+
+    kill_and_restart(broker, topic_name, tmp_path, sent, 6, "rows", options, began, ended)
     newest: dict[bytes | None, bytes | None] = {}  # exactly once: no row is that before it
     for record in held(broker, MEMBERS):
         if (record.key or b"").startswith(f"{topic_name}/".encode()):

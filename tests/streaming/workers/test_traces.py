@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.subscribers.subscribe import subscribe, subscribe_events
 from stream_icd.streaming.workers.detect import Detector
-from stream_icd.streaming.workers.memories import Memories, MemoryTopic
+from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.streaming.workers.track import Tracker
 from tests.fixtures.stream import cliques
@@ -41,6 +39,7 @@ from tests.testbed.drifting import outgoing, remembering_model
 from tests.testbed.handlers import Calls
 from tests.testbed.starting import start_forked
 from tests.testbed.streams import beside, held, publish
+from tests.testbed.webhook import webhook
 
 N_WINDOWS = 4
 
@@ -112,7 +111,7 @@ def detector(broker: Broker, names: dict[str, str], tracing: Tracing | None) -> 
     settings = DetectSettings(
         topic=names["found"], memory="auto", memory_topic=names["memory"], group="g", threads=1
     )
-    memories = Memories(MemoryTopic(broker.settings(), "g", names["memory"]))
+    memories = Memories(broker.settings(), "g", names["memory"])
     model = remembering_model()
     step = Detector(lambda: model, settings, memories=memories)
     return Runner(step, DeadLetterLimit(1.0), tracing=tracing, group="detectors")
@@ -140,65 +139,59 @@ def test_a_snapshot_is_one_trace_from_its_producer_to_its_subscribers(
     assert len(list(subscribe(topic=names["found"], **past))) == N_WINDOWS
     assert len(list(subscribe_events(topic=names["events"], **past))) == N_WINDOWS
 
-    operations = {
-        "create": "snapshots", "detect": "snapshots", "track": "found", "archive": "found"
-    }  # fmt: skip
-    by = {one: named(spans, f"{one} {names[topic]}") for one, topic in operations.items()}
+    topic_of = {"create": "snapshots", "detect": "snapshots", "track": "found", "archive": "found"}
+    by = {operation: named(spans, f"{operation} {names[on]}") for operation, on in topic_of.items()}
     received = [named(spans, f"receive {names[topic]}") for topic in ("found", "events")]
-    sources = {parent_of(one) for one in by["track"]}  # a batch that came again was detected twice
-    by["detect"] = [one for one in by["detect"] if id_of(one) in sources]
-    assert {one: len(found) for one, found in by.items()} == dict.fromkeys(by, N_WINDOWS)
+    sources = {parent_of(span) for span in by["track"]}  # a batch that came again: detected twice
+    by["detect"] = [span for span in by["detect"] if id_of(span) in sources]
+    assert [len(of_operation) for of_operation in by.values()] == [N_WINDOWS] * 4
     for i in range(N_WINDOWS):
-        made, detected, tracked, archived_one = (by[one][i] for one in operations)
-        story = [made, detected, tracked, archived_one, received[0][i], received[1][i]]
-        assert len({one.get_span_context().trace_id for one in story}) == 1
-        assert {said(one, "stream_icd.snapshot") for one in story} == {f"test/{i}"}
-        parents = [parent_of(one) for one in story]
-        found = id_of(detected)
-        assert parents == [None, id_of(made), found, found, found, id_of(tracked)]
-    assert said(by["detect"][0], "messaging.kafka.offset") == 0
-    assert said(by["detect"][0], "stream_icd.model") == remembering_model().version
+        made, detected, tracked, archived = (of_operation[i] for of_operation in by.values())
+        story = [made, detected, tracked, archived, received[0][i], received[1][i]]
+        assert len({span.get_span_context().trace_id for span in story}) == 1
+        assert {said(span, "stream_icd.snapshot") for span in story} == {f"test/{i}"}
+        from_result = [id_of(detected)] * 3
+        parents = [None, id_of(made), *from_result, id_of(tracked)]
+        assert [parent_of(span) for span in story] == parents
+    first = by["detect"][0]
+    assert said(first, "messaging.kafka.offset") == 0
+    assert said(first, "stream_icd.model") == remembering_model().version
+    assert said(first, "messaging.consumer.group.name") == "detectors"
     assert_stages(spans, by["detect"])
-    for operation in ("detect", "track"):
-        assert_links(by[operation])
-    assert not any(one.links for one in by["archive"])
-    kinds = {"create": "create", "detect": "process", "track": "process", "archive": "process"}
-    for operation, kind in kinds.items():
-        assert_operation(by[operation][0], operation, kind)
-    assert_operation(received[0][0], "receive", "receive")
-    assert_operation(named(spans, "publish")[0], "publish", "send")
-    assert said(by["detect"][0], "messaging.consumer.group.name") == "detectors"
-    published = [link for one in named(spans, "publish") for link in one.links]
-    assert {id_of(one) for one in by["detect"]} <= {link.context.span_id for link in published}
-
-
-def assert_operation(span: ReadableSpan, name: str, kind: str) -> None:
-    """A span of a message says what was done, as OpenTelemetry's conventions demand."""
-    what = [
-        said(span, f"messaging.{one}") for one in ("system", "operation.name", "operation.type")
-    ]
-    assert what == ["kafka", name, kind]
+    for operation in ("detect", "track"):  # a window has a link to the one whose state it used
+        assert not by[operation][0].links
+        for before, after in pairwise(by[operation]):
+            assert [link.context.span_id for link in after.links] == [id_of(before)]
+    assert not any(span.links for span in by["archive"])
+    batches = named(spans, "publish")
+    published = {link.context.span_id for batch in batches for link in batch.links}
+    assert published >= {id_of(span) for span in by["detect"]}
+    # A span of a message says what was done, as OpenTelemetry's conventions demand.
+    for span, name, kind in (
+        (by["create"][0], "create", "create"),
+        (first, "detect", "process"),
+        (by["track"][0], "track", "process"),
+        (by["archive"][0], "archive", "process"),
+        (received[0][0], "receive", "receive"),
+        (batches[0], "publish", "send"),
+    ):
+        keys = ("system", "operation.name", "operation.type")
+        assert [said(span, f"messaging.{key}") for key in keys] == ["kafka", name, kind]
 
 
 def assert_stages(spans: InMemorySpanExporter, detected: list[ReadableSpan]) -> None:
     """Each detection has its stages, one after the other, which take all of its time."""
-    for one in detected:
-        children = [each for each in spans.get_finished_spans() if parent_of(each) == id_of(one)]
-        decode, cluster = (each for each in children if each.name in ("decode", "cluster"))
+    for span in detected:
+        children = [
+            child for child in spans.get_finished_spans() if parent_of(child) == id_of(span)
+        ]
+        decode, cluster = (child for child in children if child.name in ("decode", "cluster"))
         assert (decode.name, cluster.name) == ("decode", "cluster")
-        assert one.start_time == decode.start_time
+        assert span.start_time == decode.start_time
         assert decode.end_time == cluster.start_time
-        assert cluster.end_time is not None
-        assert one.end_time is not None
-        assert cluster.end_time > one.start_time  # type: ignore[operator]
-        assert abs(cluster.end_time - one.end_time) < 1e4  # rounding, nanoseconds
-
-
-def assert_links(windows: list[ReadableSpan]) -> None:
-    """Each window after the first has a link to the one whose state it used."""
-    assert not windows[0].links
-    for before, after in pairwise(windows):
-        assert [link.context.span_id for link in after.links] == [id_of(before)]
+        assert None not in (cluster.end_time, span.end_time)
+        assert cluster.end_time > span.start_time  # type: ignore[operator]
+        assert abs(cluster.end_time - span.end_time) < 1e4  # type: ignore[operator]  # rounding, ns
 
 
 @pytest.mark.brokers("memory")
@@ -214,7 +207,7 @@ def test_a_bad_snapshot_is_an_error_in_the_trace_of_its_producer_and_another_tra
         wait_until(lambda: len(named(spans, f"detect {good.topic}")) >= 2, 30)
         wait_until(lambda: bool(named(spans, "publish")), 30)
     (made,), (detected, other) = (
-        named(spans, f"{one} {good.topic}") for one in ("create", "detect")
+        named(spans, f"{operation} {good.topic}") for operation in ("create", "detect")
     )
     assert parent_of(detected) == id_of(made)
     assert detected.status.status_code is trace.StatusCode.ERROR
@@ -237,17 +230,6 @@ def test_without_traces_messages_are_as_before(
     assert not [name for name, _ in found.headers if "trace" in name]
 
 
-class _Collector(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        size = int(self.headers["Content-Length"])
-        self.server.received.append((self.path, self.rfile.read(size)))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Do not log requests."""
-
-
 def produced(broker: Broker, graph: str, collector: str, log: Path) -> str:
     """Send two snapshots with traces on; return what the program says."""
     traces = {
@@ -256,28 +238,19 @@ def produced(broker: Broker, graph: str, collector: str, log: Path) -> str:
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector,
         "OTEL_EXPORTER_OTLP_TIMEOUT": "2",
     }
-    options = ("--limit", "2", "--graph", graph)
-    program = start_forked(("produce", "gn", *options), log, env=os.environ | traces)
+    arguments = ("produce", "gn", "--limit", "2", "--graph", graph)
+    program = start_forked(arguments, log, env=os.environ | traces)
     assert program.wait(120) == 0, log.read_text()
     return log.read_text()
 
 
 @pytest.mark.brokers("embedded")
-def test_a_program_sends_its_spans_to_a_collector_and_without_one_nothing_else_is_lost(
-    broker: Broker, topic_name: str, tmp_path: Path
-) -> None:
-    collector = HTTPServer(("127.0.0.1", 0), _Collector)
-    collector.received = []  # type: ignore[attr-defined]
-    threading.Thread(target=collector.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{collector.server_port}"
-    produced(broker, topic_name, address, tmp_path / "log")
-    collector.shutdown()
-    collector.server_close()
-    paths, bodies = zip(*collector.received, strict=True)  # type: ignore[attr-defined]
-    assert set(paths) == {"/v1/traces"}
-    sent = b"".join(bodies)
+def test_spans_go_to_a_collector(broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    with webhook(lambda _: 200) as collector:
+        produced(broker, topic_name, collector.url, tmp_path / "log")
+    sent = b"".join(body for _, body in collector.requests)
     assert sent.count(b"create icd.snapshots.v1") == 2
     assert b"stream-icd-produce" in sent
     graph = f"{topic_name}-without"
-    assert "Failed to export" in produced(broker, graph, address, tmp_path / "second.log")
-    assert len([one for one in held(broker, SNAPSHOTS) if one.key == graph.encode()]) == 2
+    assert "Failed to export" in produced(broker, graph, collector.url, tmp_path / "second.log")
+    assert len([record for record in held(broker, SNAPSHOTS) if record.key == graph.encode()]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -91,37 +92,19 @@ def test_each_graph_in_order_and_a_new_worker_goes_on_where_the_last_was(bench: 
 @pytest.mark.brokers("kafka")
 def test_kill_9_of_a_tracker(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     create_topics(broker.settings())
-    hours = stream(topic_name, 40)
+    hours, received = stream(topic_name, 40), list[CommunityEvents]()
     results = subscribe_events(topic_name, start="beginning", limit=40, settings=broker.settings())
-    received: list[CommunityEvents] = []
-    kill_and_restart(
-        broker,
-        topic_name,
-        tmp_path,
-        [outgoing(hour, COMMUNITIES) for hour in hours],
-        10,
-        "track",
-        ["--batch", "4"],
-        lambda: received.extend(islice(results, 10)),
-        lambda: received.extend(results),
-    )
+    sent = [outgoing(hour, COMMUNITIES) for hour in hours]
+    began = partial(received.extend, islice(results, 10))
+    ended = partial(received.extend, results)
+    options = ["--batch", "4"]
+    kill_and_restart(broker, topic_name, tmp_path, sent, 10, "track", options, began, ended)
     assert same(received, unbroken(hours))
     # Exactly once: no reader has anything to drop.
     assert sum(record.key == topic_name.encode() for record in held(broker, EVENTS)) == 40
 
 
-def test_a_graph_that_goes_to_another_worker_and_back(bench: Bench) -> None:
-    records = bench.sent(stream("g", 12))
-    runner, other = tracker(bench), tracker(bench)
-    for worker, start in ((runner, 0), (other, 3), (runner, 6), (other, 9)):
-        worker.assigned([0])
-        bench.work(worker, records[start : start + 3])
-    assert same(bench.events, unbroken(stream("g", 12)))
-
-
-def test_a_window_whose_events_were_too_large_is_tracked_when_it_is_sent_again(
-    bench: Bench,
-) -> None:
+def test_a_window_whose_events_were_too_large_can_be_sent_again(bench: Bench) -> None:
     records = bench.sent(stream("g", 3))
     worker = Runner(
         Tracker(bench.broker.settings(), topic=bench.target),
@@ -163,16 +146,17 @@ def test_records_that_are_not_tracked_do_not_hide_what_another_worker_tracked(be
     assert same(bench.events, unbroken(g))
 
 
-@pytest.mark.parametrize("publishes", [False, True])
-def test_a_batch_that_fails_is_done_again_and_told_once(bench: Bench, publishes: bool) -> None:
-    records, worker = bench.sent(stream("g", 8)), tracker(bench)
+def test_workers_take_turns_and_batches_that_fail_are_told_once(bench: Bench) -> None:
+    records, worker = bench.sent(stream("g", 16)), tracker(bench)
     bench.work(worker, records[:3])
-    made = list(worker.handle(records[3:6]))
-    if publishes:  # it ends before it commits
-        publish(bench.broker, made)
-        worker = tracker(bench)
-    bench.work(worker, records[3:8])
-    assert same(bench.events, unbroken(stream("g", 8)))
+    list(worker.handle(records[3:6]))  # it fails
+    bench.work(worker, records[3:6])
+    publish(bench.broker, worker.handle(records[6:8]))  # and ends before it commits
+    first, other = tracker(bench), tracker(bench)
+    for start, taking_turns in ((6, first), (9, other), (12, first), (14, other)):
+        taking_turns.assigned([0])
+        bench.work(taking_turns, records[start : start + 3])
+    assert same(bench.events, unbroken(stream("g", 16)))
 
 
 def test_missing_late_and_repeated_windows(bench: Bench) -> None:
@@ -219,9 +203,7 @@ def revised(communities: Communities, labels: object, revision: str, place: str)
 
 @in_partitions
 @pytest.mark.parametrize("restarts", [(), (4,), (5, 6, 8)], ids=str)
-def test_a_correction_of_the_last_window_replaces_it_and_an_older_one_comes_too_late(
-    bench: Bench, restarts: tuple[int, ...]
-) -> None:
+def test_a_correction_replaces_the_last_window(bench: Bench, restarts: tuple[int, ...]) -> None:
     hours = [replace(communities, revision="a") for communities in stream("g", 8)]
     better = revised(hours[3], hours[4].labels, "b", "0@4")
     worse = revised(hours[1], hours[0].labels, "b", "0@9")
@@ -253,9 +235,7 @@ def test_a_corrected_first_window_gets_its_ids_again(bench: Bench) -> None:
     assert same(bench.events[1:], unbroken([better, second]))
 
 
-def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_outlive_retention(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     hours = stream("g", 3)
     records = bench.sent(hours)
     bench.work(tracker(bench), records[:2])
@@ -276,9 +256,7 @@ def test_windows_that_were_read_before_retention_deleted_others_are_remembered(
     assert same(bench.events, unbroken(hours))
 
 
-def test_a_topic_that_was_created_again_with_fewer_partitions_is_read_from_its_beginning(
-    memory: Broker, topic_name: str
-) -> None:
+def test_a_topic_that_was_created_again_is_read_anew(memory: Broker, topic_name: str) -> None:
     settings, hours = memory.settings(), unbroken(stream("g", 2))
     topic = events_topic.EventsTopic(settings, topic_name, None, 3, MessageReader())
     for n_partitions, events in ((2, hours[0]), (1, hours[1])):
@@ -289,33 +267,23 @@ def test_a_topic_that_was_created_again_with_fewer_partitions_is_read_from_its_b
             admin.delete_topic(topic_name)
 
 
-def test_ids_that_were_given_before_the_topic_begins_are_not_given_again() -> None:
+def test_ids_are_not_given_again_after_retention(bench: Bench) -> None:
+    """Whether it has left the last window, or only late ones."""
     apart, mixed = [0] * 10 + [1] * 8, [0, 1, 2] * 6
     hours = window("g", 0, apart), window("g", 1, mixed), window("g", 2, apart)
-    last = unbroken(hours)[-1]  # all that retention has left
+    last = unbroken(hours)[-1]
     again = track([last], revised(hours[2], apart[::-1], "b", ""))
     assert min(again.communities) >= last.next_community
-
-
-def test_ids_of_a_graph_of_which_only_late_records_are_left_are_not_given_again(
-    bench: Bench,
-) -> None:
     hours = stream("g", 3)
     late = unbroken([hours[1], hours[0]])[1]
+    assert late.late
     publish(bench.broker, [outgoing(late, bench.target)])
     bench.work(tracker(bench), bench.sent(hours[2:]))
-    assert late.late
     assert min(bench.events[1].communities) == late.next_community
 
 
-def far_ahead(communities: Communities) -> Communities:
-    """The window, ended by a clock that is wrong."""
-    return replace(communities, window=Window(communities.window.start, FAR), snapshot_id="g/far")
-
-
-def test_where_no_ids_are_left_a_new_community_is_refused_and_others_are_tracked(
-    bench: Bench,
-) -> None:
+def test_windows_that_cannot_be_tracked_are_refused(bench: Bench) -> None:
+    """One ends in 9999; of another, no ids are left for a new community."""
     last = MOST_IDS - 1
 
     def highest(hour: int) -> Communities:
@@ -323,38 +291,19 @@ def test_where_no_ids_are_left_a_new_community_is_refused_and_others_are_tracked
         return replace(window("g", hour, [0] * 3), community_ids=ids, replaced=none)
 
     more, other = window("g", 1, [0, 0, 0, 1, 1, 1]), window("h", 0, [0] * 3)
-    _, letter, *_ = bench.work(tracker(bench), bench.sent([highest(0), more, other, highest(2)]))
-    said = dict(letter.headers)
-    assert (said["icd_dlq_stage"], said["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
+    far = replace(highest(1), window=Window(more.window.start, FAR), snapshot_id="g/far")
+    made = bench.work(tracker(bench), bench.sent([highest(0), far, more, other, highest(2)]))
+    too_far, no_ids = (dict(made[at].headers) for at in (1, 2))
+    for letter in (too_far, no_ids):
+        stage_and_error = letter["icd_dlq_stage"], letter["icd_dlq_exception"]
+        assert stage_and_error == (b"track", b"LimitExceeded")
+    assert re.search(b"9999-12-31.*raise --ahead", too_far["icd_dlq_message"])
     assert [(one.snapshot_id, one.communities.tolist()) for one in bench.events] == [
         ("g/0", [last] * 3), ("h/0", [0] * 3), ("g/2", [last] * 3)]  # fmt: skip
 
 
-def test_a_window_that_ends_in_9999_is_refused_and_its_graph_goes_on(bench: Bench) -> None:
-    hours = stream("g", 4)
-    made = bench.work(tracker(bench), bench.sent([hours[0], far_ahead(hours[1]), *hours[1:]]))
-    letter = dict(made[1].headers)
-    assert (letter["icd_dlq_stage"], letter["icd_dlq_exception"]) == (b"track", b"LimitExceeded")
-    assert b"9999-12-31" in letter["icd_dlq_message"]
-    assert b"raise --ahead" in letter["icd_dlq_message"]
-    assert same(bench.events, unbroken(hours))
-
-
-def test_a_window_that_was_believed_once_is_forgotten_by_a_tracker_that_does_not(
-    bench: Bench,
-) -> None:
-    hours = stream("g", 5)
-    records = bench.sent([*hours[:2], far_ahead(hours[2]), *hours[2:]])
-    bench.work(tracker(bench, BELIEVES), records[:4])
-    bench.work(tracker(bench), records[4:])
-    tracked = bench.events
-    assert [events.late for events in tracked] == [False, False, False, True, False, False]
-    assert same(tracked[:2], unbroken(hours[:2]))
-    assert {*tracked[-1].communities.tolist()} & {*tracked[1].communities.tolist()}
-
-
 @pytest.mark.parametrize("n_far", [1, 12])
-def test_ids_of_windows_that_are_forgotten_are_not_given_again(n_far: int, bench: Bench) -> None:
+def test_windows_can_be_forgotten_but_not_their_ids(n_far: int, bench: Bench) -> None:
     """Whether or not they are more than a tracker keeps of a graph."""
     halves, thirds = [0] * 3 + [1] * 3, [0] * 3 + [1] * 3 + [2] * 3
     far = [window("g", 876_600 + hour, thirds) for hour in range(n_far)]  # in a century
@@ -365,6 +314,9 @@ def test_ids_of_windows_that_are_forgotten_are_not_given_again(n_far: int, bench
         bench.work(tracker(bench), [record])
     first, _, *believed = bench.events[: 2 + n_far]
     later = bench.events[2 + n_far :]
+    assert not any(events.late for events in later)
+    if n_far == 1:  # the windows before it are still remembered
+        assert set(first.communities.tolist()) <= set(later[-1].communities.tolist())
     used = {id for events in (first, *believed) for id in events.communities.tolist()}
     born = {one.community for events in later for one in events.events if one.kind == "born"}
     assert born
@@ -456,20 +408,20 @@ def test_a_packed_window_takes_few_bytes_and_is_the_same() -> None:
     tracked = track((), long_ids("g", 0))
     packed = PackedWindow.of(tracked)
     assert same([packed.whole()], [tracked])
+    assert packed.identity() == tracked.identity()
     assert packed.n_bytes < tracked.n_bytes / 100
     assert tracked.n_bytes > tracked.nodes.nbytes > 4_000_000
-    assert packed.identity() == tracked.identity()
 
 
 def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
-    windows = [PackedWindow.of(track((), one)) for one in stream("g", 1)]
+    windows = tuple(PackedWindow.of(track((), communities)) for communities in stream("g", 1))
     size = windows[0].n_bytes
     recent = RecentWindows(most_bytes=2 * size)
     for graph in ("a", "b", "a", "c"):
-        recent.put(graph, tuple(windows))
-    assert (recent.get("a"), recent.get("b")) == (tuple(windows), ())
+        recent.put(graph, windows)
+    assert (recent.get("a"), recent.get("b")) == (windows, ())
     assert (recent.let_go, recent.n_bytes) == ({"b"}, 2 * size)
-    recent.put("d", tuple(3 * windows))  # alone it is too much, and kept nevertheless
+    recent.put("d", 3 * windows)  # alone it is too much, and kept nevertheless
     assert (recent.let_go, recent.n_bytes) == ({"a", "b", "c"}, 3 * size)
 
     many = [PackedWindow.of(track((), long_ids("g", 0))) for _ in range(3)]
@@ -480,9 +432,7 @@ def test_the_longest_unused_graphs_and_windows_are_let_go() -> None:
 
 
 @pytest.mark.parametrize("cache_bytes", [1, 20_000])
-def test_graphs_that_were_let_go_continue_as_if_they_had_been_kept(
-    bench: Bench, cache_bytes: int
-) -> None:
+def test_graphs_that_were_let_go_continue(bench: Bench, cache_bytes: int) -> None:
     streams = [stream(graph, 6, seed) for graph, seed in (("a", 3), ("b", 4), ("c", 5))]
     records = bench.sent(one for hour in zip(*streams, strict=True) for one in hour)
     kept = MemorySettings(cache_bytes=cache_bytes)
@@ -509,9 +459,7 @@ def test_a_graph_that_was_let_go_and_started_anew_stays_so(bench: Bench) -> None
     assert min(again[0].communities) >= unbroken(a)[1].next_community
 
 
-def test_windows_with_ids_of_megabytes_are_left_out_when_a_tracker_starts(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_of_megabytes_are_left_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier versions published them, and could not start any more."""
     with monkeypatch.context() as before:
         before.setattr(snapshot, "MOST_NODE_BYTES", 1 << 30)
@@ -552,58 +500,30 @@ def mixed() -> dict[str, list[Communities]]:
     return {
         "with ids": with_ids,
         "memory off for a while": [*with_ids[:4], *alone[4:6], *with_ids[6:]],
-        "memory on later": [*alone[:4], *with_ids[4:]],
-        "memory lost": [*with_ids[:5], *detected(range(5, 10))],
         "gaps": [with_ids[at] for at in (0, 1, 5, 6, 9)],
         "late and again": [with_ids[at] for at in (0, 1, 2, 1, 3, 3, 2, 4, 5, 6, 7, 8, 9)],
+        "memory on later": [*alone[:4], *with_ids[4:]],
+        "memory lost": [*with_ids[:5], *detected(range(5, 10))],
         "two groups": [communities for pair in pairs for communities in pair],
     }
 
 
+HAVE_OTHER_IDS = ("memory on later", "memory lost", "two groups")
+"""Their events have ids of their own; those of the others have the ids of the results."""
+
+
 @pytest.mark.parametrize(
-    ("name", "ids_of_events"),
-    [
-        ("with ids", "those of results"),
-        ("memory off for a while", "those of results"),
-        ("memory on later", "others"),
-        ("memory lost", "others"),
-        ("gaps", "those of results"),
-        ("late and again", "those of results"),
-        ("two groups", "others"),
-    ],
+    "name", ["with ids", "memory off for a while", "gaps", "late and again", *HAVE_OTHER_IDS]
 )
-def test_trackers_that_take_turns_report_what_a_single_one_does_and_ids_stay(
-    bench: Bench, mixed: dict[str, list[Communities]], name: str, ids_of_events: str
-) -> None:
+def test_trackers_take_turns(bench: Bench, mixed: dict[str, list[Communities]], name: str) -> None:
     records = bench.sent(mixed[name])
     for start in range(0, len(records), 3):
         bench.work(tracker(bench), records[start : start + 3])
-    seen: dict[object, Communities] = {}
-    for one in mixed[name]:
-        seen.setdefault(one.identity(), one)
-    once = list(seen.values())
-    tracked = unbroken(once)
-    assert same(bench.events, tracked)
-    for before, after in zip(tracked, [one for one in tracked[1:] if not one.late], strict=False):
-        kept = np.mean(before.communities == after.communities) if len(before.nodes) else 1.0
-        assert kept > 0.75, (after.snapshot_id, kept)
-    if ids_of_events == "those of results":
-        for found, events in zip(once, tracked, strict=True):
-            ids = found.ids_of_nodes
-            if ids is not None and not events.late:
-                assert events.communities.tolist() == ids.tolist()
-
-
-def test_a_damaged_window_is_left_out(bench: Bench, mixed: dict[str, list[Communities]]) -> None:
-    windows = mixed["with ids"][:6]
-    windows[3] = replace(windows[3], memory="damaged")
-    bench.work(tracker(bench), bench.sent(windows))
-    assert same(bench.events, unbroken(windows[:3] + windows[4:]))
-
-
-def test_a_tracker_that_starts_in_the_middle_has_the_same_ids(
-    mixed: dict[str, list[Communities]],
-) -> None:
-    windows = mixed["with ids"]
-    for events, other in zip(unbroken(windows)[6:], unbroken(windows[6:]), strict=True):
-        assert events.communities.tolist() == other.communities.tolist()
+    once: dict[object, Communities] = {}
+    for result in mixed[name]:
+        once.setdefault(result.identity(), result)
+    assert same(bench.events, unbroken(once.values()))
+    for result, events in zip(once.values(), bench.events, strict=True):
+        ids = result.ids_of_nodes
+        if name not in HAVE_OTHER_IDS and ids is not None and not events.late:
+            assert events.communities.tolist() == ids.tolist()

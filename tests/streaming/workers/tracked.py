@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Self
 
 import numpy as np
-import pyarrow as pa
 
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import RecordTooLarge
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Window
 from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.messages import records
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -24,9 +24,9 @@ from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import decode_events, encode_events
+from tests.testbed import windows
 from tests.testbed.brokers import Broker
 from tests.testbed.streams import held, publish
-from tests.testbed.windows import follow
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 SETTINGS = LfrSettings(n_nodes=300, max_degree=30, max_community=60)
@@ -40,21 +40,9 @@ def drifting(seed: int, n: int) -> list[np.ndarray]:
 
 def window(graph: str, hour: int, labels: object, model: str = "m@1") -> Communities:
     """The communities of one hour; nodes are 0, 1, 2, …"""
-    found = np.asarray(labels, np.int32)
-    start = START + timedelta(hours=hour)
-    return Communities(
-        graph=graph,
-        snapshot_id=f"{graph}/{hour}",
-        window=Window(start, start + timedelta(hours=1)),
-        nodes=pa.array(np.arange(len(found))),
-        labels=found,
-        n_edges=1,
-        model=model,
-        modularity=0.0,
-        ncut=0.0,
-        milliseconds=dict.fromkeys(STAGES, 0.0),
-        detected_at=START,
-    )
+    found, start = windows.window(hour, labels, model=model), START + hour * windows.HOUR
+    of_hour = Window(start, start + windows.HOUR)
+    return replace(found, graph=graph, snapshot_id=f"{graph}/{hour}", window=of_hour)
 
 
 def stream(graph: str, n: int, seed: int = 3) -> list[Communities]:
@@ -62,20 +50,16 @@ def stream(graph: str, n: int, seed: int = 3) -> list[Communities]:
     return [window(graph, hour, labels) for hour, labels in enumerate(drifting(seed, n))]
 
 
-def unbroken(windows: Iterable[Communities]) -> list[CommunityEvents]:
+def unbroken(hours: Iterable[Communities]) -> list[CommunityEvents]:
     """What a tracker says that is never interrupted."""
-    return follow(windows)
+    return windows.follow(hours)
 
 
 def outgoing(window: Communities | CommunityEvents, topic: str) -> OutgoingRecord:
     is_found = isinstance(window, Communities)
-    message = encode_communities(window) if is_found else encode_events(window)
-    return OutgoingRecord(topic, message.value, message.key, message.headers)
-
-
-def events_in(broker: Broker, topic: str) -> list[CommunityEvents]:
-    """Every message of the topic, repeated ones too."""
-    return [decode_events(r.key, r.value, r.headers) for r in held(broker, topic) if r.value]
+    return records.outgoing(
+        topic, encode_communities(window) if is_found else encode_events(window)
+    )
 
 
 @dataclass(frozen=True)
@@ -95,15 +79,10 @@ class Bench:
     def sent(
         self, windows: Iterable[Communities | CommunityEvents | OutgoingRecord]
     ) -> list[Record]:
-        """Publish windows to the source, and return their records."""
+        """Publish windows, or records as they are, to the source; return their records."""
         before = len(held(self.broker, self.source))
-        publish(
-            self.broker,
-            [
-                one if isinstance(one, OutgoingRecord) else outgoing(one, self.source)
-                for one in windows
-            ],
-        )
+        made = (w if isinstance(w, OutgoingRecord) else outgoing(w, self.source) for w in windows)
+        publish(self.broker, made)
         return held(self.broker, self.source)[before:]
 
     def work(self, runner: Runner, records: Sequence[Record]) -> tuple[OutgoingRecord, ...]:
@@ -127,8 +106,9 @@ class Bench:
 
     @property
     def events(self) -> list[CommunityEvents]:
-        """Every message of events in the target."""
-        return events_in(self.broker, self.target)
+        """Every message of events in the target, repeated ones too."""
+        found = [record for record in held(self.broker, self.target) if record.value]
+        return [decode_events(record.key, record.value, record.headers) for record in found]
 
 
 def same(one: Iterable[CommunityEvents], other: Iterable[CommunityEvents]) -> bool:
