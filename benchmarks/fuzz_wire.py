@@ -53,7 +53,7 @@ from stream_icd.wire.events import COLUMNS as EVENT_COLUMNS
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
-from stream_icd.wire.nodes import KnownNode, decode_known, encode_known
+from stream_icd.wire.nodes import decode_known, encode_known
 from stream_icd.wire.snapshots import COLUMNS as EDGE_COLUMNS
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
@@ -166,7 +166,7 @@ def targets(folder: str) -> Mapping[str, Target]:
     found["dead letters"] = Target(
         [*letters, _marker(letters[0])], partial(_read_letter, claims), everything
     )
-    known = encode_known(KnownNode("g", "7", "east"), DAY.end, "test")
+    known = encode_known("g", "7", "east", DAY.end, "test")
     found["known nodes"] = Target([record_of("known", known)], _know, ("node",))
     sent = [record_of("memory", state) for state in states()]
     found["memory"] = Target(sent, _continue, tuple(MEMORY_COLUMNS), alter=True)

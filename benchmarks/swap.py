@@ -36,7 +36,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.methods.synthetic.lfr import generate_lfr
 from stream_icd.registry.aliases import Aliases, current, promote
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import VersionedModel, pack
+from stream_icd.registry.model import PackedModel, VersionedModel
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
@@ -126,7 +126,7 @@ def registry_with_models(folder: str, *, by_gate: bool) -> tuple[Store, list[str
     """A registry with both models, and their versions; the first one is the champion."""
     registry, versions = open_store(folder), []
     for name in MODELS:
-        model = pack(open_model(name).model)
+        model = PackedModel.of(open_model(name).model)
         lineage = lineage_of(model.version, by_gate=by_gate)
         publish(registry, model, lineage)
         versions.append(model.version)

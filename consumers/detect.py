@@ -198,7 +198,7 @@ def model_at_work(
 
     from stream_icd.core.errors import BrokerError
     from stream_icd.registry.aliases import CHAMPION
-    from stream_icd.registry.announce import announce, refusal
+    from stream_icd.registry.announce import announce, change
     from stream_icd.registry.model import read_model
     from stream_icd.streaming.detection.record import RecordDetection
     from stream_icd.streaming.execution.processes import Processes
@@ -214,15 +214,14 @@ def model_at_work(
 
     def refused(aliases: Aliases, error: Exception) -> None:
         kind = type(error).__name__
+        reason, champion = f"{kind}: {error}", change(place, aliases)
         metrics.refused_models.labels(kind).inc()
         log.error(
-            "champion refused; the one before it is used",
-            model=aliases.champion,
-            reason=f"{kind}: {error}",
+            "champion refused; the one before it is used", model=aliases.champion, reason=reason
         )
         now, by = datetime.now(UTC), "consume detect"
         try:
-            announce(run.settings, refusal(place, aliases, error, by, now))
+            announce(run.settings, replace(champion, kind="refused", reason=reason, by=by, at=now))
         except BrokerError as failed:
             log.info("the refusal is not announced", reason=f"{type(failed).__name__}: {failed}")
 

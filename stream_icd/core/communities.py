@@ -166,6 +166,11 @@ class Communities:
         return int(self.labels.max(initial=-1)) + 1
 
     @property
+    def k_above_nodes(self) -> int | None:
+        """The given K if there are fewer nodes; else None."""
+        return self.k_given if (self.k_given or 0) > self.n_nodes else None
+
+    @property
     def sizes(self) -> Ids:
         """Number of nodes of each community, `(K,)`."""
         return np.bincount(self.labels, minlength=self.n_communities)

@@ -87,7 +87,7 @@ def promote(
     is based on (`current`). Raises `ChampionChanged` if others are in force by now; `ModelError` if
     the version cannot be loaded; `StoreError`. The old champion stays then.
     """
-    open_version(registry, version)
+    open_version(registry, version)  # detectors would refuse a champion that cannot be loaded
     if seen is not None and seen.champion == version:
         now = champion(registry)
         if now.id != seen.id:
@@ -95,8 +95,9 @@ def promote(
         return now
     back_to, previous = (None, None) if seen is None else (seen.generation, seen.champion)
     number = (back_to or 0) + 1
-    wanted = Aliases(number, version, previous, "promoted", reason, by, at, back_to, _id())
-    return _set(registry, wanted)
+    unique = uuid.uuid4().hex
+    promoted = Aliases(number, version, previous, "promoted", reason, by, at, back_to, unique)
+    return _set(registry, promoted)
 
 
 def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Aliases) -> Aliases:
@@ -111,19 +112,20 @@ def roll_back(registry: Store, reason: str, at: datetime, *, by: str, seen: Alia
         )
     target = _read(registry, seen.back_to)
     open_version(registry, target.champion)
-    back = replace(target, generation=seen.generation + 1, change="rolled back", id=_id())
+    number, unique = seen.generation + 1, uuid.uuid4().hex
+    back = replace(target, generation=number, change="rolled back", id=unique)
     return _set(registry, replace(back, reason=reason, by=by, at=at))
 
 
-def _set(registry: Store, wanted: Aliases) -> Aliases:
-    path, before = _path(wanted.generation), wanted.generation - 1
+def _set(registry: Store, aliases: Aliases) -> Aliases:
+    path, before = _path(aliases.generation), aliases.generation - 1
     if before and not registry.exists(_path(before)):  # it was deleted, or all is gone
         raise _changed(registry, champion(registry))
-    if registry.create(path, to_json(wanted, _FORMAT)):
-        return wanted
-    aliases = _read(registry, wanted.generation)
-    if aliases.id == wanted.id:  # ours: an answer of the store was lost, and the request repeated
+    if registry.create(path, to_json(aliases, _FORMAT)):
         return aliases
+    in_force = _read(registry, aliases.generation)
+    if in_force.id == aliases.id:  # an answer of the store was lost, and the request repeated
+        return in_force
     raise _changed(registry, champion(registry))
 
 
@@ -147,6 +149,7 @@ def _read(registry: Store, generation: int) -> Aliases:
         raise RegistryDamaged(f"{registry.place}/{path} is missing") from error
     if aliases.generation != generation:
         raise RegistryDamaged(f"{registry.place}/{path} says generation {aliases.generation}")
+    # One that goes back to itself would let `champions` go round for ever.
     if aliases.back_to is not None and not 0 < aliases.back_to < generation:
         raise RegistryDamaged(
             f"{registry.place}/{path} goes back to {aliases.back_to}, which is no earlier "
@@ -157,7 +160,3 @@ def _read(registry: Store, generation: int) -> Aliases:
 
 def _path(generation: int) -> str:
     return f"{_FOLDER}/{generation:08}.json"
-
-
-def _id() -> str:
-    return uuid.uuid4().hex

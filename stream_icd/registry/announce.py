@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import datetime
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.lineage import Gate, Lineage
@@ -50,14 +48,6 @@ def change(registry: Store, aliases: Aliases, gate: Gate | None = None) -> Annou
     )
 
 
-def refusal(
-    registry: Store, aliases: Aliases, error: Exception, by: str, at: datetime
-) -> Announcement:
-    """Announce that a detector cannot use the champion."""
-    reason = f"{type(error).__name__}: {error}"
-    return replace(change(registry, aliases), kind="refused", reason=reason, by=by, at=at)
-
-
 # The standard library's: without a configuration it writes warnings to standard error, where they
 # do not mix with results.
 _LOG = logging.getLogger(__name__)
@@ -73,7 +63,8 @@ def announce(settings: KafkaSettings, announcement: Announcement, topic: str = M
 def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Announcement]:
     """Yield the announcements that the topic holds, each event once, and log what cannot be read;
     raises as `open_reader`."""
-    seen: set[tuple[str, str]] = set()
+    # A program that died before it announced a change announces it again.
+    yielded: set[tuple[str, str]] = set()
     with open_reader(settings, topic, until="end") as records:
         for record in records:
             try:
@@ -81,6 +72,6 @@ def announcements(settings: KafkaSettings, topic: str = MODELS) -> Iterator[Anno
             except BadInput as error:
                 _LOG.warning("skipped %s: %s", record.place, printable(str(error)))
                 continue
-            if (announcement.registry, announcement.id) not in seen:
-                seen.add((announcement.registry, announcement.id))
+            if (announcement.registry, announcement.id) not in yielded:
+                yielded.add((announcement.registry, announcement.id))
                 yield announcement

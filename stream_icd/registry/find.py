@@ -10,19 +10,15 @@ from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.registry.aliases import CHAMPION, PREVIOUS, champion
 from stream_icd.registry.model import VersionedModel, models_in, read_model
-from stream_icd.registry.versions import existing_folder, no_version, versions
-
-
-def _models_folder() -> Path:
-    """The folder of the shipped models: in the installed package, or next to it in a checkout."""
-    package = Path(str(files("stream_icd")))
-    installed = package / "models"
-    return installed if installed.is_dir() else package.parent / "models"
+from stream_icd.registry.versions import existing_folder, versions
 
 
 def shipped_models() -> dict[str, Store]:
     """The folder of each shipped model, by name."""
-    return models_in(open_store(str(_models_folder())))
+    package = Path(str(files("stream_icd")))
+    installed = package / "models"
+    folder = installed if installed.is_dir() else package.parent / "models"  # of a checkout
+    return models_in(open_store(str(folder)))
 
 
 def folder_of(name: str) -> Store:
@@ -77,7 +73,7 @@ def find_model(name: str, registry: Store | None = None) -> Store:
 def find_version(registry: Store, text: str) -> str:
     """The version that a text means: a version, an alias, or a name that has one version.
 
-    Raises `ModelNotFound` if there are none or several, which the message lists.
+    Raises `ModelNotFound` if there are none or several, which the message lists; `ModelDamaged`.
     """
     if text in (CHAMPION, PREVIOUS):
         aliases = champion(registry)
@@ -85,16 +81,15 @@ def find_version(registry: Store, text: str) -> str:
         if version is None:
             raise ModelNotFound(f"{registry.place} has no previous champion yet")
         return version
-    found = _named(registry, text)
-    if not found:
-        raise no_version(registry, text)
-    if len(found) > 1:
-        raise ModelNotFound(f"several versions of {text!r} in {registry.place}: {', '.join(found)}")
-    return found[0]
+    named = _named(registry, text)
+    if len(named) > 1:
+        raise ModelNotFound(f"several versions of {text!r} in {registry.place}: {', '.join(named)}")
+    (version,) = named or (text,)
+    existing_folder(registry, version)  # raises `ModelNotFound` if it is none
+    return version
 
 
 def _named(registry: Store, text: str) -> list[str]:
-    """The versions of this text or this name."""
     return [
         version for version in versions(registry) if text in (version, version.rpartition("@")[0])
     ]

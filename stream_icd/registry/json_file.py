@@ -38,10 +38,11 @@ def read_json(store: Store, path: str, kind: type[_Entry], format_: int) -> _Ent
     content = store.read(path, size)
     try:
         values = json.loads(content or b"", parse_float=_finite, parse_constant=_finite)
-        found = values["format"]
-        if isinstance(found, int) and found > format_:
+        # Before the values: a later format may have others, and the way out is another one.
+        own = values["format"]
+        if isinstance(own, int) and own > format_:
             raise RegistryDamaged(
-                f"{place} has format {found} and this version reads up to {format_}; upgrade "
+                f"{place} has format {own} and this version reads up to {format_}; upgrade "
                 "stream-icd"
             )
         entry: _Entry = _with_utc(TypeAdapter(kind).validate_python(values, strict=False))
@@ -50,7 +51,7 @@ def read_json(store: Store, path: str, kind: type[_Entry], format_: int) -> _Ent
         raise
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
         )
         raise RegistryDamaged(f"{place} cannot be read: {wrong:.300}") from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -65,7 +66,6 @@ def _finite(text: str) -> float:
 
 
 def _with_utc(value: Any) -> Any:
-    """The same entry with all times in UTC."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value.isoformat()} has no time zone")
@@ -75,5 +75,5 @@ def _with_utc(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_with_utc, value))
     if isinstance(value, dict):
-        return {key: _with_utc(one) for key, one in value.items()}
+        return {key: _with_utc(item) for key, item in value.items()}
     return value

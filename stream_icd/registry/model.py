@@ -10,9 +10,9 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -78,9 +78,10 @@ def save_model(
     Raises `BadSettings` if the folder holds a model already: a model never changes once written.
     """
     target = open_store(os.fspath(folder))
+    # A detector may have it open, and its version is the hash of its recipe.
     if target.exists(RECIPE_FILE):
         raise BadSettings(f"{target.place} already holds a model; save this one to a new folder")
-    for name, content in {**(beside or {}), **pack(model).files}.items():
+    for name, content in {**(beside or {}), **PackedModel.of(model).files}.items():
         target.put(name, pa.py_buffer(content))
 
 
@@ -91,30 +92,30 @@ class PackedModel:
     version: str  # see `version_of`
     files: dict[str, bytes]  # by name; the recipe, which completes the model, comes last
 
-
-def pack(model: Model) -> PackedModel:
-    """The files of a model; weights that the recipe's seed reproduces need none."""
-    files, head = {}, dict[str, Any]()
-    if _can_be_made_again(model.recipe, model.weights):
-        layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
-        head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
-    else:
-        weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
-        head |= {"format": _STORED, "sha256": hashlib.sha256(weights).hexdigest()}
-        files[WEIGHTS_FILE] = weights
-    if model.method != "bp":  # what a recipe that names none means, as older ones do
-        head["method"] = model.method
-    if model.leads:
-        head["leads"] = True
-    head["recipe"] = model.recipe.values()
-    if model.recipe.discriminator_widths is not None:
-        head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
-    # Numbers that are 0 say something, and 0 == False.
-    head["bp"] = {
-        name: v for name, v in asdict(model.bp).items() if v is not None and v is not False
-    }
-    files[RECIPE_FILE] = tomli_w.dumps(head).encode()
-    return PackedModel(_version(model.recipe, files[RECIPE_FILE]), files)
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """Pack a model; weights that the recipe's seed reproduces need no file."""
+        files, head = {}, dict[str, Any]()
+        if _can_be_made_again(model.recipe, model.weights):
+            layout = _SHORT if model.recipe.discriminator_widths is None else _SEEDED
+            head |= {"format": layout, "weights": "seed", "sha256": digest(model.weights)}
+        else:
+            weights = save({name: np.ascontiguousarray(w) for name, w in model.weights.items()})
+            head |= {"format": _STORED, "sha256": hashlib.sha256(weights).hexdigest()}
+            files[WEIGHTS_FILE] = weights
+        if model.method != "bp":  # what a recipe that names none means, as older ones do
+            head["method"] = model.method
+        if model.leads:
+            head["leads"] = True
+        head["recipe"] = model.recipe.values()
+        if model.recipe.discriminator_widths is not None:
+            head["deviations"] = deviations(model.recipe)  # from the paper, and why: for readers
+        # Numbers that are 0 say something, and 0 == False.
+        head["bp"] = {
+            name: v for name, v in asdict(model.bp).items() if v is not None and v is not False
+        }
+        files[RECIPE_FILE] = tomli_w.dumps(head).encode()
+        return cls(_version(model.recipe, files[RECIPE_FILE]), files)
 
 
 def _can_be_made_again(recipe: Recipe, weights: Weights) -> bool:
@@ -139,12 +140,12 @@ def read_model(store: Store) -> VersionedModel:
     `ModelTooNew` if a later version wrote it; `ModelDamaged` if a file is truncated or altered, a
     value is out of its range, or weights do not fit the recipe; `StoreUnreachable`.
     """
-    values, recipe, bp, how, version = _read_head(store)
+    values, model, version = _read_head(store)
     if values["format"] == _STORED:
-        trained = _read_weights(store, recipe, values["sha256"])
-        model = Model(recipe, bp, trained, **how)
+        trained = _read_weights(store, model.recipe, values["sha256"])
+        model = replace(model, trained=trained)
     elif values.get("weights") == "seed":
-        model = Model(recipe, bp, sha256=values["sha256"], **how)
+        model = replace(model, sha256=values["sha256"])
     else:
         raise ModelDamaged(
             f"{store.place}/{RECIPE_FILE}: weights = {values.get('weights')!r}; in this format it "
@@ -175,18 +176,14 @@ def differences(before: Store, after: Store) -> Iterator[tuple[str, Any, Any]]:
     A value is None if a model does not have the setting. Other weights are a difference too: the
     recipe holds their hash. Raises errors of `read_model`.
     """
-    first, second = _flat_recipe(before), _flat_recipe(after)
+    first, second = (dict(_flat(_read_head(folder).values)) for folder in (before, after))
     for name in sorted({*first, *second}):
         if first.get(name) != second.get(name):
             yield name, first.get(name), second.get(name)
 
 
-def _flat_recipe(folder: Store) -> dict[str, Any]:
-    """All settings of a model's recipe, by dotted name such as `recipe.encoder.kind`."""
-    return dict(_flat(_read_head(folder).values))
-
-
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All settings of a recipe, by dotted name such as `recipe.encoder.kind`."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
@@ -199,19 +196,17 @@ def _version(recipe: Recipe, content: bytes) -> str:
 
 
 class _Head(NamedTuple):
-    """What `recipe.toml` says, and what it means."""
+    """What `recipe.toml` says."""
 
     values: dict[str, Any]
-    recipe: Recipe
-    bp: BpParameters
-    how: dict[str, Any]  # the model detects best, by the names of `Model`
+    model: Model  # without its weights
     version: str
 
 
 def _read_head(store: Store) -> _Head:
     if not store.exists(RECIPE_FILE):
-        others = ", ".join(models_in(store.above())) or "none"
-        raise ModelNotFound(f"no model in {store.place}; beside it: {others}")
+        names = ", ".join(models_in(store.above())) or "none"
+        raise ModelNotFound(f"no model in {store.place}; beside it: {names}")
     path, content = f"{store.place}/{RECIPE_FILE}", _read_file(store, RECIPE_FILE)
     try:
         values = tomllib.loads(content.decode())
@@ -239,9 +234,8 @@ def _read_head(store: Store) -> _Head:
     try:
         recipe = Recipe.model_validate(values["recipe"])
         bp = BpParameters(**values["bp"])
-        return _Head(
-            values, recipe, bp, {"method": method, "leads": leads}, _version(recipe, content)
-        )
+        model = Model(recipe, bp, method=method, leads=leads)
+        return _Head(values, model, _version(recipe, content))
     except (BadSettings, TypeError) as error:
         raise ModelDamaged(f"{path}: {error}") from error
 
@@ -251,8 +245,8 @@ def _check_values(path: str, values: Mapping[str, Any]) -> None:
     than the 64 bits of TOML's: it may be too long to be shown."""
     level: list[Any] = [values]
     for _ in range(_MOST_DEPTH):
-        inside = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [value for one in inside for value in one]
+        inside = (table.values() if isinstance(table, dict) else table for table in level)
+        level = [value for values in inside for value in values]
         if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
             raise ModelDamaged(f"{path} has an integer of more than 64 bits")
         level = [value for value in level if isinstance(value, dict | list)]
@@ -275,20 +269,20 @@ class About:
         """The content of `about.toml`."""
         return tomli_w.dumps(asdict(self)).encode()
 
-
-def read_about(store: Store) -> About:
-    """Read the description from a model's folder, empty if there is none; raises `ModelDamaged`."""
-    if not store.exists(ABOUT_FILE):
-        return About()
-    text = _read_text(store, ABOUT_FILE)
-    try:
-        values = tomllib.loads(text)
-        about = About(**values)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
-    if not all(isinstance(value, str) for value in values.values()):
-        raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
-    return about
+    @classmethod
+    def read(cls, store: Store) -> Self:
+        """Read it from a model's folder, empty if there is none; raises `ModelDamaged`."""
+        if not store.exists(ABOUT_FILE):
+            return cls()
+        text = _read_text(store, ABOUT_FILE)
+        try:
+            values = tomllib.loads(text)
+            about = cls(**values)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: {error}") from error
+        if not all(isinstance(value, str) for value in values.values()):
+            raise ModelDamaged(f"{store.place}/{ABOUT_FILE}: its values must be texts")
+        return about
 
 
 def read_card(store: Store) -> str:
@@ -321,9 +315,10 @@ def _read_weights(store: Store, recipe: Recipe, expected_hash: str) -> Weights:
     path, shapes = f"{store.place}/{WEIGHTS_FILE}", encoder(recipe.encoder).weight_shapes()
     n_bytes = 4 * sum(map(prod, shapes.values()))
     content = _read_file(store, WEIGHTS_FILE, n_bytes + _MOST_TEXT_BYTES)  # its header is small
-    digest_found = hashlib.sha256(content).hexdigest()
-    if digest_found != expected_hash:
-        raise ModelDamaged(f"{path} has SHA-256 {digest_found}; its recipe says {expected_hash}")
+    # Before it is parsed: an altered weight is still a number.
+    actual_hash = hashlib.sha256(content).hexdigest()
+    if actual_hash != expected_hash:
+        raise ModelDamaged(f"{path} has SHA-256 {actual_hash}; its recipe says {expected_hash}")
     try:
         tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -348,28 +343,15 @@ def _weight(
     return weight
 
 
-def lineage_in(folder: Store) -> Lineage:
-    """The lineage of the model in a folder; raises `RegistryDamaged`, also if there is none."""
-    try:
-        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
-    except FileNotFoundError as error:
-        raise RegistryDamaged(
-            f"{folder.place} holds no {LINEAGE_FILE}: import this folder with stream-icd models "
-            "import, which writes one"
-        ) from error
-
-
 def _proved_on(folder: Store) -> frozenset[str]:
     """The graphs that a model learned from before a gate promoted it.
 
     These need no further check whether the model fits them. A lineage that is missing or damaged
     proves nothing.
     """
-    if not folder.exists(LINEAGE_FILE):
-        return frozenset()
     try:
-        lineage = lineage_in(folder)
-    except RegistryDamaged:
+        lineage = read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except (FileNotFoundError, RegistryDamaged):
         return frozenset()
     if lineage.gate is None or not lineage.gate.passed or lineage.data is None:
         return frozenset()

@@ -16,12 +16,18 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from stream_icd.core.errors import BadSettings, ModelDamaged, ModelError, ModelNotFound
+from stream_icd.core.errors import (
+    BadSettings,
+    ModelDamaged,
+    ModelError,
+    ModelNotFound,
+    RegistryDamaged,
+)
 from stream_icd.core.lineage import Lineage
 from stream_icd.core.printable import shortened
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.version import __version__
-from stream_icd.registry.json_file import to_json
+from stream_icd.registry.json_file import read_json, to_json
 from stream_icd.registry.model import (
     ABOUT_FILE,
     CARD_FILE,
@@ -29,11 +35,10 @@ from stream_icd.registry.model import (
     LINEAGE_FORMAT,
     RECIPE_FILE,
     WEIGHTS_FILE,
+    About,
     PackedModel,
     VersionedModel,
-    lineage_in,
     models_in,
-    read_about,
     read_card,
     read_model,
     version_of,
@@ -55,6 +60,7 @@ def publish(registry: Store, model: PackedModel, lineage: Lineage) -> bool:
     folder = version_folder(registry, model.version)
     if _is_whole(folder, model.version):
         return False
+    # Before the recipe, with which the version becomes visible: none is seen without its lineage.
     folder.put(LINEAGE_FILE, to_json(lineage, LINEAGE_FORMAT))
     for name in sorted(model.files, key=_MODEL_FILES.index):
         folder.put(name, pa.py_buffer(model.files[name]))
@@ -68,7 +74,7 @@ def import_folder(registry: Store, folder: Store, by: str, at: datetime, source:
     Raises `RegistryDamaged` if its lineage cannot be read; else as `read_model` and `publish`.
     """
     model = PackedModel(_readable(folder), _files_in(folder, _MODEL_FILES))
-    data = lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
+    data = _lineage_in(folder).data if folder.exists(LINEAGE_FILE) else None
     publish(registry, model, Lineage(by, at, __version__, source=source, data=data))
     return model.version
 
@@ -81,9 +87,10 @@ def export_folder(folder: Store, target: str) -> str:
     place = open_store(target)
     read_model(folder)  # nothing is copied of a model that cannot be used
     files = _files_in(folder, (LINEAGE_FILE, *_MODEL_FILES))
-    held = {name: files.get(name, b"") for name in place.files()}  # as by a copy that was cut short
-    others = any(place.read(name, len(content)) != content for name, content in held.items())
-    if others or RECIPE_FILE in held:  # which is written last
+    # A copy that was cut short has some of the same files, but no recipe, which is written last.
+    started = {name: files.get(name, b"") for name in place.files()}
+    differs = any(place.read(name, len(content)) != content for name, content in started.items())
+    if differs or RECIPE_FILE in started:
         raise BadSettings(f"{place.place} is not empty: export to a new folder")
     for name, content in files.items():
         place.put(name, pa.py_buffer(content))
@@ -91,7 +98,6 @@ def export_folder(folder: Store, target: str) -> str:
 
 
 def _files_in(folder: Store, names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the named files that the folder holds, by name; empty ones are left out."""
     sizes = {name: size for name in names if (size := folder.size(name))}
     return {name: folder.read(name, size) or b"" for name, size in sizes.items()}
 
@@ -102,14 +108,24 @@ def open_version(registry: Store, version: str) -> VersionedModel:
 
 
 def read_lineage(registry: Store, version: str) -> Lineage:
-    """The lineage of a version; see `existing_folder` and `lineage_in` for errors."""
-    return lineage_in(existing_folder(registry, version))
+    """The lineage of a version; raises as `existing_folder`, and `RegistryDamaged`."""
+    return _lineage_in(existing_folder(registry, version))
+
+
+def _lineage_in(folder: Store) -> Lineage:
+    try:
+        return read_json(folder, LINEAGE_FILE, Lineage, LINEAGE_FORMAT)
+    except FileNotFoundError as error:
+        raise RegistryDamaged(
+            f"{folder.place} holds no {LINEAGE_FILE}: import this folder with stream-icd models "
+            "import, which writes one"
+        ) from error
 
 
 def versions(registry: Store) -> list[str]:
     """The complete versions of a registry, by name; folders of others are none."""
-    found = (_version_of_folder(name) for name in models_in(registry.below(_VERSIONS)))
-    return sorted(version for version in found if version is not None)
+    names = (_version_of_folder(name) for name in models_in(registry.below(_VERSIONS)))
+    return sorted(version for version in names if version is not None)
 
 
 def version_folder(registry: Store, version: str) -> Store:
@@ -145,18 +161,17 @@ def existing_folder(registry: Store, version: str) -> Store:
     Raises `ModelNotFound`, which lists the versions; `ModelDamaged` if it holds another recipe.
     """
     if not _VERSION.fullmatch(version) or not version_folder(registry, version).exists(RECIPE_FILE):
-        raise no_version(registry, version)
+        raise _no_version(registry, version)
     folder = version_folder(registry, version)
-    if (found := version_of(folder)) != version:
-        raise ModelDamaged(f"{folder.place} holds {found}: its recipe was altered")
+    if (own := version_of(folder)) != version:
+        raise ModelDamaged(f"{folder.place} holds {own}: its recipe was altered")
     return folder
 
 
-def no_version(registry: Store, text: str) -> ModelNotFound:
-    """The error about a version that the registry does not have; it lists those it has."""
-    there = ", ".join(versions(registry)) or "none"
+def _no_version(registry: Store, text: str) -> ModelNotFound:
+    names = ", ".join(versions(registry)) or "none"
     return ModelNotFound(
-        f"no version {text!r} in {registry.place}; it has: {there} (stream-icd models import adds "
+        f"no version {text!r} in {registry.place}; it has: {names} (stream-icd models import adds "
         "one)"
     )
 
@@ -165,7 +180,7 @@ def _is_whole(folder: Store, version: str) -> bool:
     if not folder.exists(RECIPE_FILE):
         return False
     try:
-        lineage_in(folder)
+        _lineage_in(folder)
         return _readable(folder) == version
     except ModelError:
         return False
@@ -173,7 +188,7 @@ def _is_whole(folder: Store, version: str) -> bool:
 
 def _readable(folder: Store) -> str:
     """The version of the model in a folder; raises `ModelError` if not all its files are read."""
-    read_about(folder)
+    About.read(folder)
     if folder.exists(CARD_FILE):
         read_card(folder)
     return read_model(folder).version

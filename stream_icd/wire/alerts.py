@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
@@ -69,8 +68,8 @@ class Alert:
     @property
     def id(self) -> str:
         """Equal for two alerts of one event, whatever its revision and the rules that fired."""
-        whom = self.community if self.node is None else self.node
-        identity = json.dumps([self.graph, self.snapshot_id, self.event, whom])
+        subject = self.community if self.node is None else self.node
+        identity = json.dumps([self.graph, self.snapshot_id, self.event, subject])
         return sha256(identity.encode()).hexdigest()[:32]
 
     def structured(self) -> bytes:
@@ -83,7 +82,7 @@ class Alert:
             "time": rfc3339(self.window_end),
             "subject": self.graph,
             "datacontenttype": JSON_TYPE,
-            "data": _said(self),
+            "data": TypeAdapter(Alert).dump_python(self, mode="json"),
         }
         return json.dumps(event, ensure_ascii=False).encode()
 
@@ -99,9 +98,10 @@ def source_of_alerts(group: str) -> str:
 
 def encode_alert(alert: Alert) -> Message:
     """Encode an alert; the same alert gives the same bytes."""
+    fields = TypeAdapter(Alert).dump_python(alert, mode="json")
     return event_message(
         alert.graph.encode(),
-        json.dumps(_said(alert), ensure_ascii=False).encode(),
+        json.dumps(fields, ensure_ascii=False).encode(),
         type=_ALERT_TYPE,
         source=source_of_alerts(alert.group),
         id=alert.id,
@@ -118,15 +118,11 @@ def decode_alert(
     Raises BadAlert and LimitExceeded, see `wire.message`."""
     with refusing(BadAlert, "the alert cannot be read"):
         EventHeaders(headers, _ALERT_TYPE, limits, BadAlert, JSON_TYPE)
-        if len(value or b"") > _MOST_BYTES:
+        if len(value or b"") > _MOST_BYTES:  # JSON takes several times its size in memory
             raise LimitExceeded(f"an alert of {len(value or b'')} bytes; at most 1 MiB")
         alert: Alert = TypeAdapter(Alert).validate_python(json.loads(value or b""))
         if graph_of(key, limits, BadAlert) != alert.graph:
             raise BadAlert(f"the key names another graph than the alert, {alert.graph!r:.80}")
-        alert.structured()  # a time without a zone, or text that is none, would fail later
+        # A time without a zone, or text that is not UTF-8, would fail when it is delivered.
+        alert.structured()
         return alert
-
-
-def _said(alert: Alert) -> dict[str, Any]:
-    fields: dict[str, Any] = TypeAdapter(Alert).dump_python(alert, mode="json")
-    return fields

@@ -54,8 +54,11 @@ def read_table(
     if not value:
         raise error("the message has no value; an Arrow table was expected")
     with refusing(error, f"not an Arrow IPC stream of {len(value)} bytes"):
+        # Before `read_all`, which allocates whatever sizes the buffers declare.
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()
+        # Before any value is used: a wrong offset would read memory beyond the message. And before
+        # views become plain text: many views may show the same long text.
         return plain_columns(table, lambda size: _check_size(size, value, limits))
 
 
@@ -124,7 +127,7 @@ def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
     if has_metadata and version < _V5:
         raise error("a batch of Arrow's format before V5 has metadata: send format V5 (Arrow 1.0)")
     root.Union(batch, root.Offset(8))
-    if message.type == "dictionary":
+    if message.type == "dictionary":  # files may have them; messages may not
         batch = FlatTable(metadata, batch.Indirect(batch.Pos + batch.Offset(6)))
     length_at, buffers_at, compressed = batch.Offset(4), batch.Offset(8), batch.Offset(10)
     rows = batch.Get(number_types.Int64Flags, batch.Pos + length_at) if length_at else 0
@@ -133,8 +136,9 @@ def announced(message: Any, error: type[BadInput]) -> tuple[int, int]:
         at = batch.Vector(buffers_at) + 16 * index
         offset = batch.Get(number_types.Int64Flags, at)
         length = batch.Get(number_types.Int64Flags, at + 8)
-        announced = length
+        decompressed = length
         if compressed and length >= 8:
-            announced = int.from_bytes(body[offset : offset + 8], "little", signed=True)
-        size += length if announced == -1 else abs(announced)
+            decompressed = int.from_bytes(body[offset : offset + 8], "little", signed=True)
+        # A sender chooses these numbers: a negative one must not lower the sum.
+        size += length if decompressed == -1 else abs(decompressed)
     return abs(rows), size

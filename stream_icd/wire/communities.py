@@ -106,8 +106,8 @@ def decode_communities(
         fields = EventHeaders(headers, EVENT_TYPES["communities"], limits, BadCommunities)
         table = _read_nodes(value, _COLUMNS | dict.fromkeys(MEMBERSHIP, False), limits)
         nodes, metadata = table["node"].combine_chunks(), table.schema.metadata or {}
-        found = fields.read({**_REQUIRED, **_OPTIONAL})
-        k = found.pop("n_communities")
+        attributes = fields.read({**_REQUIRED, **_OPTIONAL})
+        k = attributes.pop("n_communities")  # the table says it, too
         communities = Communities(
             graph=graph_of(key, limits, BadCommunities),
             snapshot_id=fields.text("icd_snapshot_id"),
@@ -121,7 +121,7 @@ def decode_communities(
             moved_bits=_numbers(metadata, _MOVED_BITS, _NUMBERS),
             levels=_read_levels(metadata, k),
             **_read_memberships(table),
-            **found,
+            **attributes,
         )
         _check_ids(communities, table)
         if communities.n_communities != k:
@@ -190,7 +190,6 @@ def _column(
 
 
 def _metadata(communities: Communities) -> dict[bytes, bytes] | None:
-    """Return stable ids, and what changed, for the metadata of the table, if there are any."""
     arrays = {
         _IDS: communities.community_ids,
         _REPLACED: communities.replaced,
@@ -280,12 +279,11 @@ def _known(table: pa.Table, name: str) -> NDArray[Any] | None:
 
 
 def _check_ids(communities: Communities, table: pa.Table) -> None:
-    """Raise `BadCommunities` unless the column says the ids that the metadata say."""
     if "community_id" not in table.column_names:
         return
     column, ids = _known(table, "community_id"), communities.ids_of_nodes
-    none = (column is None) + (ids is None)
-    if none == 1 or (column is not None and ids is not None and (column != ids).any()):
+    is_same = column is ids if column is None or ids is None else np.array_equal(column, ids)
+    if not is_same:
         raise BadCommunities("community_id is not what the metadata icd_community_ids say")
 
 

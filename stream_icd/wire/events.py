@@ -57,16 +57,16 @@ _HEADERS: Fields = {
 _BATCH_ROWS = 1 << 12
 _OPTIONAL = ("bits", "name")
 _NULLABLE = {"label", "overlap", "members", *_OPTIONAL}
-_TOLD_AS_BORN: Kind = "returned"
+_SENT_AS_BORN: Kind = "returned"
 """Earlier readers know no such event: it is a birth of a community that was away."""
-_WIRE_KINDS = tuple(kind for kind in KINDS if kind != _TOLD_AS_BORN)
+_WIRE_KINDS = tuple(kind for kind in KINDS if kind != _SENT_AS_BORN)
 COLUMNS = {**dict.fromkeys([*_FIELDS, "members"], True), **dict.fromkeys(_OPTIONAL, False)}
 """Earlier versions have no column `bits`; where nothing is named, there is no column `name`."""
 
 
 def encode_events(tracked: CommunityEvents) -> Message:
     """Encode events as a message; the same events give the same bytes."""
-    table = event_table(replace(tracked, events=tuple(map(_told, tracked.events))))
+    table = event_table(replace(tracked, events=tuple(map(_as_read_earlier, tracked.events))))
     if table["name"].null_count == len(table):  # the column is optional
         table = table.drop(["name"])
     return event_message(
@@ -103,8 +103,8 @@ def decode_events(
         columns = {name: pa.nulls(table.num_rows, _FIELDS[name]) for name in _OPTIONAL}
         columns |= {name: table[name].combine_chunks() for name in table.column_names}
         _check(columns)
-        found = fields.read(_HEADERS)
-        _check_numbers(columns, found["next_community"])
+        attributes = fields.read(_HEADERS)
+        _check_numbers(columns, attributes["next_community"])
         nodes, communities = _nodes(columns["members"], columns["community"])
         return CommunityEvents(
             graph=graph_of(key, limits, BadEvents),
@@ -113,7 +113,7 @@ def decode_events(
             nodes=nodes,
             communities=communities,
             events=tuple(_events(columns)),
-            **found,
+            **attributes,
         )
 
 
@@ -122,8 +122,8 @@ def is_late(headers: Headers) -> bool:
     return dict(headers).get("icd_late") == b"true"
 
 
-def _told(event: CommunityEvent) -> CommunityEvent:
-    return replace(event, kind="born") if event.kind == _TOLD_AS_BORN else event
+def _as_read_earlier(event: CommunityEvent) -> CommunityEvent:
+    return replace(event, kind="born") if event.kind == _SENT_AS_BORN else event
 
 
 def _members(tracked: CommunityEvents) -> pa.Array:
@@ -133,10 +133,12 @@ def _members(tracked: CommunityEvents) -> pa.Array:
         tracked.communities[order], return_index=True, return_counts=True
     )
     place = {community: at for at, community in enumerate(ids.tolist())}
+    # Offsets end with the last one of all; without communities there is still one.
     lists = pa.ListArray.from_arrays(
         pa.array(np.append(starts, starts[-1] + counts[-1]) if len(ids) else [0], pa.int32()),
         tracked.nodes.take(pa.array(order)),
     )
+    # `pop`: a second event of the community does not list its members again.
     at = [
         place.pop(row.community, None) if row.label is not None else None for row in tracked.events
     ]
@@ -159,7 +161,6 @@ def _check(columns: _Columns) -> None:
 
 
 def _check_numbers(columns: _Columns, next_community: int) -> None:
-    """Check that counts are not negative, overlaps are in 0..1, and stable ids were assigned."""
     for name in ("label", "size", "size_before", "away"):
         _check_range(name, columns[name], np.inf)
     _check_range("overlap", columns["overlap"], 1)
@@ -200,7 +201,7 @@ def _events(columns: _Columns) -> Iterator[CommunityEvent]:
     rows = (row for batch in batches for row in zip(*batch, strict=True))
     for kind, community, label, size, before, overlap, parents, children, away, bits, name in rows:
         yield CommunityEvent(
-            kind=_TOLD_AS_BORN if kind == "born" and away else kind,
+            kind=_SENT_AS_BORN if kind == "born" and away else kind,
             community=community,
             label=label,
             size=size,

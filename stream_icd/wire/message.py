@@ -59,19 +59,16 @@ class Message:
 
 
 @contextmanager
-def refusing(error: type[BadInput], what: str) -> Iterator[None]:
-    """Convert any exception of the block to `error`, whose text begins with `what`.
-
-    `MemoryError` (Arrow's included) is not converted: it says nothing about the message, which can
-    be tried again.
-    """
+def refusing(error: type[BadInput], beginning: str) -> Iterator[None]:
+    """Convert any exception of the block to `error`, whose text begins with `beginning`."""
     try:
         yield
+    # Lack of memory, Arrow's included, says nothing about the message: it can be tried again.
     except (BadInput, MemoryError):
         raise
     except Exception as cause:
         reason = f"{type(cause).__name__}: {cause}"
-        raise error(f"{what}: {reason:.{_MOST_REASON}}") from cause
+        raise error(f"{beginning}: {reason:.{_MOST_REASON}}") from cause
 
 
 def event_message(
@@ -141,16 +138,18 @@ class EventHeaders:
         names_in_id: int = _NAMES_IN_AN_ID,
     ) -> None:
         self._error = error
+        # Sizes first: what follows copies and quotes names and values.
         size = sum(len(name) + len(value or b"") for name, value in headers)
         if size > limits.header_bytes:
             raise LimitExceeded(f"headers of {size} bytes; the limit is {limits.header_bytes}")
-        self._values = dict(headers)
+        self._values = dict(headers)  # of a name that is given twice, the last one
         for name in self._values:
             _check_utf_8(name, error)
         ours = Counter(name for name, _ in headers if name in _OURS or name.startswith("icd_"))
         for name, count in ours.items():
-            names = names_in_id if name == "ce_id" else 1
-            _check_size(f"header {name:.80}", self._values[name], names * limits.name_bytes)
+            most_bytes = limits.name_bytes * (names_in_id if name == "ce_id" else 1)
+            _check_size(f"header {name:.80}", self._values[name], most_bytes)
+            # Readers take the first or the last one: they would not see the same message.
             if count > 1:
                 raise error(f"header {name:.80} is given {count} times; send it once")
         self._expect("ce_specversion", "1.0")
@@ -182,6 +181,7 @@ class EventHeaders:
         if time.tzinfo is None:
             raise self._error(f"header {name} is {text!r:.80}; it needs a time zone, such as Z")
         try:
+            # A time of the years 1 to 9999 may lie outside of them in UTC.
             return time.astimezone(UTC)
         except OverflowError as cause:
             raise self._error(
@@ -191,6 +191,7 @@ class EventHeaders:
     def number(self, name: str, least: float | None = None) -> float:
         """A required header as a finite number, of at least `least`."""
         text = self.text(name)
+        # `float` alone would take "nan", "1_0" and digits of other scripts.
         number = float(text) if _NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(number):
             raise self._error(f"header {name} is {text!r:.80}; expected a finite number")
@@ -303,6 +304,7 @@ def _check_utf_8(name: str, error: type[BadInput]) -> None:
 
 def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
     """Return the graph's name from a message key; raises as `EventHeaders`."""
+    # Before it is decoded or quoted: a key may be as long as a message.
     _check_size("the key", key, limits.name_bytes)
     try:
         graph = (key or b"").decode()
@@ -314,6 +316,6 @@ def graph_of(key: bytes | None, limits: Limits, error: type[BadInput]) -> str:
     return graph
 
 
-def _check_size(what: str, value: bytes | None, limit: int) -> None:
+def _check_size(name: str, value: bytes | None, limit: int) -> None:
     if value is not None and len(value) > limit:
-        raise LimitExceeded(f"{what} is {len(value)} bytes; the limit of a name is {limit}")
+        raise LimitExceeded(f"{name} is {len(value)} bytes; the limit of a name is {limit}")

@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from stream_icd.core.communities import MOST_IDS
@@ -152,27 +152,24 @@ def _time(fields: dict[str, Any], name: str) -> datetime:
     return time.astimezone(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownNode:
-    """The known community of one node, whose id is text; None: it is known no longer.
-
-    Nodes of a graph with the same label are in one community.
-    """
+class _KnownNode(NamedTuple):
+    """The known community of one node. Nodes of a graph with the same label are in one community.
+    None: it is known no longer."""
 
     graph: str
     node: str
     community: str | None
 
 
-def encode_known(known: KnownNode, at: datetime, source: str) -> Message:
-    """Encode what `source`, a URI reference, knows of a node since `at`.
+def encode_known(graph: str, node: str, community: str, at: datetime, source: str) -> Message:
+    """Encode which community `source`, a URI reference, knows of a node since `at`.
 
     A record with the key and no value takes it back. Raises `BadKnown` if the label is too long.
     """
-    key = node_key(known.graph, known.node)
+    key = node_key(graph, node)
     return event_message(
         key,
-        json.dumps({"community": _label(known.community)}, ensure_ascii=False).encode(),
+        json.dumps({"community": _label(community)}, ensure_ascii=False).encode(),
         type=_KNOWN_TYPE,
         source=source,
         id=f"{key.decode()}@{at.isoformat()}",
@@ -184,7 +181,7 @@ def encode_known(known: KnownNode, at: datetime, source: str) -> Message:
 
 def decode_known(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits = DEFAULT_LIMITS
-) -> KnownNode:
+) -> _KnownNode:
     """Decode the known community of a node, a text or a number; None without a value.
 
     Raises BadKnown and LimitExceeded, see `wire.message`.
@@ -192,14 +189,14 @@ def decode_known(
     with refusing(BadKnown, "the known community cannot be read"):
         graph, node = _graph_and_node(key, limits, BadKnown)
         if value is None:
-            return KnownNode(graph, node.decode(), None)
+            return _KnownNode(graph, node.decode(), None)
         EventHeaders(headers, _KNOWN_TYPE, limits, BadKnown, JSON_TYPE)
         if len(value) > _MOST_BYTES:
             raise BadKnown(f"the value has {len(value)} bytes; at most {_MOST_BYTES}")
         fields = json.loads(value)
         if not isinstance(fields, dict):
             raise BadKnown('the value is no JSON object, such as {"community": "east"}')
-        return KnownNode(graph, node.decode(), _label(fields.get("community")))
+        return _KnownNode(graph, node.decode(), _label(fields.get("community")))
 
 
 def _label(community: object) -> str:

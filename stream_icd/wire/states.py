@@ -52,11 +52,6 @@ class MemoryState:
     is_first: bool = False  # nothing was remembered of the graph before the window
 
 
-def _state_key(group: str, graph: str) -> bytes:
-    """Return the key of the states of a graph: JSON of group and graph."""
-    return json.dumps([group, graph], ensure_ascii=False).encode()
-
-
 def read_state_key(key: bytes | None, limits: Limits = DEFAULT_LIMITS) -> tuple[str, str]:
     """Return group and graph of a key; raises as `decode_state`."""
     with refusing(BadMemory, f"the key {key!r:.80} is not JSON of group and graph"):
@@ -70,8 +65,9 @@ def encode_state(state: MemoryState, *, by_graph: bool = False) -> Message:
     `by_graph`: its key is the graph alone, as in the archive, since groups with the same settings
     have the same states.
     """
+    key = state.graph if by_graph else json.dumps([state.group, state.graph], ensure_ascii=False)
     return event_message(
-        state.graph.encode() if by_graph else _state_key(state.group, state.graph),
+        key.encode(),
         state.value,
         type=EVENT_TYPES["memory"],
         source=f"stream_icd/models/{state.model}",
@@ -104,5 +100,6 @@ def decode_state(
 
 def next_id_in(headers: Headers) -> int | None:
     """Return the first unused community id that a message says, whatever else it holds."""
+    # Without `EventHeaders`: an id may be given again if a damaged memory does not say this number.
     text = dict(headers).get(_NEXT_ID, b"")
     return int(text) if text.isdigit() and len(text) < 16 else None

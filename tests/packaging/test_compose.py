@@ -25,7 +25,7 @@ from stream_icd.methods.tracking.rules import Rule
 from stream_icd.registry.find import shipped_models
 from stream_icd.sources.node_tables import read_nodes
 from stream_icd.streaming.execution.budget import Budget
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.metrics.probe import PORT
 from stream_icd.streaming.metrics.server import serving
 from tests.command_lines import arguments_of, complaint
@@ -117,7 +117,7 @@ def test_health_is_asked_of_the_port_on_which_it_is_told() -> None:
     }
     assert checks.keys() == {"producer", "detector", "tracker", "archive", "alert", "rows"}
     for name, (kind, *check) in checks.items():
-        metrics = Metrics(Health(3600, 3600))
+        metrics = Metrics(3600, 3600)
         metrics.watch("t", "g").polled(generation=1, silence_s=0)
         port = value_of(OURS[name]["command"], "--metrics-port")
         assert kind == "CMD"

@@ -19,8 +19,8 @@ from stream_icd.core.errors import BadInput
 from stream_icd.history.archiver import Archiver
 from stream_icd.learning.retraining.retrain import OUTCOMES
 from stream_icd.streaming.dead_letters.letters import possible
-from stream_icd.streaming.metrics.metrics import Health, Metrics
-from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.metrics import Metrics
+from stream_icd.streaming.metrics.programs import RoundsMetrics
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.track import Tracker
 from tests.testbed.programs import PROMTOOL
@@ -45,7 +45,7 @@ METRIC = re.compile(r"\b(?:stream_icd|process)_[a-z_]+\b")
 
 def detecting() -> Metrics:
     """The metrics of a detector that starts."""
-    metrics = Metrics(Health(3600, 3600))
+    metrics = Metrics(3600, 3600)
     metrics.watch("t", "g", stages=Detector.stages).lagged({0: 0})
     metrics.model("m@1", "g")
     metrics.follows_champion(lambda: True)
@@ -54,7 +54,7 @@ def detecting() -> Metrics:
 
 def retraining() -> RoundsMetrics:
     """The metrics of a retrainer that starts."""
-    return RoundsMetrics(RoundsHealth(3600), OUTCOMES)
+    return RoundsMetrics(3600, OUTCOMES)
 
 
 def names() -> set[str]:
@@ -156,7 +156,7 @@ def test_the_faults_are_told_in_series_that_workers_and_retrainers_serve() -> No
 
 @pytest.mark.parametrize("step", [Detector, Tracker, Archiver])
 def test_every_dead_letter_is_counted_from_the_start(step: Any) -> None:
-    metrics = Metrics(Health(300, 10))
+    metrics = Metrics(300, 10)
     metrics.watch("t", "g", stages=step.stages)
     for stage in step.stages:
         for error in BadInput.kinds():

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import stream_icd.core.store.whole_file
 from stream_icd.core.errors import (
     BadSettings,
     ChampionChanged,
@@ -29,6 +27,7 @@ from stream_icd.core.errors import (
     StoreUnwritable,
 )
 from stream_icd.core.lineage import Lineage
+from stream_icd.core.store import whole_file
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.icd.recipe import Recipe
@@ -36,13 +35,13 @@ from stream_icd.methods.model import Model
 from stream_icd.registry import aliases
 from stream_icd.registry.aliases import Aliases, current, history, promote, roll_back
 from stream_icd.registry.find import find_model
-from stream_icd.registry.model import PackedModel, pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import publish, version_folder, versions
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 RECIPE = Recipe(name="m", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 LINEAGE = Lineage("test", NOW, "0")
-MODELS = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
+MODELS = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i))) for i in range(4)]
 A, B, C, D = (model.version for model in MODELS)
 
 
@@ -77,7 +76,7 @@ def test_the_champion_and_the_one_before_it_are_known(store: Store) -> None:
     assert now is not None
     assert (now.generation, now.champion, now.previous) == (2, B, A)
     assert (now.change, now.reason, now.by, now.at) == ("promoted", "it is better", "test", NOW)
-    assert [one.champion for one in history(store)] == [A, B]
+    assert [generation.champion for generation in history(store)] == [A, B]
     assert find_model("champion", store).uri == version_folder(store, B).uri
     assert find_model("previous", store).uri == version_folder(store, A).uri
 
@@ -103,38 +102,29 @@ def test_it_is_a_stack_of_champions_and_the_first_one_stays(
             with pytest.raises(BadSettings, match="first champion, so there is none to go back to"):
                 uncrown(registry)
         now = current(registry)
-        assert [*stack[-1:], *stack[-2:-1]] == (
-            [] if now is None else [one for one in (now.champion, now.previous) if one]
-        )
+        names = [] if now is None else [now.champion, now.previous]
+        assert stack[:-3:-1] == [name for name in names if name is not None]
 
 
 def test_a_decision_about_another_champion_changes_nothing(registry: Store) -> None:
     seen = crown(registry, A)
     crown(registry, B)
-    for late in (
-        lambda: promote(registry, C, "late", NOW, by="late", seen=seen),
-        lambda: promote(registry, A, "late", NOW, by="late", seen=seen),
-        lambda: promote(registry, C, "late", NOW, by="late", seen=None),
-        lambda: roll_back(registry, "late", NOW, by="late", seen=seen),
-    ):
-        with pytest.raises((ChampionChanged, BadSettings)):
-            late()
+    late = {"reason": "late", "at": NOW, "by": "late"}
+    for version, of in ((C, seen), (A, seen), (C, None)):
+        became = rf"{B} became the champion meanwhile \(test, 2026"
+        with pytest.raises(ChampionChanged, match=became):
+            promote(registry, version, seen=of, **late)
+    with pytest.raises((ChampionChanged, BadSettings)):
+        roll_back(registry, seen=seen, **late)
     assert aliases.champion(registry).champion == B
-    with pytest.raises(ChampionChanged, match=rf"{B} became the champion meanwhile \(test, 2026"):
-        promote(registry, C, "late", NOW, by="late", seen=seen)
-
-
-def test_a_decision_about_a_generation_that_is_gone_changes_nothing(registry: Store) -> None:
-    crown(registry, A)
-    crown(registry, B)
     seen = crown(registry, C)
-    registry.delete("aliases/00000003.json")
+    registry.delete("aliases/00000003.json")  # the generation that it is about is gone
     with pytest.raises(ChampionChanged, match=f"{re.escape(B)} became the champion meanwhile"):
-        promote(registry, D, "it is better", NOW, by="test", seen=seen)
+        promote(registry, D, seen=seen, **late)
     for number in 1, 2:
         registry.delete(f"aliases/0000000{number}.json")
     with pytest.raises(ModelNotFound, match="has no champion yet"):
-        promote(registry, D, "it is better", NOW, by="test", seen=seen)
+        promote(registry, D, seen=seen, **late)
     assert current(registry) is None
 
 
@@ -151,7 +141,7 @@ def test_of_many_promotions_at_once_one_wins(store: Store) -> None:
             return None
 
     with ThreadPoolExecutor(8) as threads:
-        winners = [one for one in threads.map(attempt, range(8)) if one is not None]
+        winners = [by for by in threads.map(attempt, range(8)) if by is not None]
     assert len(winners) == 1
     assert aliases.champion(store).by == winners[0]
     assert len(history(store)) == 2
@@ -187,8 +177,10 @@ def test_a_model_that_cannot_be_loaded_is_not_promoted(registry: Store, spoilt: 
     assert aliases.champion(registry).champion == B
 
 
-def rewrite(registry: Store, before: bytes, after: bytes) -> None:
-    """Change what the file of the third generation says."""
+def rewritten(registry: Store, before: bytes, after: bytes) -> None:
+    """Promote three versions, and change what the file of the third says."""
+    for version in (A, B, C):
+        crown(registry, version)
     path = "aliases/00000003.json"
     whole = registry.read(path, registry.size(path)) or b""
     assert before in whole
@@ -215,36 +207,26 @@ AT = b'"2026-01-31T12:00:00Z"'
 def test_a_generation_that_cannot_be_used_is_named_and_nothing_is_guessed(
     registry: Store, before: bytes, after: bytes, reason: str
 ) -> None:
-    for version in (A, B, C):
-        crown(registry, version)
-    rewrite(registry, before, after)
+    rewritten(registry, before, after)
     for read in (current, history, lambda of: list(aliases.champions(of))):
         with pytest.raises(RegistryDamaged, match=f"00000003.json.*{reason}"):
             read(registry)
 
 
-def test_times_of_other_zones_are_read_in_utc(registry: Store) -> None:
-    for version in (A, B, C):
-        crown(registry, version)
-    rewrite(registry, AT, b'"2026-01-31T14:00:00+02:00"')
+def test_times_are_read_in_utc_and_files_of_others_are_no_generations(registry: Store) -> None:
+    rewritten(registry, AT, b'"2026-01-31T14:00:00+02:00"')
     at = aliases.champion(registry).at
     assert (at, at.tzinfo) == (NOW, UTC)
-
-
-OTHER_DIGITS = (
-    "\N{ARABIC-INDIC DIGIT ZERO}" * 7 + "\N{ARABIC-INDIC DIGIT NINE}.json",
-    "0000000\N{FULLWIDTH DIGIT NINE}.json",
-    "000000009.json",  # nobody writes nine digits for it
-    "9" * 30 + ".json",
-)
-
-
-def test_files_of_others_are_no_generations(registry: Store) -> None:
-    crown(registry, A)
-    for name in ("README", "_0f.part", "00000002.json.bak", "2.json", *OTHER_DIGITS):
+    for name in (
+        *("README", "_0f.part", "00000004.json.bak", "4.json"),
+        "\N{ARABIC-INDIC DIGIT ZERO}" * 7 + "\N{ARABIC-INDIC DIGIT NINE}.json",
+        "0000000\N{FULLWIDTH DIGIT NINE}.json",
+        "000000009.json",  # nobody writes nine digits for it
+        "9" * 30 + ".json",
+    ):
         registry.put(f"aliases/{name}", pa.py_buffer(b"?"))
-    assert aliases.champion(registry).champion == A
-    assert crown(registry, B).generation == 2
+    assert aliases.champion(registry).champion == C
+    assert crown(registry, B).generation == 4
 
 
 def test_a_full_disk_leaves_the_old_champion(
@@ -256,7 +238,7 @@ def test_a_full_disk_leaves_the_old_champion(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stream_icd.core.store.whole_file, "_synchronise", full)
+        patch.setattr(whole_file, "_synchronise", full)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
             crown(registry, B)
         with pytest.raises(StoreUnwritable, match="No space left on device"):
@@ -267,7 +249,7 @@ def test_a_full_disk_leaves_the_old_champion(
     assert publish(registry, _another(), LINEAGE)
 
 
-def test_a_registry_that_does_not_answer_is_said_to_be_one(s3: str) -> None:
+def test_a_registry_that_does_not_answer_is_named(s3: str) -> None:
     registry = open_store(f"s3://no-bucket/x?{s3}")
     with pytest.raises(StoreUnwritable, match="no-bucket"):
         publish(registry, _another(), LINEAGE)
@@ -278,31 +260,28 @@ def test_a_registry_that_does_not_answer_is_said_to_be_one(s3: str) -> None:
 
 def test_kill_9_at_any_step_leaves_a_whole_registry(tmp_path: Path) -> None:
     """Publish and promote, killed before and after each step on the disk, then done again."""
-    steps, seen_before, seen_after = 0, 0, 0
-    while True:
-        registry = open_store(str(tmp_path / str(steps)))
+    champions: list[str] = []  # after each kill
+    is_killed = True
+    while is_killed:
+        registry = open_store(str(tmp_path / str(len(champions))))
         publish(registry, MODELS[0], LINEAGE)
         crown(registry, A)
         child = multiprocessing.get_context("fork").Process(
-            target=_killed_at, args=(steps, partial(_publish_and_crown, registry))
+            target=_killed_at, args=(len(champions), registry)
         )
         child.start()
         child.join(60)
-        left = aliases.champion(registry).champion
-        seen_before += left == A
-        seen_after += left == B
+        champions.append(aliases.champion(registry).champion)
         assert set(versions(registry)) <= {A, B}
         _publish_and_crown(registry)
         assert aliases.champion(registry).champion == B
         assert versions(registry) == sorted({A, B})
         assert len(history(registry)) == 2
-        if child.exitcode == 0:
-            break
-        assert child.exitcode == -signal.SIGKILL
-        steps += 1
-    assert steps >= 12
-    assert seen_before > 8
-    assert seen_after >= 2
+        assert child.exitcode in (0, -signal.SIGKILL)
+        is_killed = child.exitcode != 0
+    assert champions.count(A) > 8
+    assert champions.count(B) >= 2
+    assert len(champions) > 12
 
 
 def _publish_and_crown(registry: Store) -> None:
@@ -310,27 +289,23 @@ def _publish_and_crown(registry: Store) -> None:
     crown(registry, B)
 
 
-def _killed_at(step: int, work: Callable[[], None]) -> None:
-    """Run `work`; this process kills itself at the `step`-th file operation."""
-    done = 0
+def _killed_at(step: int, registry: Store) -> None:
+    """Publish and promote; this process kills itself at the `step`-th file operation."""
+    steps = iter(range(step))
 
     def counted(operation: Callable[..., object]) -> Callable[..., object]:
         def run(*arguments: object, **named: object) -> object:
-            nonlocal done
-            if done == step:
+            if next(steps, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
-            done += 1
             return operation(*arguments, **named)
 
         return run
 
-    stream_icd.core.store.whole_file._synchronise = counted(
-        stream_icd.core.store.whole_file._synchronise
-    )
+    whole_file._synchronise = counted(whole_file._synchronise)
     for name in ("replace", "hardlink_to", "unlink"):
         setattr(Path, name, counted(getattr(Path, name)))
-    work()
+    _publish_and_crown(registry)
 
 
 def _another() -> PackedModel:
-    return pack(Model(RECIPE, BpParameters(resolution=9.0)))
+    return PackedModel.of(Model(RECIPE, BpParameters(resolution=9.0)))

@@ -23,7 +23,7 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import find_model, folder_of, open_model
-from stream_icd.registry.model import LINEAGE_FILE, PackedModel, pack, read_about, read_card
+from stream_icd.registry.model import LINEAGE_FILE, About, PackedModel, read_card
 from stream_icd.registry.versions import (
     existing_folder,
     export_folder,
@@ -60,7 +60,7 @@ LINEAGE = Lineage(
 @pytest.fixture(scope="module")
 def packed() -> PackedModel:
     """Small, with a weights file, and a name that no folder could have."""
-    return pack(Model(SMALL))
+    return PackedModel.of(Model(SMALL))
 
 
 @pytest.fixture
@@ -99,12 +99,10 @@ def test_a_version_that_no_gate_promoted_is_proved_on_no_graph(
 
 
 def test_a_version_of_another_registry_keeps_what_it_learned_from(
-    disk: Store, packed: PackedModel
+    disk: Store, packed: PackedModel, folder: Store
 ) -> None:
-    publish(disk.below("one"), packed, LINEAGE)
-    exported = version_folder(disk.below("one"), packed.version)
     other = disk.below("other")
-    version = import_folder(other, exported, "test", NOW + timedelta(days=9), "one")
+    version = import_folder(other, folder, "test", NOW + timedelta(days=9), "one")
     lineage = read_lineage(other, version)
     assert (version, lineage.data, lineage.source) == (packed.version, LINEAGE.data, "one")
     assert (lineage.parent, lineage.gate) == (None, None)
@@ -147,99 +145,88 @@ def test_a_shipped_model_keeps_its_files_and_a_damaged_one_is_not_imported_and_h
     assert all(imported.open(file).read() == shipped.open(file).read() for file in shipped.files())
 
 
-def test_a_version_that_is_not_there_names_those_that_are(disk: Store, packed: PackedModel) -> None:
-    with pytest.raises(ModelNotFound, match=r"none \(stream-icd models import adds one"):
-        open_version(disk, "x@0")
-    publish(disk, packed, LINEAGE)
-    with pytest.raises(ModelNotFound, match=f"it has: {packed.version}"):
-        open_version(disk, "x@0")
-
-
-OUTSIDE = ("x@/../../../evil", "x@../../evil0", "@", "x@", "x@ABCDEF01", "x@0123456", "no version")
-
-
-@pytest.mark.parametrize("version", OUTSIDE)
-def test_what_is_no_version_is_never_a_path(disk: Store, folder: Store, version: str) -> None:
+@pytest.mark.parametrize(
+    "version",
+    ["x@/../../../evil", "x@../../evil0", "@", "x@", "x@ABCDEF01", "x@0123456", "no version"],
+)
+def test_what_is_no_version_is_never_a_path(
+    disk: Store, packed: PackedModel, folder: Store, version: str
+) -> None:
     """The first one was a folder outside of the registry."""
     for file in ("recipe.toml", LINEAGE_FILE):
         disk.below("evil").put(file, pa.py_buffer(folder.open(file).read()))
     for read in (open_version, read_lineage, existing_folder):
-        with pytest.raises(ModelNotFound, match="no version"):
+        with pytest.raises(ModelNotFound, match=f"no version .* it has: {packed.version}"):
             read(disk, version)
     with pytest.raises(ModelNotFound, match="is not a version"):
         version_folder(disk, version)
 
 
-def test_a_name_that_no_folder_can_have_is_refused(disk: Store, packed: PackedModel) -> None:
+def test_names_that_no_folder_can_have_are_refused_and_folders_of_others_no_versions(
+    disk: Store, packed: PackedModel, folder: Store
+) -> None:
     long = replace(packed, version=f"{'é' * 60}@{'0' * 8}")
     with pytest.raises(BadSettings, match="has 360 bytes when written .*, at most 246"):
         publish(disk, long, LINEAGE)
-
-
-def test_folders_of_others_are_no_versions(disk: Store, packed: PackedModel, folder: Store) -> None:
     recipe = pa.py_buffer(folder.open("recipe.toml").read())
     for name in ("backup", f"{folder.name} (copy)", folder.name.upper(), f"=2{folder.name}"):
         disk.put(f"versions/{name}/recipe.toml", recipe)
     assert versions(disk) == [packed.version]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"purpose = 1", b"purpose = " + b"9" * 5000, b"[" * 5000, b"\xff", b'x = "y"', b" " * 2**21],
-)
-def test_a_description_or_a_card_that_cannot_be_read_is_damage(
-    folder: Store, content: bytes
-) -> None:
-    folder.put("about.toml", pa.py_buffer(content))
-    with pytest.raises(ModelDamaged, match="about.toml"):
-        read_about(folder)
-    folder.put("card.md", pa.py_buffer(b"\xff" if content[:1] != b" " else content))
-    with pytest.raises(ModelDamaged, match="card.md"):
-        read_card(folder)
+def test_a_description_or_a_card_that_cannot_be_read_is_damage(folder: Store) -> None:
+    broken = (b"purpose = 1", b"purpose = " + b"9" * 5000, b"[" * 5000, b'x = "y"')
+    for content in (*broken, b"\xff", b" " * 2**21):
+        folder.put("about.toml", pa.py_buffer(content))
+        with pytest.raises(ModelDamaged, match="about.toml"):
+            About.read(folder)
+    for content in (b"\xff", b" " * 2**21):
+        folder.put("card.md", pa.py_buffer(content))
+        with pytest.raises(ModelDamaged, match="card.md"):
+            read_card(folder)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "cannot be read"),
-        (b'{"format": 1}', "made_by"),
-        (b'{"format": 2}', "format 2 and this version reads up to 1; upgrade"),
-        (b"[1]", "cannot be read"),
-        (b"[" * 100_000, "cannot be read"),
-        (b" " * (2**24 + 1), "at most 16777216 are read"),
-    ],
-)
-def test_a_lineage_that_cannot_be_read_names_its_file(
-    disk: Store, packed: PackedModel, folder: Store, content: bytes, reason: str
-) -> None:
-    folder.put(LINEAGE_FILE, pa.py_buffer(content))
-    with pytest.raises(RegistryDamaged, match=f"lineage.json .*{reason}"):
-        read_lineage(disk, packed.version)
-    assert open_version(disk, packed.version).proved_on == frozenset()
-    folder.delete(LINEAGE_FILE)
-    with pytest.raises(RegistryDamaged, match="holds no lineage.json"):
-        read_lineage(disk, packed.version)
-    assert open_version(disk, packed.version).proved_on == frozenset()
-
-
-def test_fields_of_a_later_version_are_ignored(
+def test_a_lineage_may_have_later_fields_and_must_be_there_and_whole(
     disk: Store, packed: PackedModel, folder: Store
 ) -> None:
     content = folder.read(LINEAGE_FILE, folder.size(LINEAGE_FILE)) or b""
     more = content.replace(b'"made_by"', b'"colour": "red", "made_by"')
     folder.put(LINEAGE_FILE, pa.py_buffer(more))
     assert read_lineage(disk, packed.version) == LINEAGE
-
-
-def test_a_figure_is_a_finite_number() -> None:
+    for wrong, reason in (
+        (b"", "lineage.json cannot be read"),
+        (b'{"format": 1}', "lineage.json .*made_by"),
+        (b'{"format": 2}', "lineage.json has format 2 and this version reads up to 1; upgrade"),
+        (b"[1]", "lineage.json cannot be read"),
+        (b"[" * 100_000, "lineage.json cannot be read"),
+        (b" " * (2**24 + 1), "lineage.json .*at most 16777216 are read"),
+        (None, "holds no lineage.json"),
+    ):
+        if wrong is None:
+            folder.delete(LINEAGE_FILE)
+        else:
+            folder.put(LINEAGE_FILE, pa.py_buffer(wrong))
+        with pytest.raises(RegistryDamaged, match=reason):
+            read_lineage(disk, packed.version)
+        assert open_version(disk, packed.version).proved_on == frozenset()
     with pytest.raises(BadSettings, match="NMI.*finite"):
         Figure("NMI, %", 70.0, float("nan"))
 
 
-def test_a_copy_has_the_same_files_and_version(
-    packed: PackedModel, folder: Store, tmp_path: Path
+def test_a_copy_has_the_same_files_and_version_and_is_completed_if_it_was_cut_short(
+    packed: PackedModel, folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = export_folder(folder, str(tmp_path / "copy"))
+    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
+        if path == "recipe.toml":
+            raise StoreUnwritable("the disk is full")
+        whole(place, path, content)
+
+    whole, place = Store.put, str(tmp_path / "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_disk)
+        with pytest.raises(StoreUnwritable):
+            export_folder(folder, place)
+    assert export_folder(folder, place) == place
     assert open_model(place).version == packed.version
     copy = open_store(place)
     assert copy.files() == folder.files()
@@ -250,20 +237,3 @@ def test_a_copy_has_the_same_files_and_version(
         with pytest.raises(BadSettings, match="is not empty: export to a new folder"):
             export_folder(folder, taken)
     assert (tmp_path / "mine" / "card.md").read_text() == "my cards"
-
-
-def test_a_copy_that_was_cut_short_is_completed(
-    packed: PackedModel, folder: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full_disk(place: Store, path: str, content: pa.Buffer) -> None:
-        if path == "recipe.toml":
-            raise StoreUnwritable("the disk is full")
-        whole(place, path, content)
-
-    whole, copy = Store.put, str(tmp_path / "copy")
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "put", full_disk)
-        with pytest.raises(StoreUnwritable):
-            export_folder(folder, copy)
-    assert export_folder(folder, copy) == copy
-    assert open_model(copy).version == packed.version

@@ -20,7 +20,7 @@ from stream_icd.methods.model import Model
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.aliases import current, promote
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import publish
 from stream_icd.sources.generated import planted_snapshots
 from stream_icd.wire.communities import encode_labels
@@ -66,7 +66,7 @@ def add_to_archive(
 
 def make_champion(registry: Store, model: Model) -> str:
     """Publish and promote a model, and return its version."""
-    packed = pack(model)
+    packed = PackedModel.of(model)
     publish(registry, packed, Lineage("test", NOW, "0"))
     before = current(registry)
     return promote(registry, packed.version, "test", NOW, by="test", seen=before).champion

@@ -1,21 +1,34 @@
-"""A message of each kind that is about a window, with all that it may hold."""
+"""A message of each kind, with all that it may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stream_icd.core.communities import STAGES, Communities, Labels
+from stream_icd.core.communities import Labels
 from stream_icd.core.coordinates import DEGREES
-from stream_icd.core.errors import BadCommunities, BadEvents, BadInput, BadSnapshot
+from stream_icd.core.errors import (
+    BadAlert,
+    BadAnnouncement,
+    BadCommunities,
+    BadEvents,
+    BadInput,
+    BadKnown,
+    BadMember,
+    BadMemory,
+    BadSnapshot,
+)
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
-from stream_icd.core.snapshot import Window, snapshot_from_pairs
-from stream_icd.wire.alerts import Alert
+from stream_icd.core.lineage import Figure, Gate
+from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
+from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
 from stream_icd.wire.communities import (
     decode_communities,
     decode_labels,
@@ -24,19 +37,31 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.message import Message
+from stream_icd.wire.nodes import (
+    MemberRow,
+    decode_known,
+    decode_member,
+    encode_known,
+    encode_member,
+)
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from stream_icd.wire.states import MemoryState, decode_state, encode_state
+from tests.testbed.windows import window
 
 DAY = Window(datetime(1999, 4, 2, tzinfo=UTC), datetime(1999, 4, 3, tzinfo=UTC))
 NODES = pa.array([701, 1239, 7018])
-_OF_NODES = np.array([0, 0, 1], np.int32)
+
+
+def made(src: object, dst: object, **options: Any) -> Snapshot:
+    """The snapshot of these pairs."""
+    named = {"graph": "g", "id": "g/1", "window": DAY}
+    return snapshot_from_pairs(src, dst, **(named | options))
+
 
 SNAPSHOT = encode_snapshot(
-    snapshot_from_pairs(
+    made(
         [701, 701],
         [1239, 7018],
-        graph="g",
-        id="g/1",
-        window=DAY,
         n_communities=2,
         source="s",
         x=[116.4, 116.4],
@@ -46,26 +71,16 @@ SNAPSHOT = encode_snapshot(
     unordered=True,
 )
 COMMUNITIES = encode_communities(
-    Communities(
-        graph="g",
-        snapshot_id="g/1",
-        window=DAY,
-        nodes=NODES,
-        labels=_OF_NODES,
-        n_edges=2,
-        model="as@5b1f09c2",
-        modularity=-0.0001,
-        ncut=1e-12,
-        milliseconds=dict.fromkeys(STAGES, 0.25),
-        detected_at=DAY.end,
-        revision="3f9c1a2b4d5e",
+    replace(
+        window(0, [0, 0, 1], NODES, "as@5b1f09c2", ids=[4, 2], revision="3f9c1a2b4d5e"),
         content="0" * 64,
         k_given=2,
         seed=0,
         snapshot_place="0@7",
         evidence="strong",
         bits_saved=1.5e-9,
-        community_ids=np.array([4, 2]),
+        modularity=-0.0001,
+        ncut=1e-12,
         replaced=np.array([[3, 4]]),
         moved=np.array([[3, 4]]),
         moved_bits=np.array([12.5]),
@@ -76,7 +91,7 @@ COMMUNITIES = encode_communities(
         predicted_bits=-0.5,
     )
 )
-LABELS = encode_labels(Labels("g", "g/1", DAY, NODES, _OF_NODES, source="s"))
+LABELS = encode_labels(Labels("g", "g/1", DAY, NODES, np.array([0, 0, 1]), source="s"))
 EVENTS = encode_events(
     CommunityEvents(
         graph="g",
@@ -120,6 +135,46 @@ ALERT = Alert(
     bits=31.4,
     parents=(12, 3),
 )
+
+
+GATE = Gate(
+    "as@00000000",
+    "as@5b1f09c2",
+    DAY.start,
+    DAY.end,
+    windows=10,
+    passed=True,
+    reason="better",
+    figures=(Figure("NMI, %", 70, 71, 0.5, 1.5),),
+)
+ANNOUNCEMENT = Announcement(
+    "promoted",
+    "s3://bucket/models",
+    "better",
+    "retrain",
+    DAY.end,
+    version=GATE.challenger,
+    champion=GATE.challenger,
+    generation=3,
+    gate=GATE,
+)
+KNOWN = ("a/b", "7018", "east")
+MEMBER = MemberRow("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
+STATE = MemoryState("detect", "as733", "as733/1", DAY, "as@5b1f09c2", "3f9c1a2b4d5e", "0@7", b"x")
+EVERY_MESSAGE: dict[str, tuple[Message, Callable[..., Any], type[BadInput]]] = {
+    **MESSAGES,
+    "memory": (encode_state(STATE), decode_state, BadMemory),
+    "announcement": (encode_announcement(ANNOUNCEMENT), decode_announcement, BadAnnouncement),
+    "alert": (encode_alert(ALERT), decode_alert, BadAlert),
+    "known": (encode_known(*KNOWN, DAY.end, "noc"), decode_known, BadKnown),
+    "member": (encode_member(MEMBER, "a/b/1@m@1#7"), decode_member, BadMember),
+}
+
+
+def decoded(message: Message, decode: Callable[..., Any], **changed: object) -> Any:
+    """What a decoder reads in a message of which some parts were changed."""
+    parts = {"key": message.key, "value": message.value, "headers": message.headers}
+    return decode(**(parts | changed))
 
 
 def with_header(headers: Headers, name: str, value: str | bytes | None) -> Headers:

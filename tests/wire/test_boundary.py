@@ -21,20 +21,15 @@ from stream_icd.core.snapshot import (
     MOST_NODE_BYTES,
     MOST_WEIGHT,
     Snapshot,
-    snapshot_from_pairs,
 )
-from stream_icd.history.replay.redetect import Job
-from stream_icd.kafka.messages.claims import MessageReader
-from stream_icd.kafka.record import Record
 from stream_icd.methods.memory.memory import empty_memory
 from stream_icd.methods.quality.partition import modularity, ncut
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import DAY, MESSAGES, with_header
+from tests.wire.samples import DAY, EVERY_MESSAGE, MESSAGES, decoded, made, with_header
 
-SNAPSHOT = encode_snapshot(snapshot_from_pairs([1], [2], graph="g", id="g/1", window=DAY))
-FAR = "9999-12-31T23:59:59-23:59"
+SNAPSHOT = encode_snapshot(made([1], [2]))
 
 # A schema of `src` and `dst` without batches; `src` is of a type that pyarrow has no class for.
 MONTH_INTERVALS = base64.b64decode(
@@ -44,30 +39,28 @@ MONTH_INTERVALS = base64.b64decode(
 )
 
 
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_a_time_outside_the_calendar_is_named(kind: str) -> None:
-    message, decode, error = MESSAGES[kind]
-    times = {"icd_window_start": "0001-01-01T00:00:00+23:59", "icd_window_end": FAR}
-    if kind == "communities":
-        times["icd_detected_at"] = FAR
-    for header, time in times.items():
-        headers = with_header(message.headers, header, time)
-        with pytest.raises(error, match=f"{header} is '{time[:10]}.*outside the years 1 to 9999"):
-            decode(message.key, message.value, headers)
-    if kind == "snapshot":  # in a replay
-        headers = with_header(SNAPSHOT.headers, "icd_window_end", FAR)
-        record = Record("icd.snapshots.v1", 0, 0, 0, SNAPSHOT.key, SNAPSHOT.value, headers)
-        with pytest.raises(BadSnapshot, match="outside the years"):
-            Job.of_record(record, MessageReader(limits=DEFAULT_LIMITS))
-
-
-@pytest.mark.parametrize(
-    "dst", [pa.nulls(1, pa.list_(pa.int64())), pa.nulls(1, pa.float64()), pa.nulls(1, pa.string())]
-)
-def test_ends_have_one_type_even_where_one_is_null(dst: pa.Array) -> None:
-    value = write_table(pa.table({"src": [1], "dst": dst}))
-    with pytest.raises(BadSnapshot, match="give both the same type"):
-        decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+@pytest.mark.parametrize("kind", EVERY_MESSAGE)
+def test_a_header_that_is_missing_repeated_no_text_or_of_another_kind_is_named(kind: str) -> None:
+    message, decode, error = EVERY_MESSAGE[kind]
+    names = ["ce_specversion", "ce_type", "content-type"]
+    if kind in (*MESSAGES, "memory"):
+        names += ["icd_window_start", "icd_window_end"]
+        names += ["ce_id", "ce_source"] if kind == "snapshot" else ["icd_snapshot_id"]
+    for name in names:
+        for value, reason in ((None, "missing"), (b"", "missing or empty"), (b"\xff", "not UTF-8")):
+            with pytest.raises(error, match=f"header {name} is {reason}"):
+                decoded(message, decode, headers=with_header(message.headers, name, value))
+    for name in ("ce_id", "content-type", "icd_new"):
+        headers = (*with_header(message.headers, name, None), (name, b"a"), (name, b"b"))
+        with pytest.raises(error, match=rf"^header {name} is given 2 times; send it once$"):
+            decoded(message, decode, headers=headers)
+    for name, other in (("ce_type", "stream_icd.other.v1"), ("content-type", "text/csv")):
+        with pytest.raises(error, match=f"header {name} is '{other}'; expected"):
+            decoded(message, decode, headers=with_header(message.headers, name, other))
+    if kind != "announcement":  # it names the registry itself
+        for key in (None, b"", b"\xff"):
+            with pytest.raises(error, match="key"):
+                decoded(message, decode, key=key)
 
 
 EXTREMES = [0, 1, -1, 8, 255, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63)]
@@ -85,7 +78,7 @@ def test_a_table_with_wrong_bytes_is_decoded_or_refused(kind: str, compression: 
         bits = value.view(np.uint8)
         bits[rng.integers(len(bits))] ^= 1 << rng.integers(8)
         with contextlib.suppress(BadInput):
-            decode(message.key, value.tobytes(), message.headers)
+            decoded(message, decode, value=value.tobytes())
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -96,7 +89,7 @@ def test_a_type_as_long_as_the_message_is_not_shown_whole(kind: str) -> None:
     wide = pa.nulls(len(table), pa.struct([(f"c{i}", pa.int8()) for i in range(1000)]))
     table = table.set_column(at, table.column_names[at], wide)
     with pytest.raises(error, match="struct<") as caught:
-        decode(message.key, write_table(table), message.headers)
+        decoded(message, decode, value=write_table(table))
     assert len(str(caught.value)) < 300
 
 
@@ -112,7 +105,7 @@ def test_a_type_that_pyarrow_cannot_hold_is_refused(names: dict[bytes, bytes]) -
         schema = schema.replace(b"\0" + old, b"\0_" + new)
     value = schema.replace(b"\0_", b"\0") + batch
     with pytest.raises(BadSnapshot, match="month_interval"):
-        decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+        decoded(SNAPSHOT, decode_snapshot, value=value)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -122,7 +115,7 @@ def test_what_nobody_thought_of_is_bad_input_too(
     message, decode, error = MESSAGES[kind]
     monkeypatch.setattr("stream_icd.wire.message.EventHeaders.window", _raiser(ZeroDivisionError))
     with pytest.raises(error, match="cannot be read: ZeroDivisionError") as caught:
-        decode(message.key, message.value, message.headers)
+        decoded(message, decode)
     assert len(str(caught.value)) < 500
 
 
@@ -134,7 +127,7 @@ def test_lack_of_memory_is_never_the_message_s_fault(
     monkeypatch.setattr(pa.ipc, where, _raiser(lack))
     for message, decode, _ in MESSAGES.values():
         with pytest.raises(MemoryError):
-            decode(message.key, message.value, message.headers)
+            decoded(message, decode)
 
 
 def _raiser(error: type[BaseException]) -> Callable[..., Any]:
@@ -149,111 +142,98 @@ def test_a_name_that_is_too_long_is_refused_before_it_is_read(kind: str) -> None
     message, decode, _ = MESSAGES[kind]
     limits = Limits(name_bytes=64)
     with pytest.raises(LimitExceeded, match="the key is 8000000 bytes; the limit of a name is 64"):
-        decode(b"\xff" * 8_000_000, message.value, message.headers, limits)
+        decoded(message, decode, key=b"\xff" * 8_000_000, limits=limits)
     for name in {"ce_id", "icd_snapshot_id", "icd_model", "ce_source"} & {*dict(message.headers)}:
         headers = with_header(message.headers, name, "x" * 257)
         with pytest.raises(LimitExceeded, match=f"header {name} is 257 bytes; the limit of a name"):
-            decode(message.key, message.value, headers, limits)
+            decoded(message, decode, headers=headers, limits=limits)
     if kind == "snapshot":  # else its results could not name it
         headers = with_header(message.headers, "ce_id", "x" * 1025)
         with pytest.raises(LimitExceeded, match="header ce_id is 1025 bytes; the limit of a name"):
-            decode(message.key, message.value, headers)
+            decoded(message, decode, headers=headers)
     for graph in ("g" * 201, "é" * 34, "/" * 67):  # which the archive cannot keep
         with pytest.raises(LimitExceeded, match="when written as in a URL; the limit is 200"):
-            decode(graph.encode(), message.value, message.headers)
+            decoded(message, decode, key=graph.encode())
     headers, longest = message.headers, "é\n" * 22 + "gg"  # 200 bytes as in a URL
     for name in {"ce_id", "icd_snapshot_id", "icd_model", "ce_source"} & {*dict(headers)}:
         headers = with_header(headers, name, "x" * 1024)
-    assert decode(longest.encode(), message.value, headers).graph == longest
+    assert decoded(message, decode, key=longest.encode(), headers=headers).graph == longest
 
 
-@pytest.mark.parametrize("kind", ["communities", "labels"])
-def test_a_small_message_of_equal_nodes_is_refused_before_it_is_unpacked(kind: str) -> None:
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_a_decompression_bomb_is_refused_before_it_is_decompressed(kind: str) -> None:
     message, decode, _ = MESSAGES[kind]
-    n = 4_000_000
-    equal = pa.table({"node": np.zeros(n, np.int64), "community": np.zeros(n, np.int32)})
-    value, before = write_table(equal), pa.total_allocated_bytes()
-    assert len(value) < 20_000
-    with pytest.raises(LimitExceeded, match="bytes or more when decompressed"):
-        decode(message.key, value, message.headers)
-    assert pa.total_allocated_bytes() == before
-
-
-WEIGHTS = {
-    "repeats of a pair": ([1, 1], [2, 2], [1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
-    "all pairs": ([1, 2], [2, 3], [1e308, 1e308], "add up to inf"),
-    "a square": ([1], [2], [1e151], "add up to 1e\\+151"),
-    "a reciprocal": ([1], [2], [5e-324], "weight 4.94066e-324; the least is 1e-150"),
-}
+    schema = pa.ipc.open_stream(message.value).schema
+    bomb = write_table(pa.table([pa.nulls(3_000_000, field.type) for field in schema], schema))
+    assert len(bomb) < 100_000
+    allocated = pa.total_allocated_bytes()
+    for limits, reason in (
+        (Limits(decoded_bytes=10**6), "limit is 1000000"),
+        (Limits(rows=1000), "3000000 rows"),
+        (Limits(), f"{len(bomb)} bytes; the limit is 100 times .*DECODED_RATIO"),
+    ):
+        with pytest.raises(LimitExceeded, match=reason):
+            decoded(message, decode, value=bomb, limits=limits)
+    assert pa.total_allocated_bytes() <= allocated + 1_000_000
 
 
 def test_weights_whose_sums_cannot_be_computed_with_are_refused() -> None:
-    for src, dst, weights, reason in WEIGHTS.values():
+    for src, dst, weights, reason in (
+        ([1, 1], [2, 2], [1e308, 1e308], "add up to inf; the limit is 1e\\+150"),
+        ([1, 2], [2, 3], [1e308, 1e308], "add up to inf"),
+        ([1], [2], [1e151], "add up to 1e\\+151"),  # its square is too large
+        ([1], [2], [5e-324], "weight 4.94066e-324; the least is 1e-150"),  # so is its reciprocal
+    ):
         value = write_table(pa.table({"src": src, "dst": dst, "weight": weights}))
         with pytest.raises(BadSnapshot, match=reason):
-            decode_snapshot(SNAPSHOT.key, value, SNAPSHOT.headers)
+            decoded(SNAPSHOT, decode_snapshot, value=value)
     ends = [1, 1, 2, 4, 4, 5, 3], [2, 3, 3, 5, 6, 6, 4]
     for scale in (LEAST_WEIGHT, 0.1 * MOST_WEIGHT):
         weights = np.full(7, scale)
-        snapshot = snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY, weights=weights)
+        snapshot = made(*ends, weights=weights)
         labels = np.array([0, 0, 0, 1, 1, 1])
         assert modularity(snapshot.adjacency(), labels) == pytest.approx(5 / 14)
         assert ncut(snapshot.adjacency(), labels) == pytest.approx(1 / 7)
 
 
-def test_the_environment_wins_over_the_file_over_the_contract(
+def test_limits_come_from_environment_and_file_and_go_to_worker_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text("[limits]\nrows = 10\nheader_bytes = 20\n[kafka]\nclient_id = 'x'\n")
+    file.write_text("[limits]\nheader_bytes = 20\n[kafka]\nclient_id = 'x'\n")
     monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "30")
     limits = Limits()
     assert (limits.rows, limits.header_bytes) == (30, 20)
     assert limits.decoded_bytes == DEFAULT_LIMITS.decoded_bytes == 1 << 30
-
-
-def test_a_limit_is_a_whole_number_above_0_and_one_that_there_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sent = pickle.dumps(limits)
     for value in ("0", "1.5", "many", ""):
-        monkeypatch.setenv("STREAM_ICD_LIMITS_DECODED_BYTES", value)
-        with pytest.raises(BadSettings, match=r"^limits\.decoded_bytes: "):
+        monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", value)
+        with pytest.raises(BadSettings, match=r"^limits\.rows: "):
             Limits()
-    monkeypatch.delenv("STREAM_ICD_LIMITS_DECODED_BYTES")
-    (tmp_path / "settings.toml").write_text("[limits]\nbytes = 10\n")
-    monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(tmp_path / "settings.toml"))
+        assert pickle.loads(sent) == limits
+    monkeypatch.delenv("STREAM_ICD_LIMITS_ROWS")
+    file.write_text("[limits]\nbytes = 10\n")
     with pytest.raises(BadSettings, match="bytes"):
         Limits()
-
-
-def test_worker_processes_get_the_limits_of_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = pickle.dumps(Limits(rows=7))
-    monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "8")
-    assert pickle.loads(sent) == Limits(rows=7)
 
 
 LONGEST, TOO_LONG = "a" * MOST_NODE_BYTES, "é" + "a" * (MOST_NODE_BYTES - 1)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
-def test_an_id_of_a_node_has_a_limit_of_its_own(kind: pa.DataType) -> None:
+def test_an_id_of_a_node_has_a_limit_wherever_it_is(kind: pa.DataType) -> None:
     def snapshot_of(node: str) -> Snapshot:
-        ends = pa.array(["b", "c"], kind), pa.array(["c", node], kind)
-        return snapshot_from_pairs(*ends, graph="g", id="g/1", window=DAY)
+        return made(pa.array(["b", "c"], kind), pa.array(["c", node], kind))
 
     message = encode_snapshot(snapshot_of(LONGEST))
-    assert decode_snapshot(message.key, message.value, message.headers) == snapshot_of(LONGEST)
+    assert decoded(message, decode_snapshot) == snapshot_of(LONGEST)
     with pytest.raises(LimitExceeded, match=r"éa+… has 4097 bytes; the limit is 4096: send a sho"):
         snapshot_of(TOO_LONG)
     table = pa.table({"src": pa.array(["b"], kind), "dst": pa.array([TOO_LONG], kind)})
-    with pytest.raises(LimitExceeded, match="4097 bytes"):
-        decode_snapshot(message.key, write_table(table), message.headers)
-
-
-def test_results_labels_events_and_memories_have_the_same_limit() -> None:
-    nodes, names = pa.array(["b", TOO_LONG]), ("g", "g/1", DAY)
+    nodes, names = pa.array(["b", TOO_LONG], kind), ("g", "g/1", DAY)
     makers: list[Callable[[], object]] = [
+        lambda: decoded(message, decode_snapshot, value=write_table(table)),
         lambda: Labels(*names, nodes, np.zeros(2, np.int32)),
         lambda: CommunityEvents(*names, "m", nodes, np.zeros(2, np.int64), (), 1),
         lambda: empty_memory(DAY, nodes, 0),

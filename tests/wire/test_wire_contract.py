@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,72 +18,52 @@ import yaml
 from stream_icd.core.errors import BadInput, BadKnown, BadSnapshot
 from stream_icd.core.events import KINDS
 from stream_icd.core.headers import Headers
-from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES, snapshot_from_pairs
+from stream_icd.core.snapshot import MOST_GRAPH_BYTES, MOST_NODE_BYTES
 from stream_icd.kafka.messages.claims import Claim
+from stream_icd.kafka.messages.records import Stage
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import DEFAULT_TOPICS
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, context_of
 from stream_icd.methods.tracking.rules import MOVED
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
-from stream_icd.wire.alerts import decode_alert, encode_alert
+from stream_icd.wire.alerts import decode_alert
 from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.communities import MEMBERSHIP
 from stream_icd.wire.limits import DEFAULT_LIMITS
-from stream_icd.wire.nodes import (
-    KnownNode,
-    MemberRow,
-    decode_known,
-    decode_member,
-    encode_known,
-    encode_member,
-)
+from stream_icd.wire.nodes import encode_known
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
-from tests.wire.samples import ALERT, DAY, EVENTS, MESSAGES
+from tests.wire.samples import (
+    ALERT,
+    ANNOUNCEMENT,
+    DAY,
+    EVERY_MESSAGE,
+    KNOWN,
+    MEMBER,
+    MESSAGES,
+    decoded,
+    made,
+    with_header,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROSE = (DOCS / "wire.md").read_text(encoding="utf-8")
 CONTRACT: dict[str, Any] = yaml.safe_load((DOCS / "asyncapi.yaml").read_text(encoding="utf-8"))
-FIGURES = (Figure("NMI, %", 70, 71, 0.5, 1.5),)
-GATE = Gate(
-    "as@00000000",
-    "as@5b1f09c2",
-    DAY.start,
-    DAY.end,
-    10,
-    passed=True,
-    reason="better",
-    figures=FIGURES,
-)
-TOLD = Announcement(
-    "promoted",
-    "s3://bucket/models",
-    "better",
-    "retrain",
-    DAY.end,
-    GATE.challenger,
-    GATE.challenger,
-    3,
-    GATE,
-)
-KNOWN = KnownNode("a/b", "7018", "east")
-ROW = MemberRow("a/b", 7018, 4, DAY.start, DAY.end, "a/b/1", 0.97, "RU, UA")
 JSON = {
-    "announcement": (encode_announcement(TOLD), "header of an announcement"),
-    "alert": (encode_alert(ALERT), "## Alerts"),
-    "known": (encode_known(KNOWN, DAY.end, "noc"), "## Known nodes"),
-    "member": (encode_member(ROW, "a/b/1@m@1#7"), "header of a row"),
+    "announcement": "header of an announcement",
+    "alert": "## Alerts",
+    "known": "## Known nodes",
+    "member": "header of a row",
 }
-"""A message of each kind whose value is JSON, and what precedes the table of its headers."""
+"""The messages whose value is JSON, and what precedes the table of their headers."""
 CONTEXT = {"traceparent": f"00-{1:032x}-{2:016x}-01", "tracestate": "vendor=1"}
 LETTER = dead_letter(
     Record("icd.snapshots.v1", 3, 41, 0, b"g", b""), "decode", BadSnapshot("ce_id is missing")
 )
 MARKED = DeadLetter.of(Record("icd.snapshots.v1.dlq", 0, 7, 0, b"g", b""))
 HEADERS: dict[str, tuple[Any, str]] = {
-    **{kind: (message.headers, heading) for kind, (message, heading) in JSON.items()},
+    **{kind: (EVERY_MESSAGE[kind][0].headers, heading) for kind, heading in JSON.items()},
     "deadLetter": (LETTER.headers, "header of a dead letter"),
     "retried": (MARKED.marker("icd.snapshots.v1", DAY.end).headers, "header of a marker"),
     "claimHeaders": (Claim("s3://b/x.arrows", 5, "ab" * 32).headers(), "header of a claim"),
@@ -146,8 +124,7 @@ def test_a_message_about_a_window_is_what_contract_and_prose_say(kind: str) -> N
     demanded = set()
     for left_out, _ in message.headers:
         try:
-            kept = tuple(header for header in message.headers if header[0] != left_out)
-            decode(message.key, message.value, kept)
+            decoded(message, decode, headers=with_header(message.headers, left_out, None))
         except BadInput:
             demanded.add(left_out)
     assert demanded <= set(schema["required"])
@@ -159,77 +136,75 @@ def test_a_message_about_a_window_is_what_contract_and_prose_say(kind: str) -> N
 @pytest.mark.parametrize("kind", HEADERS)
 def test_headers_of_other_messages_are_what_contract_and_prose_say(kind: str) -> None:
     headers, heading = HEADERS[kind]
-    said = texts(headers)
     schema, rows = headers_schema(kind), rows_under(heading)
-    jsonschema.Draft7Validator(schema).validate(said)  # AsyncAPI's draft
-    assert set(said) == set(schema["properties"]) == set(rows)
+    jsonschema.Draft7Validator(schema).validate(texts(headers))  # AsyncAPI's draft
+    assert set(texts(headers)) == set(schema["properties"]) == set(rows)
     if kind in JSON:
-        jsonschema.validate(json.loads(JSON[kind][0].value), CONTRACTS[kind]["payload"])
+        jsonschema.validate(value_of(kind), CONTRACTS[kind]["payload"])
         assert required_in(rows) == set(schema["required"])
 
 
 def test_any_message_about_a_window_may_have_a_trace_or_be_a_claim() -> None:
     claim = texts(HEADERS["claimHeaders"][0])
     for left_out in claim:
-        some = {name: text for name, text in claim.items() if name != left_out}
+        rest = {name: text for name, text in claim.items() if name != left_out}
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.Draft7Validator(SCHEMAS["claimHeaders"]).validate(some)
+            jsonschema.Draft7Validator(SCHEMAS["claimHeaders"]).validate(rest)
     assert context_of(tuple(Tracing.with_context((), CONTEXT))) == CONTEXT
     for kind, (message, decode, _) in MESSAGES.items():
         of_traits = [trait["headers"] for trait in CONTRACTS[kind]["traits"]]
         assert SCHEMAS["claimHeaders"] in of_traits
         assert SCHEMAS["traceHeaders"] in of_traits
-        decode(message.key, message.value, Tracing.with_context(message.headers, CONTEXT))
+        decoded(message, decode, headers=Tracing.with_context(message.headers, CONTEXT))
+    # A trace that others made long takes no room from a result.
+    for length, names in ((8000, ["ce_traceparent"]), (505, ["ce_traceparent", "ce_tracestate"])):
+        headers = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + length * "1"})
+        assert [name for name, _ in headers] == names
+        assert sum(len(name) + len(value) for name, value in headers) < MOST_BYTES
 
 
-def test_a_trace_that_others_made_long_takes_no_room_from_a_result() -> None:
-    headers = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 8000 * "1"})
-    assert [name for name, _ in headers] == ["ce_traceparent"]
-    kept = Tracing.with_context((), {**CONTEXT, "tracestate": "vendor=" + 505 * "1"})
-    assert [name for name, _ in kept] == ["ce_traceparent", "ce_tracestate"]
-    assert sum(len(name) + len(value) for name, value in kept) < MOST_BYTES
+def value_of(kind: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(EVERY_MESSAGE[kind][0].value)
+    return value
 
 
 def test_announcements_have_the_fields_that_are_documented() -> None:
     contract, rows = CONTRACTS["announcement"], rows_under("header of an announcement")
-    value, fields = json.loads(JSON["announcement"][0].value), rows_under("field of an annou")
+    value, fields = value_of("announcement"), rows_under("field of an annou")
     assert set(value) == set(contract["payload"]["properties"]) == set(fields)
     named = set(re.findall(r"`(\w+)`", fields["gate"]))
     assert named == {*value["gate"], *value["gate"]["figures"][0]}
     for kind in get_args(get_type_hints(Announcement)["kind"]):
-        said = texts(encode_announcement(replace(TOLD, kind=kind)).headers)["icd_kind"]
-        assert said in contract["headers"]["properties"]["icd_kind"]["enum"]
-        assert f"`{said}`" in rows["icd_kind"]
+        header = texts(encode_announcement(replace(ANNOUNCEMENT, kind=kind)).headers)["icd_kind"]
+        assert header in contract["headers"]["properties"]["icd_kind"]["enum"]
+        assert f"`{header}`" in rows["icd_kind"]
         assert kind in contract["payload"]["properties"]["kind"]["enum"]
 
 
-def test_alerts_have_the_fields_that_are_documented() -> None:
-    message, payload = JSON["alert"][0], CONTRACTS["alert"]["payload"]
-    value = json.loads(message.value)
+def test_alerts_and_messages_about_nodes_are_read_with_no_more_than_is_documented() -> None:
+    for kind, sent in (("known", KNOWN), ("member", MEMBER), ("alert", ALERT)):
+        message, decode, _ = EVERY_MESSAGE[kind]
+        required = headers_schema(kind)["required"]
+        headers = tuple(header for header in message.headers if header[0] in required)
+        assert decoded(message, decode, headers=headers) == sent
+    payload, value = CONTRACTS["alert"]["payload"], value_of("alert")
     named = {name for row in rows_under("field of an alert") for name in row.split("`, `")}
     assert set(value) == set(payload["properties"]) == named
     assert payload["properties"]["event"]["enum"] == [*KINDS, MOVED]
-    kept = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
-    assert decode_alert(message.key, message.value, message.headers) == ALERT
-    assert decode_alert(message.key, kept, message.headers).text == ALERT.text
-
-
-def test_messages_about_nodes_are_read_with_no_more_than_is_documented() -> None:
-    for kind, sent, decode in (("known", KNOWN, decode_known), ("member", ROW, decode_member)):
-        message, required = JSON[kind][0], headers_schema(kind)["required"]
-        assert message.key == b"a%2Fb/7018"
-        kept = tuple(pair for pair in message.headers if pair[0] in required)
-        assert decode(message.key, message.value, kept) == sent
-    key = CONTRACTS["known"]["bindings"]["kafka"]["key"]
-    assert key["minLength"] <= len(message.key) <= key["maxLength"] == DEFAULT_LIMITS.name_bytes
-    most = CONTRACTS["known"]["payload"]["properties"]["community"]["maxLength"]
-    encode_known(replace(KNOWN, community="x" * most), DAY.end, "noc")
+    least = json.dumps({name: value[name] for name in payload["required"]} | {"new": 1}).encode()
+    assert decoded(EVERY_MESSAGE["alert"][0], decode_alert, value=least).text == ALERT.text
+    payload, key = CONTRACTS["known"]["payload"], EVERY_MESSAGE["known"][0].key
+    schema = CONTRACTS["known"]["bindings"]["kafka"]["key"]
+    assert key == EVERY_MESSAGE["member"][0].key == b"a%2Fb/7018"
+    assert schema["minLength"] <= len(key) <= schema["maxLength"] == DEFAULT_LIMITS.name_bytes
+    most = payload["properties"]["community"]["maxLength"]
+    encode_known("g", "7", "x" * most, DAY.end, "noc")
     with pytest.raises(BadKnown, match=f"more than {most} bytes"):
-        encode_known(replace(KNOWN, community="x" * (most + 1)), DAY.end, "noc")
-    value, payload = json.loads(message.value), CONTRACTS["member"]["payload"]
-    assert list(value) == list(payload["properties"]) == list(rows_under("field of a row"))
-    key = CONTRACTS["member"]["bindings"]["kafka"]["key"]
-    assert key["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
+        encode_known("g", "7", "x" * (most + 1), DAY.end, "noc")
+    properties = CONTRACTS["member"]["payload"]["properties"]
+    assert list(value_of("member")) == list(properties) == list(rows_under("field of a row"))
+    schema = CONTRACTS["member"]["bindings"]["kafka"]["key"]
+    assert schema["maxLength"] == MOST_GRAPH_BYTES + 1 + MOST_NODE_BYTES
 
 
 def test_topics_and_limits_are_those_of_the_code() -> None:
@@ -250,54 +225,29 @@ def test_topics_and_limits_are_those_of_the_code() -> None:
     assert key["maxLength"] == MOST_GRAPH_BYTES
 
 
-def stages_in(function: ast.FunctionDef) -> Iterator[str]:
-    """The stages with which a function refuses records, as `Refused("decode", error)`."""
-    nodes = list(ast.walk(function))
-    for call in nodes:
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Refused":
-            named = ast.unparse(call.args[0])  # a constant, or a name that is assigned constants
-            values = [
-                node.value
-                for node in nodes
-                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == named
-            ]
-            yield from (ast.literal_eval(value) for value in values or [call.args[0]])
-
-
 def test_the_stages_of_dead_letters_are_those_of_the_code() -> None:
-    used = {
-        stage
-        for file in (DOCS.parent / "stream_icd").rglob("*.py")
-        if "Refused(" in (text := file.read_text(encoding="utf-8"))
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef)
-        for stage in stages_in(node)
-    }
     _, _, documented = rows_under("## Bad messages")["icd_dlq_stage"].partition(":")
-    assert set(re.findall(r"`(\w+)`", documented)) == used
-    assert set(SCHEMAS["deadLetterHeaders"]["properties"]["icd_dlq_stage"]["enum"]) == used
+    assert set(re.findall(r"`(\w+)`", documented)) == set(get_args(Stage))
+    in_contract = SCHEMAS["deadLetterHeaders"]["properties"]["icd_dlq_stage"]["enum"]
+    assert set(in_contract) == set(get_args(Stage))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_columns_and_metadata_of_tables_are_documented(name: str) -> None:
+def test_columns_metadata_and_types_of_tables_are_documented(name: str) -> None:
     heading = {"snapshot": "### Edges of a snapshot", "events": "### Events of a snapshot"}.get(
         name, "### Nodes of communities"
     )
-    schema = pa.ipc.open_stream(MESSAGES[name][0].value).schema
+    schema, rows = pa.ipc.open_stream(MESSAGES[name][0].value).schema, rows_under(heading)
     further = {"weight"} | (set(MEMBERSHIP) if name == "labels" else set())
-    assert set(schema.names) <= set(rows_under(heading)) <= {*schema.names, *further}
+    assert set(schema.names) <= set(rows) <= {*schema.names, *further}
     if schema.metadata:
         documented = set(rows_under("metadata of the schema"))
         assert {key.decode() for key in schema.metadata} == documented
-
-
-def test_the_types_of_event_columns_are_those_documented() -> None:
-    rows = rows_under("### Events of a snapshot")
-    for field in pa.ipc.open_stream(EVENTS.value).schema.remove_metadata():
-        if field.name != "members":  # of the type of ids
-            kind = str(field.type)
-            text = {"string": "utf8", "double": "float64"}.get(kind, kind)
-            assert f"`{text}`" in rows[field.name].replace("list<int64>", "list<item: int64>")
+    if name == "events":
+        types = {"string": "utf8", "double": "float64", "list<item: int64>": "list<int64>"}
+        for field in schema:
+            if field.name != "members":  # of the type of ids
+                assert f"`{types.get(str(field.type), field.type)}`" in rows[field.name]
 
 
 def test_the_asyncapi_document_holds_together() -> None:
@@ -318,10 +268,8 @@ def test_ids_of_the_documented_types_are_read(kind: str) -> None:
     ids = pa.array(values, getattr(pa, kind)())
     assert f"`{kind}`" in PROSE
     ring = ids, ids.take(pa.array([1, 2, 0]))
-    snapshot = snapshot_from_pairs(*ring, graph="g", id="g/1", window=DAY)
-    message = encode_snapshot(snapshot)
-    sent = write_table(pa.table(ring, names=["src", "dst"]))
-    assert decode_snapshot(message.key, sent, message.headers) == snapshot
+    snapshot, sent = made(*ring), write_table(pa.table(ring, names=["src", "dst"]))
+    assert decoded(encode_snapshot(snapshot), decode_snapshot, value=sent) == snapshot
     assert snapshot.nodes.type == (pa.int64() if "int" in kind else pa.string())
 
 

@@ -23,7 +23,7 @@ from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.registry.aliases import champion, promote
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import open_version, publish
 from stream_icd.streaming.detection.detect import finding
 from stream_icd.wire.snapshots import encode_snapshot
@@ -114,7 +114,7 @@ def play(
         registry, archive = open_store(str(Path(folder) / "registry")), Archive(open_store(place))
         known = [snapshot for snapshot, _ in windows[:n_first]]
         _archived(archive, known)
-        packed = pack(first)
+        packed = PackedModel.of(first)
         data = DataRange((known[0].graph,), known[0].window.start, known[-1].window.end, len(known))
         publish(registry, packed, Lineage("benchmark", START, "", data=data))
         promote(registry, packed.version, "the first", START, by="benchmark", seen=None)

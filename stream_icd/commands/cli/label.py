@@ -151,11 +151,11 @@ class _SendKnown(_SendOptions):
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.record import OutgoingRecord
         from stream_icd.kafka.topics import KNOWN
-        from stream_icd.wire.nodes import KnownNode, encode_known, node_key
+        from stream_icd.wire.nodes import encode_known, node_key
 
         now = datetime.now(UTC)
         for node, label in changed.items():
-            yield outgoing(KNOWN, encode_known(KnownNode(graph, node, label), now, self.source))
+            yield outgoing(KNOWN, encode_known(graph, node, label, now, self.source))
         for node in gone:
             yield OutgoingRecord(KNOWN, None, node_key(graph, node))
 

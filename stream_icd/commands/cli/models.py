@@ -385,9 +385,9 @@ def _lineage_lines(registry: Store, folder: Store) -> Iterator[str]:
 
 
 def _about(folder: Store) -> Iterator[str]:
-    from stream_icd.registry.model import read_about
+    from stream_icd.registry.model import About
 
-    about = read_about(folder)
+    about = About.read(folder)
     yield f"  for      {about.purpose}"
     yield f"  learned  {about.learned_on}"
     yield f"  figures  {about.figures}"

@@ -24,7 +24,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import MOST_BYTES, Tracing, traces_of
 from stream_icd.kafka.waiting import IDLE_S, Outage
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.metrics.server import serving
 from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.streaming.workers.step import BatchStep
@@ -88,7 +88,7 @@ def run_worker(
     with ExitStack() as until_the_end:
         # An idle worker hears from the broker only once every two polls or so.
         silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
-        metrics = Metrics(Health(settings.max_poll_interval_s, silence_s, start=outage))
+        metrics = Metrics(settings.max_poll_interval_s, silence_s, start=outage)
         # Before the broker answers: a worker that waits for it is alive, and not ready.
         if options.metrics_port is not None:
             served = serving(metrics, options.metrics_port, options.metrics_host)

@@ -36,7 +36,7 @@ from stream_icd.kafka.messages.records import Refused
 from stream_icd.kafka.record import Record
 from stream_icd.methods.memory.encoding import is_of_this_version
 from stream_icd.methods.memory.memory import BEFORE_ALL
-from stream_icd.streaming.detection.record import Detection, check_k
+from stream_icd.streaming.detection.record import Detection, warn_of_k
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Relay
 from stream_icd.streaming.workers.memories import place_in
@@ -121,7 +121,7 @@ class Redetection(Detection):
     """The work on a job: it returns the communities as a message, or why there are none."""
 
     smooth: bool = False  # results are made by `Smoothing`, from all windows of a graph
-    small_graphs: set[str] = field(default_factory=set, compare=False)  # see `check_k`
+    small_graphs: set[str] = field(default_factory=set, compare=False)  # see `warn_of_k`
 
     def revision(self, job: Job) -> str:
         """Return the revision that the result of a job will have, if possible by its headers."""
@@ -145,7 +145,8 @@ class Redetection(Detection):
         outcome = self.detected(job.snapshot, relay)
         if isinstance(outcome, Refused):
             return outcome
-        check_k(outcome.communities, self.small_graphs)
+        communities = outcome.communities
+        warn_of_k(communities.graph, communities.k_above_nodes, self.small_graphs)
         return outcome.message
 
     def name(self, job: Job) -> str:

@@ -16,7 +16,7 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.streaming.detection.detect import stage_ms
-from stream_icd.streaming.detection.record import Detection, check_k
+from stream_icd.streaming.detection.record import Detection, warn_of_k
 from stream_icd.streaming.detection.snapshot import communities_with
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.work import Engine, First, Relay
@@ -104,7 +104,7 @@ class _Smoothing(Detection):
                 settings,
                 remembered=(result, "smoothed"),
             )
-            check_k(communities, small_graphs)
+            warn_of_k(communities.graph, communities.k_above_nodes, small_graphs)
             yield encode_communities(communities)
 
     def chain(self, graph: _GraphJobs) -> str:

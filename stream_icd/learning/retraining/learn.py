@@ -28,7 +28,7 @@ from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, PackedModel, pack
+from stream_icd.registry.model import ABOUT_FILE, CARD_FILE, About, PackedModel
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.streaming.execution.worker_process import WorkerProcess
 
@@ -126,7 +126,7 @@ def learn_job(
         raise NoGoodRows(f"none of the {len(lessons)} windows to learn from can be read")
     before = open_model(parent).model if recipe.learns_edges else None
     learned = learn(readable, recipe, settings.threads, folder, parent=before, until=until)
-    return Made(pack(learned.model), learned.windows, learned.encoder)
+    return Made(PackedModel.of(learned.model), learned.windows, learned.encoder)
 
 
 def learn(

@@ -31,7 +31,7 @@ from stream_icd.learning.retraining.state import RetrainerState
 from stream_icd.registry.aliases import Aliases, champion, current, history
 from stream_icd.registry.announce import announce, change, publication
 from stream_icd.registry.versions import read_lineage
-from stream_icd.streaming.metrics.programs import RoundsHealth, RoundsMetrics
+from stream_icd.streaming.metrics.programs import RoundsMetrics
 from stream_icd.wire.announcements import Announcement
 
 _LOOK = "look"
@@ -56,7 +56,7 @@ class Rounds:
     _said: tuple[str, str] | None = None  # by the last decision
 
     def __post_init__(self) -> None:
-        self.metrics = RoundsMetrics(RoundsHealth(self.limit_s, self.clock), OUTCOMES)
+        self.metrics = RoundsMetrics(self.limit_s, OUTCOMES, self.clock)
 
     def once(self, *, asked: bool = False, clock: Callable[[], datetime] = utc_now) -> Decision:
         """Make one round (`retrain`); an empty registry gets its first champion before."""

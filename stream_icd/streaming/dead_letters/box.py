@@ -127,16 +127,16 @@ def read_again(
 ) -> Iterator[tuple[DeadLetter, Record]]:
     """Read some dead letters of one topic, in order, as the original records, until `stop`; not
     those that retention has deleted."""
-    wanted = {letter.place: letter for letter in letters}
-    if not wanted:
+    by_place = {letter.place: letter for letter in letters}
+    if not by_place:
         return
     (topic,) = {letter.topic for letter in letters}
     with open_reader(settings, topic, until="end", stop=stop) as records:
         for record in records:
-            if record.place in wanted:
-                letter = wanted.pop(record.place)
+            if record.place in by_place:
+                letter = by_place.pop(record.place)
                 yield letter, replace(record, headers=letter.headers)
-            if not wanted:
+            if not by_place:  # the topic may hold millions of records after the last one
                 return
 
 
@@ -181,11 +181,11 @@ class DeadLetterChoice:
             self._check("exception", self.exception, exceptions)
         return chosen
 
-    def _check(self, kind: str, wanted: str | None, known: Collection[str]) -> None:
-        if wanted is not None and known and wanted not in known:
+    def _check(self, kind: str, chosen: str | None, names: Collection[str]) -> None:
+        if chosen is not None and names and chosen not in names:
             raise BadSettings(
-                f"{self.part.topic} holds no dead letter of {kind} {wanted}; "
-                f"it holds those of {listed(sorted(known))}{did_you_mean(wanted, known)}"
+                f"{self.part.topic} holds no dead letter of {kind} {chosen}; "
+                f"it holds those of {listed(sorted(names))}{did_you_mean(chosen, names)}"
             )
 
 
@@ -231,7 +231,7 @@ class ResendPlan:
         plan = cls(
             [(record, to or _origin(record.first)) for record in fresh], len(chosen) - len(fresh)
         )
-        if MEMORY in plan.targets:
+        if MEMORY in plan.targets:  # a compacted topic, in which the record sent last counts
             raise BadSettings(
                 f"nothing is sent to {MEMORY}: it keeps the last memory of each graph, and "
                 "detectors would continue with the older one. Without this memory in the archive, "
@@ -262,26 +262,26 @@ class ResendPlan:
         clock: Callable[[], datetime],
         stop: Event,
         on_sent: Callable[[int], None] = lambda _: None,
-    ) -> Retry:
+    ) -> _Retry:
         """Send the records, in the order of the topic, each with its marker.
 
         On a broker with transactions both become visible together, or neither; on others the marker
         follows, so that a killed retry may send up to `_TOGETHER` records twice.
 
-        Args:
-            on_sent: called with the number of records just sent, for a progress bar.
+        `on_sent` is called with the number of records just sent.
 
         Raises:
             DeliveryFailed, BrokerUnavailable, StoreUnreachable, StoreUnwritable: sent records are
                 marked; run it again.
             NameTaken: another retry of the topic has taken over.
         """
-        done = Retry()
+        done = _Retry()
+        # Records of a transaction become visible with its end: at a low rate, after a second.
         most = _TOGETHER if tempo.rate is None else max(1, min(_TOGETHER, int(tempo.rate)))
         sendable = _sendable(settings, self, sink, done, stop)
         due = paced(sendable, lambda sent: sent[0].at, tempo, time.monotonic, stop.wait)
         for batch in _together(due, most):
-            if stop.is_set():
+            if stop.is_set():  # between batches only, so that each record has its marker
                 break
             _publish(sink, batch, clock())
             done.sent += len(batch)
@@ -296,20 +296,18 @@ def open_retry_sink(settings: KafkaSettings, topic: str) -> Sink:
     topic, and those retries can commit nothing more. So read the topic afterwards ("settled");
     records without a marker have not been sent.
     """
-    known = recognise(settings)
-    return open_sink(settings, resolve(settings, "auto", known), "stream-icd-retry", topic)
+    delivery = resolve(settings, "auto", recognise(settings))
+    return open_sink(settings, delivery, "stream-icd-retry", topic)
 
 
 @dataclass(slots=True)
-class Retry:
-    """Result of a retry: how many records were sent, and why others could not be sent."""
-
+class _Retry:
     sent: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # why, by the dead letter's place
 
 
 def _sendable(
-    settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: Retry, stop: Event
+    settings: KafkaSettings, plan: ResendPlan, sink: Sink, done: _Retry, stop: Event
 ) -> Iterator[_Sendable]:
     """Yield the records to send; note and skip those that their topic cannot take."""
     claim_check = ClaimCheck(settings)
@@ -318,6 +316,7 @@ def _sendable(
         bad, target = planned[letter.place]
         try:
             record = claim_check(letter.resent(came, target, bad.attempt))
+            # Before it is in a batch: a refusal there would end the others' transaction, too.
             sink.check(record)
         except MessageTooLarge as error:
             done.refused[letter.place] = str(error)
@@ -340,6 +339,7 @@ def _publish(sink: Sink, batch: Sequence[_Sendable], at: datetime) -> None:
     records = [record for _, record in batch]
     markers = [letter.marker(record.topic, at) for letter, record in batch]
     try:
+        # Markers last: after a crash between both, records come twice, and none is passed over.
         for step in [[*records, *markers]] if sink.atomic else [records, markers]:
             sink.publish(step, {}, None)
     except NameTaken as error:

@@ -66,6 +66,7 @@ _CALENDAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
     """Return the record for `<topic>.dlq`: value and headers unchanged, with headers added."""
+    # A record that was resent has these already; their new values are among the added ones.
     as_it_came = tuple(header for header in record.headers if header[0] not in (_ATTEMPT, _ORIGIN))
     why = (
         record.topic,
@@ -74,7 +75,7 @@ def dead_letter(record: Record, stage: str, error: BadInput) -> OutgoingRecord:
         stage,
         type(error).__name__,
         shortened(str(error), _MOST_MESSAGE),
-        str(attempts_before(record) + 1),
+        str(_attempts_before(record) + 1),
         _origin(record),
     )
     encoded = (text.encode(errors="backslashreplace") for text in why)
@@ -100,14 +101,14 @@ def split_headers(headers: Headers) -> tuple[Headers, dict[str, str]]:
     while came and came[-1][0] in Claim.NAMES:
         claim.insert(0, came.pop())
     added: dict[str, str] = {}
+    # From the end, each name once: a producer's own headers of these names stand before them.
     while came and came[-1][0] in _ADDED and came[-1][0] not in added:
         name, value = came.pop()
         added[name] = value.decode(errors="replace")
     return (*came, *claim), dict(reversed(added.items()))
 
 
-def attempts_before(record: Record) -> int:
-    """Return how often a record was dead-lettered before; above 0, an operator resent it."""
+def _attempts_before(record: Record) -> int:
     return max(map(_count_of, _texts(record.headers, _ATTEMPT)), default=0)
 
 
@@ -126,15 +127,18 @@ class DeadLetterLimit:
         self._share = share
         self._recent: deque[bool] = deque(maxlen=window)
 
-    def count(self, *, dead: bool, reason: str = "") -> None:
-        """Count one record; raise TooManyDeadLetters if too many of the last ones were."""
-        self._recent.append(dead)
+    def count(self, record: Record, dead_because: str | None = None) -> None:
+        """Count one record; raise TooManyDeadLetters if too many of the last ones are dead."""
+        is_dead = dead_because is not None
+        if is_dead and _attempts_before(record):  # who resent it expects that it may fail again
+            return
+        self._recent.append(is_dead)
         n_dead = sum(self._recent)
         full = len(self._recent) == self._recent.maxlen
         if full and n_dead > self._share * len(self._recent):
             raise TooManyDeadLetters(
                 f"{n_dead} of the last {len(self._recent)} records became dead letters; the "
-                f"last one because: {reason}. Fix the producer, or raise --max-dead-letters."
+                f"last one because: {dead_because}. Fix the producer, or raise --max-dead-letters."
             )
 
 
@@ -151,8 +155,17 @@ class DeadLetter(Record):
         """Return the dead letter in a record of a dead-letter topic."""
         headers, added = split_headers(record.headers)
         size = None if record.value is None else len(record.value)
-        place = record.topic, record.partition, record.offset, record.timestamp_ms
-        return cls(*place, record.key, None, headers, added, size)
+        return cls(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+            key=record.key,
+            value=None,
+            headers=headers,
+            added=added,
+            size=size,
+        )
 
     @property
     def came_from(self) -> str | None:
@@ -206,17 +219,17 @@ class DeadLetter(Record):
 
     def resent(self, came: Record, to: str, attempt: int) -> OutgoingRecord:
         """Return the record to send to a topic again, which says how often it failed."""
-        said = ((_ATTEMPT, str(attempt).encode()), (_ORIGIN, self.origin.encode()))
-        return OutgoingRecord(to, came.value, came.key, (*came.headers, *said))
+        history = ((_ATTEMPT, str(attempt).encode()), (_ORIGIN, self.origin.encode()))
+        return OutgoingRecord(to, came.value, came.key, (*came.headers, *history))
 
     def marker(self, to: str, at: datetime) -> OutgoingRecord:
         """Return the marker for its own partition, which says that it was resent."""
-        said = (_RETRIED, self.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
+        marks = (_RETRIED, self.origin), (_RETRIED_AT, rfc3339(at)), (_RETRIED_TO, to)
         return OutgoingRecord(
             topic=self.topic,
             key=self.key,
             value=b"",  # not null, which would delete records with this key in a compacted topic
-            headers=tuple((name, text.encode()) for name, text in said),
+            headers=tuple((name, text.encode()) for name, text in marks),
             partition=self.partition,
         )
 
@@ -232,6 +245,7 @@ class Retried:
     def marked(cls, record: Record) -> tuple[str, Self] | None:
         """Return the record (its origin) that a marker is about, and the retry; None: no marker."""
         headers = dict(record.headers)
+        # A dead letter of a record that a producer gave such a header is no marker.
         if record.value or _RETRIED not in headers or split_headers(record.headers)[1]:
             return None
         at, to = (_text(headers.get(name)) or "?" for name in (_RETRIED_AT, _RETRIED_TO))
@@ -263,7 +277,6 @@ def parse_places(texts: Collection[str], topic: str) -> tuple[str, frozenset[str
 
 
 def _dead_letters_of(topic: str) -> str:
-    """Return the dead-letter topic of a topic, or the topic itself if it is one."""
     return topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
 
 
@@ -278,17 +291,17 @@ def _whole_place(text: str, dead_letters: str) -> str:
 
 
 def _count_of(text: str) -> int:
-    """Return a number of attempts; 0 if the text is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _origin(record: Record) -> str:
-    said = [text for text in _texts(record.headers, _ORIGIN) if _PLACE.fullmatch(text)]
-    return said[-1] if said else record.place
+    # A producer may have sent any text under this name.
+    places = [text for text in _texts(record.headers, _ORIGIN) if _PLACE.fullmatch(text)]
+    return places[-1] if places else record.place
 
 
-def _texts(headers: Headers, wanted: str) -> list[str]:
-    return [value.decode(errors="replace") for name, value in headers if name == wanted]
+def _texts(headers: Headers, name: str) -> list[str]:
+    return [value.decode(errors="replace") for own, value in headers if own == name]
 
 
 def _text(value: bytes | None) -> str | None:

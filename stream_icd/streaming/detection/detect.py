@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,8 +87,9 @@ def detect(
     check_method(method)
     n_communities = checked_n_communities(n_communities, adjacency.shape[0])
     if model.method_for(method) == "icd":
-        given = _Given(n_communities, None, known, fixed)
-        return _detect_by_icd(adjacency, model, given, seed, threads, clock)
+        return _detect_by_icd(
+            adjacency, model, n_communities, seed, threads, clock, known=known, fixed=fixed
+        )
     if known is not None and n_communities is not None:
         raise BadSettings(KNOWN_AND_K)
     started, graph, parameters = clock(), adjacency, model.bp
@@ -98,8 +99,10 @@ def detect(
     how = {"seed": seed, "threads": threads}
     of_known: tuple[int, ...] = ()
     if known is not None:
-        found = find_with_known(graph, parameters, known, fixed=fixed, seed=seed, threads=threads)
-        communities, memberships, of_known = found[0], found[1], tuple(found[2].tolist())
+        communities, memberships, of_labels = find_with_known(
+            graph, parameters, known, fixed=fixed, **how
+        )
+        of_known = tuple(of_labels.tolist())
     elif weigh is None:
         communities, memberships = find_memberships(graph, parameters, n_communities, **how)
     else:  # the weights are too sure of themselves to say how probable communities are
@@ -131,8 +134,10 @@ def finding(
     def find(
         adjacency: csr_array, n_communities: int | None, before: Labels, known: Labels | None
     ) -> Labels:
-        given = _Given(checked_n_communities(n_communities, adjacency.shape[0]), before, known)
-        detection = _detect_by_icd(adjacency, model, given, seed, threads, clock)
+        k = checked_n_communities(n_communities, adjacency.shape[0])
+        detection = _detect_by_icd(
+            adjacency, model, k, seed, threads, clock, before=before, known=known
+        )
         if spent is not None:
             for stage, milliseconds in detection.milliseconds.items():
                 spent[stage] = spent.get(stage, 0.0) + milliseconds
@@ -143,8 +148,8 @@ def finding(
 
 def stage_ms(milliseconds: float, spent: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return the time of each of `_STAGES`: clustering took what was not spent in the others."""
-    others = {stage: (spent or {}).get(stage, 0.0) for stage in _STAGES[:-1]}
-    return {**others, _STAGES[-1]: milliseconds - sum(others.values())}
+    before = {stage: (spent or {}).get(stage, 0.0) for stage in _STAGES[:-1]}
+    return {**before, _STAGES[-1]: milliseconds - sum(before.values())}
 
 
 def check_method(method: str) -> None:
@@ -167,24 +172,21 @@ def embed(adjacency: csr_array, model: Model, threads: int = 2) -> NDArray[np.fl
     return embedding
 
 
-class _Given(NamedTuple):
-    """What is given of the communities of a graph."""
-
-    n_communities: int | None  # K
-    before: Labels | None = None  # those that its nodes had, (n,); `NOBODY` for new ones
-    known: Labels | None = None  # labels that nodes are known to have, (n,); `NOBODY` for others
-    fixed: bool = False  # whether these nodes are certainly in the community of their label
-
-
 def _detect_by_icd(
     adjacency: csr_array,
     model: Model,
-    given: _Given,
+    n_communities: int | None,
     seed: int,
     threads: int,
     clock: Callable[[], float],
+    *,
+    before: Labels | None = None,
+    known: Labels | None = None,
+    fixed: bool = False,
 ) -> _TimedCommunities:
-    started, n_communities = clock(), given.n_communities
+    """Find communities by K-means, from those that the nodes had `before`, `(n,)`, `NOBODY` for new
+    nodes; for `known` and `fixed`, see `detect`."""
+    started = clock()
     n_nodes = adjacency.shape[0]
     linked = linked_nodes(adjacency)
     graph = among(comparable(adjacency), linked)
@@ -205,21 +207,21 @@ def _detect_by_icd(
         k = n_distinct(find_communities(weighed.adjacency, parameters, seed=seed, threads=threads))
     else:
         k = estimate_n_communities(among(adjacency, linked), seed) if len(linked) else 0
-    if given.known is not None:
-        k = _enough_seeds(k, given.known[linked], given.n_communities)
+    if known is not None:
+        k = _enough_seeds(k, known[linked], n_communities)
     if k:
         method = model.recipe.clustering
-        start = None if given.before is None else given.before[linked]
+        start = None if before is None else before[linked]
         communities[linked] = cluster(
             embedding, k, method=method, seed=seed, threads=threads, before=start
         )
-        if given.known is not None:
+        if known is not None:
             communities[linked], of_known = _clustered(
-                embedding, communities[linked], given.known[linked], given.fixed, threads
+                embedding, communities[linked], known[linked], fixed, threads
             )
     _label_isolated(communities, linked, k, n_communities)
-    if given.known is not None:
-        communities, of_known = _with_isolated(communities, given.known, of_known, given.fixed)
+    if known is not None:  # after all nodes have a community: a label may have isolated nodes only
+        communities, of_known = _with_isolated(communities, known, of_known, fixed)
     spent = {"features": 1000 * (described - started), "encode": 1000 * (embedded - described)}
     milliseconds = stage_ms(1000 * (clock() - started), spent)
     return _TimedCommunities(communities, milliseconds, of_known=tuple(of_known.tolist()))
@@ -242,18 +244,18 @@ def _label_isolated(
 
 
 def _n_linked_communities(n_communities: int, n_linked: int, n_nodes: int) -> int:
-    """Return K for the nodes with edges: K − 1, if possible, when there are isolated nodes."""
+    # The isolated nodes together are one of the K communities, if possible.
     if n_linked == n_nodes or n_communities == 1:
         return min(n_communities, n_linked)
     return min(n_communities - 1, n_linked)
 
 
-def _enough_seeds(k: int, known: Labels, n_communities: int | None) -> int:
+def _enough_seeds(k: int, known_labels: Labels, n_communities: int | None) -> int:
     """Return K for nodes with edges: one for each of their labels at least.
 
     Raises `BadSettings` if K is given, and there are more labels.
     """
-    n_labels = len(np.unique(known[known >= 0]))
+    n_labels = len(np.unique(known_labels[known_labels >= 0]))
     if n_communities is not None and n_labels > k:
         raise BadSettings(
             f"{n_communities} communities are too few for {n_labels} known labels: give a higher "
@@ -263,7 +265,7 @@ def _enough_seeds(k: int, known: Labels, n_communities: int | None) -> int:
 
 
 def _clustered(
-    embedding: Floats32, found: Labels, known: Labels, fixed: bool, threads: int
+    embedding: Floats32, clusters: Labels, known_labels: Labels, fixed: bool, threads: int
 ) -> tuple[Labels, Labels]:
     """Return clusters by K-means that starts from known labels, and each label's cluster.
 
@@ -271,42 +273,43 @@ def _clustered(
     smallest cluster, and its centre is that of its rows.
 
     Args:
-        found: clusters without what is known, `(n,)`, 0..K-1, none empty.
-        known: labels, `(n,)`, at most K of them; `NOBODY` where unknown.
+        clusters: those without what is known, `(n,)`, 0..K-1, none empty.
+        known_labels: `(n,)`, at most K of them; `NOBODY` where unknown.
         fixed: known rows stay in the cluster of their label; others may change it.
 
     The second result is `(L,)`, `NOBODY` for labels without rows.
     """
-    k, n_labels = int(found.max()) + 1, int(known.max(initial=NOBODY)) + 1
-    of_label = match_labels(known, found, n_labels, k)
-    used = np.bincount(known[known >= 0], minlength=n_labels) > 0
+    k, n_labels = int(clusters.max()) + 1, int(known_labels.max(initial=NOBODY)) + 1
+    of_label = match_labels(known_labels, clusters, n_labels, k)
+    used = np.bincount(known_labels[known_labels >= 0], minlength=n_labels) > 0
     new = np.flatnonzero(used & (of_label >= k))
-    sizes = np.bincount(found, minlength=k)
-    sizes[of_label[used & (of_label < k)]] = len(found) + 1  # these go on
+    sizes = np.bincount(clusters, minlength=k)
+    sizes[of_label[used & (of_label < k)]] = len(clusters) + 1  # larger than any: these go on
     given_up = np.argsort(sizes, kind="stable")[: len(new)]
     of_label[new], of_label[~used] = given_up, NOBODY
-    certain = np.append(of_label, np.int32(NOBODY))[known]
-    start = np.where(np.isin(found, given_up), np.int32(NOBODY), found)
+    certain = np.append(of_label, np.int32(NOBODY))[known_labels]  # NOBODY, -1, takes the last
+    start = np.where(np.isin(clusters, given_up), np.int32(NOBODY), clusters)
     start = np.where(certain >= 0, certain, start)
     return seeded(embedding, start, k, certain if fixed else None, threads), of_label
 
 
 def _with_isolated(
-    communities: Labels, known: Labels, of_label: Labels, fixed: bool
+    communities: Labels, known_labels: Labels, of_label: Labels, fixed: bool
 ) -> tuple[Labels, Labels]:
     """Return the communities, and that of each label, also of labels of nodes without edges.
 
-    known: of each node, `(n,)`, 0..L-1, each of at least one node, `NOBODY` where unknown.
+    known_labels: of each node, `(n,)`, 0..L-1, each of at least one node; `NOBODY` where unknown.
     fixed: these nodes, too, are in the community of their label.
     """
-    nodes = np.flatnonzero(known >= 0)
-    labels, first = np.unique(known[nodes], return_index=True)
+    nodes = np.flatnonzero(known_labels >= 0)
+    labels, first = np.unique(known_labels[nodes], return_index=True)
     of_label = np.append(of_label, np.full(len(labels) - len(of_label), NOBODY, np.int32))
     alone = of_label[labels] == NOBODY
     of_label[labels[alone]] = communities[nodes[first[alone]]]
     if not fixed:
         return communities, of_label
-    communities[nodes] = of_label[known[nodes]]
+    communities[nodes] = of_label[known_labels[nodes]]
+    # An isolated node that joined its label may have left its own community empty.
     after = compact(communities)[0]
     numbers = np.full(int(communities.max()) + 1, NOBODY, np.int32)
     numbers[communities] = after

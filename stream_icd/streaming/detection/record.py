@@ -43,8 +43,6 @@ _MOST_WARNINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Detected:
-    """The communities of a snapshot, and their message."""
-
     communities: Communities
     message: Message
     state: OutgoingRecord | None  # the memory after the snapshot; None if it changed nothing
@@ -106,6 +104,7 @@ class Detection:
         except (BadMemory, BadSettings):
             raise
         except Exception as error:
+            # Before the snapshot is refused: without this memory, it may be detected.
             if memory is not None and memory.is_used:
                 raise BadMemory(
                     f"detection with it fails: {type(error).__name__}: {error}"
@@ -122,7 +121,7 @@ class Detection:
         relay = Relay() if self.remembers else None
         settings, decoded = replace(self.settings, n_communities=None), RecentMemories(most_kept=0)
         small = Detection(self.model, settings, recent=decoded)
-        for message in first_messages():
+        for message in _first_messages():
             snapshot = partial(decode_snapshot, message.key, message.value, message.headers)
             outcome = small.detected(snapshot, relay)
             if isinstance(outcome, Refused):
@@ -150,12 +149,12 @@ class RecordDetection(Detection):
 
     def __call__(self, record: Record, relay: Relay | None = None) -> Outcome:
         """Return the communities of the record's snapshot, or why there are none."""
-        told: Detection = self
+        detection: Detection = self
         if relay is not None and relay.known is not None:
-            known = {record.key_text: relay.known}
-            told = replace(self, settings=replace(self.settings, known=known))
+            of_graph = {record.key_text: relay.known}
+            detection = replace(self, settings=replace(self.settings, known=of_graph))
         with about(record, model=self.version):
-            outcome = told.detected(
+            outcome = detection.detected(
                 lambda: self.settings.reader.decoded(record, decode_snapshot),
                 relay if self._is_remembered(record) else None,
                 f"{record.partition}@{record.offset}",
@@ -163,13 +162,13 @@ class RecordDetection(Detection):
             )
         if isinstance(outcome, Refused):
             return outcome
-        communities, k = outcome.communities, outcome.communities.k_given
+        communities = outcome.communities
         facts: dict[str, object] = {
             "communities": communities.n_communities,
             "ms": communities.milliseconds,
         }
-        if k is not None and k > communities.n_nodes:
-            facts[TOO_LARGE] = k
+        if communities.k_above_nodes is not None:
+            facts[TOO_LARGE] = communities.k_above_nodes
         result = outgoing(self.settings.topic, outcome.message)
         return Processed("detected", facts, (result,), outcome.state)
 
@@ -180,15 +179,9 @@ class RecordDetection(Detection):
         return self.settings.budget.allowance(self.settings.reader.size_of(record))
 
 
-def check_k(communities: Communities, warned: set[str]) -> None:
-    """Warn, as `warn_of_k`, if more communities were requested than the graph has nodes."""
-    if communities.k_given is not None and communities.k_given > communities.n_nodes:
-        warn_of_k(communities.graph, communities.k_given, warned)
-
-
 def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
-    """Log once for each graph that it has fewer nodes than the requested communities."""
-    if graph not in warned and len(warned) < _MOST_WARNINGS:
+    """Log once for each graph that it has fewer nodes than K; `k` is None if it has enough."""
+    if k is not None and graph not in warned and len(warned) < _MOST_WARNINGS:
         warned.add(graph)
         structlog.get_logger().warning(
             "--k is above the number of nodes of this graph's snapshot: each node becomes its own "
@@ -198,10 +191,10 @@ def warn_of_k(graph: str, k: object, warned: set[str]) -> None:
         )
 
 
-N_CLIQUES, SIZE = 20, 10
+_N_CLIQUES, _SIZE = 20, 10
 
 
-def first_messages() -> list[Message]:
+def _first_messages() -> list[Message]:
     """Return small snapshots of each kind: weighted or not, with K estimated or given.
 
     A K below or above the number of cliques makes detection merge or split communities. One more
@@ -209,16 +202,16 @@ def first_messages() -> list[Message]:
     compared with those of random graphs (`bp.evidence`). Three cliques without links between them
     are more than K: a community is in pieces (`bp.agglomeration.connected`).
     """
-    few, many = N_CLIQUES // 2, 2 * N_CLIQUES
-    cliques, ring = _ring_of_cliques(N_CLIQUES), range(N_CLIQUES)
+    few, many = _N_CLIQUES // 2, 2 * _N_CLIQUES
+    (src, dst), ring = _ring_of_cliques(_N_CLIQUES), range(_N_CLIQUES)
     day = Window(datetime(2000, 1, 1, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC))
     snapshot = partial(snapshot_from_pairs, graph="warm-up", id="warm-up", window=day)
     snapshots = [
-        snapshot(*cliques, weights=weights, n_communities=k)
-        for weights in (None, [1.0] * len(cliques[0]))
+        snapshot(src, dst, weights=weights, n_communities=k)
+        for weights in (None, [1.0] * len(src))
         for k in (None, few, many)
     ]
-    one_more = snapshot(*_ring_of_cliques(N_CLIQUES + 1))
+    one_more = snapshot(*_ring_of_cliques(_N_CLIQUES + 1))
     small = snapshot(ring, [*ring[1:], 0])
     apart = snapshot(*zip(*_cliques(3), strict=True), n_communities=2)
     return [encode_snapshot(first) for first in (*snapshots, one_more, small, apart)]
@@ -226,12 +219,12 @@ def first_messages() -> list[Message]:
 
 def _ring_of_cliques(n_cliques: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the pairs of a graph with communities on more than one scale: each loop runs."""
-    n_nodes = n_cliques * SIZE
-    between = [(start, (start + SIZE + 1) % n_nodes) for start in range(0, n_nodes, SIZE)]
-    src, dst = zip(*_cliques(n_cliques), *between, strict=True)
+    n_nodes = n_cliques * _SIZE
+    between = [(start, (start + _SIZE + 1) % n_nodes) for start in range(0, n_nodes, _SIZE)]
+    src, dst = zip(*(_cliques(n_cliques) + between), strict=True)
     return src, dst
 
 
 def _cliques(n_cliques: int) -> list[tuple[int, int]]:
-    starts = range(0, n_cliques * SIZE, SIZE)
-    return [(start + a, start + b) for start in starts for a, b in combinations(range(SIZE), 2)]
+    starts = range(0, n_cliques * _SIZE, _SIZE)
+    return [(start + a, start + b) for start in starts for a, b in combinations(range(_SIZE), 2)]

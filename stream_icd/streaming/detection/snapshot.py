@@ -11,8 +11,8 @@ import structlog
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stream_icd.core.arrays import NOBODY, Ids, Shares
-from stream_icd.core.communities import Communities, MemoryKind, MemoryUse, revision_of
+from stream_icd.core.arrays import NOBODY, Ids
+from stream_icd.core.communities import Communities, MemoryUse, revision_of
 from stream_icd.core.errors import BadMemory, BadSettings, LimitExceeded
 from stream_icd.core.node_ids import change_of_kind
 from stream_icd.core.snapshot import Snapshot
@@ -83,17 +83,21 @@ def detect_snapshot(
     k = settings.k_of(snapshot)
     at_most = None if k is None else min(k, snapshot.n_nodes)
     if memory is None:
-        method, seed, threads = settings.method, settings.seed, settings.threads
-        known = _known_in(snapshot, settings)
         detection = detect(
-            adjacency, model.model, at_most, method=method, seed=seed, threads=threads, **known
+            adjacency,
+            model.model,
+            at_most,
+            method=settings.method,
+            seed=settings.seed,
+            threads=settings.threads,
+            **_known_in(snapshot, settings),
         )
         labels, milliseconds, remembered = detection.communities, detection.milliseconds, None
-        sure = detection.memberships
+        memberships = detection.memberships
     else:
         spent: dict[str, float] = {}
         remembered = memory.detect(snapshot, adjacency, model.model, at_most, spent)
-        labels, sure = remembered[0].communities, None
+        labels, memberships = remembered[0].communities, None
         milliseconds = stage_ms(remembered[0].milliseconds, spent)
     is_new = checked is not None and _is_new(snapshot.graph, model, checked)
     # To compare takes as long as to detect it once more.
@@ -111,16 +115,15 @@ def detect_snapshot(
         )
     milliseconds["decode"] = decode_ms
     return communities_with(
-        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place, sure
+        labels, milliseconds, snapshot, adjacency, model, settings, remembered, place, memberships
     )
 
 
 def _known_in(snapshot: Snapshot, settings: DetectSettings) -> dict[str, Any]:
-    """Return what is known of the nodes of a snapshot, as arguments of `detect`."""
-    if (known := settings.known.get(snapshot.graph)) is None:
+    if (of_graph := settings.known.get(snapshot.graph)) is None:
         return {}
-    here = known.of(snapshot.nodes)
-    return {"known": here.labels, "fixed": here.fixed} if len(here.present) else {}
+    of_nodes = of_graph.of(snapshot.nodes)
+    return {"known": of_nodes.labels, "fixed": of_nodes.fixed} if len(of_nodes.present) else {}
 
 
 def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) -> bool:
@@ -129,10 +132,10 @@ def _is_new(graph: str, model: VersionedModel, checked: set[tuple[str, str]]) ->
     It is proved to fit some graphs (`VersionedModel.proved_on`), so a champion that the gate
     promoted has no slower first snapshot.
     """
-    both, bp = (graph, model.version), model.model.bp
-    if graph in model.proved_on or both in checked or len(checked) >= _MOST_GRAPHS:
+    pair, bp = (graph, model.version), model.model.bp
+    if graph in model.proved_on or pair in checked or len(checked) >= _MOST_GRAPHS:
         return False
-    checked.add(both)
+    checked.add(pair)
     return bp != BpParameters() and not bp.search  # there is a model, and it has not compared yet
 
 
@@ -175,15 +178,17 @@ def communities_with(
     `remembered` is what was found with memory, and what memory contributed; `memberships` is known
     without it.
     """
-    k, known = settings.k_of(snapshot), settings.known.get(snapshot.graph)
+    k, of_known = settings.k_of(snapshot), settings.known.get(snapshot.graph)
     memory, use = remembered or (None, None)
     evidence = evidence_for(adjacency, labels)
     weights = CommunityWeights.of(adjacency, labels)
-    found = {} if memory is None else _found_with(memory)
-    if memory is None and memberships is not None:
-        found = {"probabilities": _as_published(memberships.probabilities)}
+    optional: dict[str, Any] = {}
+    if memory is not None:
+        optional = _found_with(memory)
+    elif memberships is not None:
+        optional["probabilities"] = memberships.probabilities.round(_DIGITS)
     if settings.levels:
-        found["levels"] = _levels(adjacency, labels, model, memory)
+        optional["levels"] = _levels(adjacency, labels, model, memory)
     return Communities(
         graph=snapshot.graph,
         snapshot_id=snapshot.id,
@@ -200,9 +205,9 @@ def communities_with(
             snapshot.content,
             k,
             settings.seed,
-            _kind_of_memory(use),
+            "smoothed" if use == "smoothed" else "memory" if use else "none",
             settings.horizon,
-            "" if known is None else known.digest,
+            "" if of_known is None else of_known.digest,
             settings.levels,
         ),
         content=snapshot.content,
@@ -212,14 +217,23 @@ def communities_with(
         evidence=evidence.strength,
         bits_saved=evidence.bits_saved,
         memory=use,
-        **found,
+        **optional,
     )
 
 
 def _found_with(memory: Remembered) -> dict[str, Any]:
-    """Return the fields of `Communities` that only detection with memory knows."""
+    optional: dict[str, Any] = {}
+    own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
+    if own is not None and ids is not None and second is not None:
+        second = second.round(_DIGITS)
+        optional = {
+            "probabilities": own.round(_DIGITS),
+            # After rounding: a community whose probability is 0 then is not named.
+            "second_ids": np.where(second > 0, ids, NOBODY),
+            "second_probabilities": second,
+        }
     return {
-        **_memberships_of(memory),
+        **optional,
         "community_ids": memory.community_ids,
         "replaced": memory.replaced,
         "horizon": memory.horizon,
@@ -236,28 +250,10 @@ def _levels(
     model: VersionedModel,
     memory: Remembered | None,
 ) -> Ids:
-    """Return the levels above the communities, as `Communities` has them."""
     if memory is not None:
         return memory.levels.ancestors(memory.community_ids)
     graph = finest_level(comparable(adjacency, model.model.bp.weight_exponent))
     return levels_of(graph, labels, "above").ancestors(np.arange(int(labels.max()) + 1))
-
-
-def _memberships_of(memory: Remembered) -> dict[str, Any]:
-    """Return how probable communities are, as fields of `Communities`."""
-    own, ids, second = memory.probabilities, memory.second_ids, memory.second_probabilities
-    if own is None or ids is None or second is None:
-        return {}
-    second = _as_published(second)
-    return {
-        "probabilities": _as_published(own),
-        "second_ids": np.where(second > 0, ids, NOBODY),
-        "second_probabilities": second,
-    }
-
-
-def _as_published(shares: Shares) -> Shares:
-    return shares.round(_DIGITS)
 
 
 @dataclass(slots=True)
@@ -287,8 +283,8 @@ class SnapshotMemory:
         method, seed, threads = self.settings.method, self.settings.seed, self.settings.threads
         if (encoded := self.relay.memory) is not None:
             self.before = self._read(snapshot.graph, encoded)
-            if said := change_of_kind(self.before.nodes, snapshot.nodes):
-                structlog.get_logger().warning(said, graph=snapshot.graph, snapshot=snapshot.id)
+            if warning := change_of_kind(self.before.nodes, snapshot.nodes):
+                structlog.get_logger().warning(warning, graph=snapshot.graph, snapshot=snapshot.id)
         remembered = detect_remembering(
             snapshot,
             model,
@@ -302,6 +298,7 @@ class SnapshotMemory:
             threads=threads,
             adjacency=adjacency,
         )
+        # A window of the far future would make all later ones late.
         if remembered.memory is self.before or too_far_ahead(snapshot.window, utc_now()):
             return remembered, "late"
         self.after = remembered.memory
@@ -326,16 +323,16 @@ class SnapshotMemory:
             return None
         record = self._message(communities, self.after)
         while (size := record.size_as_sent) > self.relay.most_bytes and self.after.n_nodes:
-            some = int(_CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
+            n_nodes = int(_CAUTION * self.after.n_nodes * self.relay.most_bytes / size)
             structlog.get_logger().warning(
                 "memory is too large for its topic, and is cut",
                 graph=communities.graph,
                 bytes=size,
                 most=self.relay.most_bytes,
                 nodes=self.after.n_nodes,
-                kept=some,
+                kept=n_nodes,
             )
-            self.after = cut(self.after, some)
+            self.after = cut(self.after, n_nodes)
             record = self._message(communities, self.after)
         if size > self.relay.most_bytes:  # without its ids, later windows would give them again
             raise BadSettings(
@@ -354,7 +351,8 @@ class SnapshotMemory:
         if memory is None:
             try:
                 memory = decode_memory(encoded, self.settings.reader.limits)
-            except LimitExceeded as error:  # which says nothing of the snapshot
+            # As bad memory: the snapshot itself is within the limits, and must not be refused.
+            except LimitExceeded as error:
                 raise BadMemory(str(error)) from error
         if too_far_ahead(memory.window, utc_now()):
             raise BadMemory(
@@ -377,10 +375,3 @@ class SnapshotMemory:
             is_first=self.before is None,
         )
         return outgoing(self.settings.memory_topic, encode_state(state))
-
-
-def _kind_of_memory(use: MemoryUse | None) -> MemoryKind:
-    """Return how a result uses other windows, from what memory contributed to it."""
-    if use is None:
-        return "none"
-    return "smoothed" if use == "smoothed" else "memory"

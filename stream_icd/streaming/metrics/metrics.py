@@ -37,7 +37,7 @@ _PUBLISH = "publish"
 
 
 class _LastPoll(NamedTuple):
-    """The last poll of the loop on one topic, and what `Watcher.polled` was told then."""
+    """The last poll of the loop on one topic; see `Watcher.polled`."""
 
     at: float  # on the clock; before the first poll, when the loop started
     generation: int | None
@@ -45,15 +45,15 @@ class _LastPoll(NamedTuple):
 
 
 @dataclass(slots=True)
-class Health:
+class _Health:
     """Liveness and readiness of a worker, for Kubernetes and compose, by the polls of its loops."""
 
-    max_poll_interval_s: float  # without a poll for this long, a loop hangs, or was removed
-    session_timeout_s: float  # without an answer for this long, the broker is unavailable
-    clock: Callable[[], float] = time.monotonic
+    max_poll_interval_s: float
+    session_timeout_s: float
+    clock: Callable[[], float]
+    start: Outage
     last_polls: dict[str, _LastPoll] = field(default_factory=dict)  # by topic
     in_hand: Callable[[], Sequence[InHand]] = tuple  # returns the jobs in progress
-    start: Outage = field(default_factory=Outage)  # of the broker, while the worker starts
 
     def polled(self, topic: str, generation: int | None = None, silence_s: float = 0.0) -> None:
         """Note a poll of the loop on this topic; the first time, before it begins."""
@@ -78,6 +78,7 @@ class Health:
             return ["starting: opening the model and warming up"]
         missing = []
         for topic, last in self.last_polls.items():
+            # A loop that polls no more hears nothing, either.
             silence_s = last.silence_s + self.clock() - last.at
             if silence_s > self.session_timeout_s:
                 missing.append(f"{topic}: the broker has not answered for {silence_s:.0f} s")
@@ -90,13 +91,21 @@ class Health:
 
 
 class Metrics:
-    """All metrics of this process; `watch` returns the watcher of a consumer's loop.
+    """All metrics of this process, and its health; `watch` returns the watcher of a loop.
 
     Only committed work is counted, so repeated work is counted once. Each counter whose labels are
     known begins at 0 (`watch`): an alert sees a count that changes, not one that appears.
     """
 
-    def __init__(self, health: Health, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        max_poll_interval_s: float,  # without a poll for this long, a loop hangs, or was removed
+        session_timeout_s: float,  # without an answer for this long, the broker is unavailable
+        start: Outage | None = None,  # of the broker, while the worker starts
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        health = _Health(max_poll_interval_s, session_timeout_s, clock, start or Outage())
         self.registry = registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
@@ -227,7 +236,7 @@ class Metrics:
 
 
 class _ResultMetrics:
-    """What published results say of themselves, in their headers; not of their topic and group."""
+    """What published results say of themselves, in their headers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
@@ -266,20 +275,22 @@ class _ResultMetrics:
 
     def count(self, result: OutgoingRecord, label: Callable[[bytes | None], str]) -> None:
         """Count a result; how far back it looks only if its graph has series of its own."""
-        said = dict(result.headers)
-        if evidence := said.get("icd_evidence"):
+        headers = dict(result.headers)
+        if evidence := headers.get("icd_evidence"):
             self._evidence.labels(evidence.decode()).inc()
-        if memory := said.get("icd_memory"):
+        if memory := headers.get("icd_memory"):
             self._memory_use.labels(memory.decode()).inc()
         for gauge, header in (
             (self._horizon, "icd_horizon"),
             (self._predicted_bits, "icd_predicted_bits"),
         ):
-            if header in said and (graph := label(result.key)) != _OTHER:
-                gauge.labels(graph).set(float(said[header]))
+            # A gauge of several graphs would jump from one to the other.
+            if header in headers and (graph := label(result.key)) != _OTHER:
+                gauge.labels(graph).set(float(headers[header]))
         for stage in STAGES:
-            if (milliseconds := said.get(f"icd_ms_{stage}")) is not None:
+            if (milliseconds := headers.get(f"icd_ms_{stage}")) is not None:
                 seconds = float(milliseconds) / 1000
+                # Without an encoder its stages take exactly 0: that is no measurement.
                 if seconds > 0 or stage not in ENCODER_STAGES:
                     self._stage_seconds.labels(stage).observe(seconds)
 
@@ -312,6 +323,7 @@ class _Loop(Watcher):
             self.metrics.results.leave()
 
     def lagged(self, lag: Mapping[int, int]) -> None:
+        # Else a partition that another worker has now would wait here for ever.
         for partition in self._partitions - lag.keys():
             self.metrics.lag.remove(self.group, self.topic, str(partition))
         self._partitions = set(lag)
@@ -321,18 +333,19 @@ class _Loop(Watcher):
     def done(self, batch: BatchDone) -> None:
         letters, results = [], []
         for outgoing in batch.outgoing:
+            # A dead letter has the headers of its record, which may be those of a result.
             if is_dead_letter_topic(outgoing.topic):
                 letters.append(split_headers(outgoing.headers)[1])
             else:
                 results.append(outgoing)
-        failed = {(said["icd_dlq_partition"], said["icd_dlq_offset"]) for said in letters}
-        ours = [record for record in batch.records if is_of(record, self.key)]
-        for record in ours:
+        failed = {(letter["icd_dlq_partition"], letter["icd_dlq_offset"]) for letter in letters}
+        of_graph = [record for record in batch.records if is_of(record, self.key)]
+        for record in of_graph:
             if (str(record.partition), str(record.offset)) not in failed:
                 self._snapshot(record)
-        self.metrics.skipped.labels(self.group, self.topic).inc(len(batch.records) - len(ours))
-        for said in letters:
-            stage, exception = said["icd_dlq_stage"], said["icd_dlq_exception"]
+        self.metrics.skipped.labels(self.group, self.topic).inc(len(batch.records) - len(of_graph))
+        for letter in letters:
+            stage, exception = letter["icd_dlq_stage"], letter["icd_dlq_exception"]
             self.metrics.dead_letters.labels(self.group, self.topic, stage, exception).inc()
         for result in results:
             self.metrics.results.count(result, self.metrics.graph)
@@ -342,6 +355,6 @@ class _Loop(Watcher):
         self.metrics.snapshots.labels(
             self.group, self.topic, self.metrics.graph(graph_name(record))
         ).inc()
-        if record.timestamp_ms >= 0:
+        if record.timestamp_ms >= 0:  # Kafka's -1: it has no timestamp
             age = self.metrics.now() - record.timestamp_ms / 1000
             self.metrics.age_seconds.labels(self.group, self.topic).observe(max(0.0, age))

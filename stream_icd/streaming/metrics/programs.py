@@ -19,16 +19,12 @@ _UNAVAILABLE = "unavailable"
 
 @dataclass(frozen=True, slots=True)
 class _SendingHealth:
-    """Readiness of a producer: it is ready while the broker takes what it sends."""
-
     outage: Outage
 
     def not_alive(self) -> list[str]:
-        """Return why this process should be restarted: never, since it waits."""
-        return []
+        return []  # it waits for the broker: a restart would not help
 
     def not_ready(self) -> list[str]:
-        """Return why it sends nothing now; empty if it does."""
         if (away_s := self.outage.seconds) is None:
             return []
         return [f"the broker has not answered for {away_s:.0f} s"]
@@ -57,11 +53,9 @@ class SendingMetrics:
 
 
 @dataclass(slots=True)
-class RoundsHealth:
-    """Is the program alive, and do its rounds end?"""
-
-    limit_s: float  # no step takes longer, nor the wait between two rounds
-    clock: Callable[[], float] = time.monotonic
+class _RoundsHealth:
+    limit_s: float
+    clock: Callable[[], float]
     step: str = ""  # what it does since `since`; empty between two rounds
     since: float = field(init=False)
     trouble: str | None = None  # why the last round decided nothing; None before the first one
@@ -74,7 +68,6 @@ class RoundsHealth:
         self.step, self.since = step, self.clock()
 
     def not_alive(self) -> list[str]:
-        """Return why this process should be restarted; empty if it should not."""
         seconds = self.clock() - self.since
         if seconds <= self.limit_s:
             return []
@@ -82,7 +75,6 @@ class RoundsHealth:
         return [f"{step} has taken {seconds:.0f} s, the limit is {self.limit_s:g}"]
 
     def not_ready(self) -> list[str]:
-        """Return why its rounds decide nothing now; empty if they do."""
         if self.trouble is None:
             return ["starting: the first round has not ended"]
         return [self.trouble] if self.trouble else []
@@ -92,15 +84,19 @@ class RoundsHealth:
 
 
 class RoundsMetrics:
-    """Numbers of all rounds; the counters of the outcomes that they may have begin at 0."""
+    """Numbers of all rounds, and their health; a counter for each of the outcomes begins at 0."""
 
     def __init__(
-        self, health: RoundsHealth, outcomes: Sequence[str], now: Callable[[], float] = time.time
+        self,
+        limit_s: float,  # no step takes longer, nor does the wait between two rounds
+        outcomes: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.registry = registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
-        self.health = health
+        self.health = health = _RoundsHealth(limit_s, clock)
         self._now = now
         self._rounds = counter(
             "stream_icd_retrain_rounds",

@@ -43,12 +43,13 @@ def serving(metrics: _Served, port: int, host: str = "127.0.0.1") -> Iterator[in
             f"cannot serve metrics on {host} port {port}: {error.strerror}; give another "
             "--metrics-port or --metrics-host"
         ) from error
+    # A daemon: it never keeps a program from ending.
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     structlog.get_logger().info("metrics", host=host, port=server.server_port)
     try:
         yield server.server_port
     finally:
-        server.shutdown()
+        server.shutdown()  # before its socket is closed, on which its thread waits
         server.server_close()
 
 
@@ -101,6 +102,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        # Before the new one is served: it may be the probe that decides about a restart.
         if len(connections := list(self._open)) >= _MOST_CONNECTIONS:
             self._open.pop(connections[0], None)
             with suppress(OSError):  # it has just ended

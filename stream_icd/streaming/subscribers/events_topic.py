@@ -56,8 +56,9 @@ class EventsTopic:
     _first_ids: dict[bytes | None, int] = field(default_factory=dict)
     _headers: dict[bytes | None, Headers] = field(default_factory=dict)
 
-    def news(self, seen: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
-        """Yield the last tracked windows of each graph with new events, in order; update `seen`.
+    def news(self, seen_results: SeenResults) -> Iterator[CommunityEvents | Forgotten]:
+        """Yield the last tracked windows of each graph with new events, in order; add them to
+        `seen_results`.
 
         If a graph was reset, `Forgotten` precedes its later windows. Raises `TopicMissing`,
         `BrokerUnavailable`.
@@ -65,12 +66,12 @@ class EventsTopic:
         latest: dict[bytes | None, deque[Record]] = {}
         self.left_out.clear()
         try:
-            self._read(seen, latest)
+            self._read(seen_results, latest)
         # Retention deleted it, perhaps meanwhile, or it is another topic, perhaps with fewer
         # partitions: what is there suffices.
         except (OffsetGone, BadSettings):
             self._positions.clear()
-            self._read(seen, latest)
+            self._read(seen_results, latest)
         for records in latest.values():
             for record in records:
                 self._headers.pop(record.key, None)
@@ -95,8 +96,8 @@ class EventsTopic:
         """Return the headers of a graph's last events that were read, if they have a trace."""
         return self._headers.get(key, ())
 
-    def _read(self, seen: SeenResults, latest: dict[bytes | None, deque[Record]]) -> None:
-        """Add the new records to the latest ones of each graph, and to `seen`."""
+    def _read(self, seen_results: SeenResults, latest: dict[bytes | None, deque[Record]]) -> None:
+        """Add the new records to the latest ones of each graph, and to `seen_results`."""
         keys = None if self.graphs is None else {graph.encode() for graph in self.graphs}
         n_bytes = 0
         start, ends = self._positions.copy(), self.before or {}
@@ -110,14 +111,15 @@ class EventsTopic:
                     continue
                 if keys is not None and record.key not in keys:
                     continue
-                said = dict(record.headers).get("icd_next_community", b"")
-                next_id = int(said) if said.isdigit() and len(said) < 16 else 0
+                # Also of a record that cannot be decoded, or is late: its ids were given.
+                text = dict(record.headers).get("icd_next_community", b"")
+                next_id = int(text) if text.isdigit() and len(text) < 16 else 0
                 self._first_ids[record.key] = max(next_id, self._first_ids.get(record.key, 0))
                 newest = latest.get(record.key, deque[Record](maxlen=self.windows + 1))
                 if record.value is None:
-                    seen.forget(record.key)
+                    seen_results.forget(record.key)
                     changed = deque([record], newest.maxlen)
-                elif seen.is_new(result_of(record)) and not is_late(record.headers):
+                elif seen_results.is_new(result_of(record)) and not is_late(record.headers):
                     changed = newest.copy()
                     if newest and result_of(newest[-1]).name == result_of(record).name:
                         changed.pop()  # replaced by this revision

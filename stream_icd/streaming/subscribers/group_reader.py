@@ -37,6 +37,7 @@ def open_group_reader(
     """
     reading = _Reading(settings, topic, group, stop)
     end_s = settings.shutdown_timeout_s
+    # `reading` closes first: its thread may wait for the reader, and would see no stop.
     with in_background(reading.run, f"{group}-reader", reading.left, end_s), closing(reading):
         yield reading.parts()
 
@@ -89,6 +90,7 @@ class _Reading(Handler):
             if isinstance(offered, BaseException):
                 raise offered
             yield offered
+            # Only here the caller has dealt with it, so that it may be committed.
             self._taken.put(True)
         self._ended = offered is _Marker.END
 
@@ -97,10 +99,12 @@ class _Reading(Handler):
         self._taken.put(False)
 
     def assigned(self, partitions: Collection[int]) -> None:  # noqa: ARG002
+        # In the same queue as the records: the part ends exactly between two of them.
         self._offered.put(_Marker.ASSIGNED)
 
     def handle(self, records: Sequence[Record]) -> Sequence[OutgoingRecord]:
         for record in records:
+            # Before the record is offered: a stop that follows at once must wait for its answer.
             self._in_hand = True
             self._offered.put(record)
             if not self._taken.get():

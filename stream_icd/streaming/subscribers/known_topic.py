@@ -50,17 +50,18 @@ class _LiveKnown:
     def take(self, record: Record) -> None:
         """Take a record; one that breaks the contract is logged, and changes nothing."""
         try:
-            one = decode_known(record.key, record.value, record.headers, self._limits)
+            node = decode_known(record.key, record.value, record.headers, self._limits)
         except BadInput as error:
             log_bad(record, error)
             return
-        if self._graph in (None, one.graph):
-            with self._lock:
-                self._changed.add(one.graph)
-                self._put(one.graph, one.node, one.community)
+        if self._graph in (None, node.graph):
+            with self._lock:  # the detector reads in another thread
+                self._changed.add(node.graph)
+                self._put(node.graph, node.node, node.community)
 
     def _put(self, graph: str, node: str, label: str | None) -> None:
         labels = self._labels.setdefault(graph, {})
+        # Its old label first: a correction fits where a further node does not.
         if (before := labels.pop(node, None)) is not None:
             self._bytes -= _size(node, before)
         if label is not None and self._bytes + _size(node, label) <= _MOST_BYTES:
@@ -82,13 +83,14 @@ class _LiveKnown:
         """Return what is known now, by graph; log each graph of which something else is known."""
         with self._lock:
             changed, self._changed = self._changed, set()
+        # Without the lock: making `Known` of a large graph must not stop the reading.
         for graph in sorted(changed):
             labels = self.labels(graph)
-            known = Known.from_labels(labels, fixed=self._fixed)
+            of_graph = Known.from_labels(labels, fixed=self._fixed)
             before = self._known.pop(graph, None)
             if labels:
-                self._known[graph] = known
-            if bool(labels) if before is None else before.digest != known.digest:
+                self._known[graph] = of_graph
+            if bool(labels) if before is None else before.digest != of_graph.digest:
                 log = structlog.get_logger()
                 log.info("communities are known", graph=graph, nodes=len(labels))
         return dict(self._known)
@@ -96,11 +98,11 @@ class _LiveKnown:
 
 def known_in_topic(settings: KafkaSettings) -> _LiveKnown:
     """Return what the topic holds now, of all graphs."""
-    known = _LiveKnown()
+    live = _LiveKnown()
     with open_reader(settings, KNOWN, until="end") as records:
         for record in records:
-            known.take(record)
-    return known
+            live.take(record)
+    return live
 
 
 @contextmanager
@@ -116,13 +118,14 @@ def following_known(
         BrokerError: what it holds now cannot be read.
     """
     describe_topic(settings, KNOWN)
-    known, stop = _LiveKnown(graph, fixed=fixed), threading.Event()
-    followed = Following(settings, KNOWN, known.take, stop)
+    live, stop = _LiveKnown(graph, fixed=fixed), threading.Event()
+    followed = Following(settings, KNOWN, live.take, stop)
     with in_background(followed.run, f"follow {KNOWN}", stop, _END_S):
+        # Else the first snapshots would be detected with a part of what is known.
         followed.caught_up.wait()
         if followed.trouble:
             raise BrokerError(f"{KNOWN} cannot be read: {followed.trouble}; start again later")
-        yield known
+        yield live
 
 
 def _size(node: str, label: str) -> int:

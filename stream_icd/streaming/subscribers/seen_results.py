@@ -66,9 +66,9 @@ class SeenResults:
         """Return whether the result is a repetition."""
         name, revision = _in_few_bytes(result)
         layers = [self] if self._before is None else [self, self._before]
-        seen = [layer._seen[name] for layer in layers if name in layer._seen]
-        is_newest = bool(seen) and next(reversed(seen[0]))[0] == revision[0]
-        return is_newest or any(revision in revisions for revisions in seen)
+        of_name = [layer._seen[name] for layer in layers if name in layer._seen]
+        is_newest = bool(of_name) and next(reversed(of_name[0]))[0] == revision[0]
+        return is_newest or any(revision in revisions for revisions in of_name)
 
     def add(self, result: _ResultIdentity) -> None:
         """Add a result: its revision is now the newest."""
@@ -79,7 +79,7 @@ class SeenResults:
         self._seen.move_to_end(name)
         self._of_graph[name[0]].add(name)
         self._n_revisions += revision not in revisions
-        revisions.pop(revision, None)
+        revisions.pop(revision, None)  # so that it becomes the last one
         revisions[revision] = None
         if self._n_revisions > _REMEMBERED:
             oldest, revisions = next(iter(self._seen.items()))

@@ -134,9 +134,9 @@ def following_events(
         ("confirmed", confirmed, Integral, "a whole number"),
         ("least_bits", least_bits, Real, "a number"),
     )
-    for name, number, kind, what in numbers:
+    for name, number, kind, expected in numbers:
         if number is not None and (not isinstance(number, kind) or math.isnan(number)):
-            raise BadSettings(f"{name}={number!r}: it must be {what}")
+            raise BadSettings(f"{name}={number!r}: it must be {expected}")
     if confirmed is not None and not 1 <= confirmed <= _MOST_CONFIRMED:
         raise BadSettings(f"confirmed={confirmed}: it must be from 1 to {_MOST_CONFIRMED}")
     if confirmed is not None and options.get("group") is not None:
@@ -146,6 +146,7 @@ def following_events(
         )
 
     def chosen(events: Iterator[CommunityEvents]) -> Iterator[CommunityEvents]:
+        # Before the filter: how long an event lasts shows in windows without such events.
         lasting = around(events) if confirmed is None else only_confirmed(events, int(confirmed))
         return _filtered(lasting, community, kinds, least_bits)
 

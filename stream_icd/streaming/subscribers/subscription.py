@@ -75,8 +75,6 @@ def _log_gap(gap: Gap) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ReadOptions:
-    """Which results to read, from where, and how to report errors."""
-
     topic: str
     graph: str | None = None
     model: str | None = None
@@ -124,13 +122,13 @@ class _ReadOptions:
         return self.model in (version, version.rpartition("@")[0])
 
 
-def _read_options(graph: str | None, topic: str, given: SubscribeOptions) -> _ReadOptions:
+def _read_options(graph: str | None, topic: str, arguments: SubscribeOptions) -> _ReadOptions:
     """Return the keyword arguments of a subscriber with their defaults, checked."""
-    known = SubscribeOptions.__annotations__
-    if unknown := given.keys() - known:
+    names = SubscribeOptions.__annotations__
+    if unknown := arguments.keys() - names:
         name = min(unknown)
-        raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, known)}")
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        raise TypeError(f"subscribe functions have no argument {name!r}{did_you_mean(name, names)}")
+    chosen: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
     for name, kind in _TYPES.items():
         if not isinstance(value := chosen.get(name), kind | None):  # which may hold a password
             raise BadSettings(f"{name}={type(value).__name__}(…): it must be {kind.__name__}(…)")
@@ -179,6 +177,7 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
     async def __anext__(self) -> _Item:
         async with self._turn:
             self._worker = self._worker or Worker("subscription")
+            # What a cancelled wait requested is still awaited: its item belongs to the next one.
             self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
             item = await asyncio.shield(asyncio.wrap_future(self._awaited))
             self._awaited = None
@@ -189,8 +188,9 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
 
     def close(self) -> None:
         """Close the subscription: pending requests get no item, and the connection is closed."""
-        self._stop.set()
+        self._stop.set()  # first: it ends the wait of a thread or task that holds the generator
         if self._worker is not None:
+            # In its thread, after a request that is waiting there.
             self._worker.submit(self._end)
             self._worker.close()
             self._worker = None
@@ -232,14 +232,14 @@ def _group_of(name: str | None, graph: str | None, **filters: object) -> str | N
     if name is None:
         return None
     of_graph = [] if graph is None else [graph]
-    others = [f"{key}={value}" for key, value in filters.items() if value is not None]
-    return "-".join([name, *of_graph, *others])
+    of_filters = [f"{key}={value}" for key, value in filters.items() if value is not None]
+    return "-".join([name, *of_graph, *of_filters])
 
 
 def following(
     graph: str | None,
     topic: str,
-    given: SubscribeOptions,
+    arguments: SubscribeOptions,
     decode: Decode[_Published],
     items: Callable[[Iterator[_Published]], Iterator[_Item]],
     **filters: object,
@@ -248,15 +248,17 @@ def following(
 
     Raises `TypeError` for an unknown keyword, `BadSettings` for a wrong value or combination.
     """
-    options = _read_options(graph, topic, given)
+    options = _read_options(graph, topic, arguments)
     group = _group_of(options.group, options.graph, model=options.model, **filters)
     options = replace(options, group=group)
 
     def all_items(stop: Stop) -> Iterator[_Item]:
-        with_pandas()
+        with_pandas()  # Arrow would import it amid the first result, and drop a Ctrl-C meanwhile
+        # Before the results: a correction of the past follows what it corrects.
         superseded = _superseded(options, stop)
         with _open(options, stop) as parts:
-            for records in parts:  # nothing that was seen before says anything about a part
+            # Anew for each part: another member may have read records between two of them.
+            for records in parts:
                 yield from items(_results(options, decode, superseded, records))
 
     def open_items(stop: Event) -> Generator[_Item, None, None]:
@@ -268,13 +270,13 @@ def following(
 @contextmanager
 def _open(options: _ReadOptions, stop: Stop) -> Iterator[Iterable[Iterator[Record]]]:
     """Give the records, in the parts of `open_group_reader`; without a group there is one."""
-    topic = options.settings, options.topic
+    settings, topic = options.settings, options.topic
     if options.group is not None:
-        with open_group_reader(*topic, options.group, stop) as parts:
+        with open_group_reader(settings, topic, options.group, stop) as parts:
             yield parts
         return
     start = "latest" if options.start is None else options.start
-    with open_reader(*topic, start=start, until=options.until, stop=stop) as records:
+    with open_reader(settings, topic, start=start, until=options.until, stop=stop) as records:
         yield [records]
 
 
@@ -285,12 +287,12 @@ def _results(
     records: Iterator[Record],
 ) -> Iterator[_Published]:
     """Yield each result once; report gaps, and graphs with alternating results of two models."""
-    seen, models, tracing = SeenResults(), MixedModels(), Tracing.if_on()
+    seen_results, models, tracing = SeenResults(), MixedModels(), Tracing.if_on()
     last: dict[str, Window] = {}
     for record in filter(options.want, records):
         if record.value is None:  # an operator reset the graph
             last.pop(record.key_text, None)
-            seen.forget(record.key)
+            seen_results.forget(record.key)
             continue
         try:
             with nullcontext() if tracing is None else tracing.receiving(record, options.group):
@@ -298,20 +300,18 @@ def _results(
         except BadInput as error:
             options.on_bad(record, error)
             continue
-        if not seen.is_new(result_of(record)):
+        if not seen_results.is_new(result_of(record)):
             continue
+        # Before a superseded result is left out: its window is not missing.
         _report_gap(options, last, result)
         if not superseded(record):
-            if said := models.look_at(result.graph, result.model):
-                _LOG.warning("%s; choose one with model= (--model)", printable(said))
+            if warning := models.look_at(result.graph, result.model):
+                _LOG.warning("%s; choose one with model= (--model)", printable(warning))
             yield result
 
 
 def _superseded(options: _ReadOptions, stop: Stop) -> Callable[[Record], bool]:
-    """Return a test for past records that a newer revision replaces and that are not requested.
-
-    The past is read twice, because a correction follows what it corrects; a group gets all results.
-    """
+    """Return a test for past records that a newer revision replaces; a group gets all results."""
     start, topic = options.start, options.topic
     if start is None or start == "latest" or options.revisions == "all":
         return lambda _: False
@@ -320,13 +320,13 @@ def _superseded(options: _ReadOptions, stop: Stop) -> Callable[[Record], bool]:
 
 
 def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
-    """Return a test for records that a later revision replaces, of these of one topic."""
-    seen, newest = SeenResults(), dict[object, tuple[int, int]]()
+    seen_results, newest = SeenResults(), dict[object, tuple[int, int]]()
     for record in records:
         result = result_of(record)
         if record.value is None:  # what is published again is new
-            seen.forget(record.key)
-        elif seen.is_new(result) and not is_late(record.headers):
+            seen_results.forget(record.key)
+        # `is_new` first: `_results` counts repetitions of late windows, too.
+        elif seen_results.is_new(result) and not is_late(record.headers):
             newest[result.name] = record.partition, record.offset
 
     def is_superseded(record: Record) -> bool:
@@ -339,7 +339,6 @@ def _superseded_among(records: Iterable[Record]) -> Callable[[Record], bool]:
 def _report_gap(
     options: _ReadOptions, last: dict[str, Window], result: Communities | CommunityEvents
 ) -> None:
-    """Report the windows of a graph that are missing after its last one."""
     before = last.get(result.graph)
     if too_far_ahead(result.window, utc_now()):
         return  # else it would report a false gap, and hide later ones
@@ -354,7 +353,8 @@ def _limited(
     items: Iterator[_Item], limit: int | None, stop: Event
 ) -> Generator[_Item, None, None]:
     """Yield at most `limit` items; the last is acknowledged when another one is requested."""
-    for taken, item in enumerate(items, start=1):
+    for count, item in enumerate(items, start=1):
         yield item
-        if taken == limit:
+        # After the caller came back for more: a group commits the record of the last item, too.
+        if count == limit:
             stop.set()

@@ -21,7 +21,7 @@ from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.tracing import GROUP, MS, Tracing
 from stream_icd.kafka.waiting import Worker
-from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, attempts_before, dead_letter
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
 
 if TYPE_CHECKING:
@@ -131,13 +131,12 @@ class Runner(Handler):
                 reason = f"its result is too large: {error}. Then run `stream-icd dlq retry`"
                 outcome = Refused("publish", LimitExceeded(reason))
             else:
-                self.dead_letters.count(dead=False)
+                self.dead_letters.count(record)
                 log.info(outcome.event, **outcome.facts)
                 return results
         # Before it is counted, which may end the worker.
         log.warning("dead letter", stage=outcome.stage, reason=outcome.reason)
-        if not attempts_before(record):  # its sender expects that it may fail again
-            self.dead_letters.count(dead=True, reason=outcome.reason)
+        self.dead_letters.count(record, dead_because=outcome.reason)
         return (self._made_fit(dead_letter(record, outcome.stage, outcome.error)),)
 
     def _state(self, record: Record, outcome: Outcome) -> tuple[OutgoingRecord, ...]:

@@ -42,7 +42,7 @@ from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.states import encode_state
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import as_claim, held
-from tests.wire.test_states_wire import state
+from tests.wire.samples import STATE
 
 Dlq = Callable[..., Result]
 N = 200
@@ -186,7 +186,7 @@ def test_a_claimed_value_is_written_whole_or_not_at_all(
 
 def test_a_state_of_memory_is_read_as_one(dlq: Dlq, broker: Broker, topic_name: str) -> None:
     make_topics(broker, topic_name)
-    message = encode_state(state(value=b"no table"))
+    message = encode_state(STATE)
     dead_lettered(
         broker, [Record(topic_name, 0, 0, 0, message.key, message.value, message.headers)]
     )

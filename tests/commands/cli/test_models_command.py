@@ -32,7 +32,7 @@ from stream_icd.registry import aliases
 from stream_icd.registry.aliases import champion, current, history
 from stream_icd.registry.announce import announcements
 from stream_icd.registry.find import open_model, shipped_models
-from stream_icd.registry.model import ABOUT_FILE, About, pack, read_about, read_card, save_model
+from stream_icd.registry.model import ABOUT_FILE, About, PackedModel, read_card, save_model
 from stream_icd.registry.versions import publish, version_folder, versions
 from tests.testbed.brokers import Broker
 
@@ -111,7 +111,7 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
     gate = Gate(AS, "mine@1", NOW, NOW, 12, True, "better on hidden edges", figures)
     data = DataRange(("as733",), NOW, NOW + timedelta(days=2), windows=200, labelled=3)
     lineage = Lineage("retrain", NOW, "0.9", parent=AS, data=data, gate=gate)
-    packed = pack(Model(RECIPE))
+    packed = PackedModel.of(Model(RECIPE))
     publish(registry, packed, lineage)
     version = packed.version
     models("promote", "mine", "--reason", "it passed")
@@ -137,7 +137,7 @@ def test_a_version_is_shown_with_its_origin(registry: Store) -> None:
 def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
     registry: Store, tmp_path: Path
 ) -> None:
-    packed = pack(Model(RECIPE))
+    packed = PackedModel.of(Model(RECIPE))
     publish(registry, packed, Lineage("retrain", NOW, "0"))
     version = packed.version
     assert f"version  {version}\n" in models("show", "mine")
@@ -145,7 +145,7 @@ def test_a_name_that_promote_takes_is_found_by_the_other_commands_too(
     place = str(tmp_path / "copy")
     assert models("export", "mine", place) == f"{place}\n"
     assert open_model(place).version == version
-    other = pack(Model(RECIPE, BpParameters(resolution=2.0)))
+    other = PackedModel.of(Model(RECIPE, BpParameters(resolution=2.0)))
     publish(registry, other, Lineage("retrain", NOW, "0"))
     with pytest.raises(ModelNotFound, match="several versions of 'mine'"):
         models("show", "mine")
@@ -357,7 +357,7 @@ def test_every_shipped_model_says_what_it_is_for_and_how_good_it_is() -> None:
     listed = models("list")
     for name, folder in shipped_models().items():
         assert f"{name}  ({open_model(name).version})" in listed
-        about = read_about(folder)
+        about = About.read(folder)
         for text in (about.purpose, about.learned_on, about.figures):
             assert text != "not said"
             assert text in listed

@@ -44,7 +44,7 @@ from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
 from stream_icd.streaming.dead_letters.box import BadRecord
 from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 
@@ -272,7 +272,7 @@ def test_a_dead_letter_and_its_line_of_the_log_say_briefly_what_is_wrong_with_a_
 
 
 def test_labels_of_metrics_are_short_and_few() -> None:
-    metrics = Metrics(Health(60, 60), now=lambda: 0.0)
+    metrics = Metrics(60, 60, now=lambda: 0.0)
     records = [Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(200)]
     metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))
     assert len(generate_latest(metrics.registry)) < 100_000

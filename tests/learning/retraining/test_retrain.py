@@ -43,7 +43,7 @@ from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import Aliases, champion, history, roll_back
 from stream_icd.registry.find import folder_of
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import open_version, read_lineage, version_folder, versions
 from stream_icd.streaming.execution.budget import Allowance
 from stream_icd.wire.communities import encode_labels
@@ -70,7 +70,7 @@ def quick(job: Job, _budget: Allowance) -> object:
         LearnedFrom(window.identity.snapshot_id, "edges" if labels is None else "labels", "none")
         for window, labels in job.args[1]
     )
-    return Made(pack(LEARNED), learned_from)
+    return Made(PackedModel.of(LEARNED), learned_from)
 
 
 def here(job: Job, _budget: Allowance) -> object:
@@ -341,7 +341,7 @@ def test_a_worse_champion_is_rolled_back_also_if_the_round_is_killed(
 def test_a_watch_needs_the_previous_champion(retrainer: Retrainer) -> None:
     good = retrainer.watch_a_worse_champion()
     shutil.rmtree(version_folder(retrainer.registry, good).root)
-    there = pack(JOINS_ALL).version
+    there = PackedModel.of(JOINS_ALL).version
     with pytest.raises(ModelNotFound, match=f"no version '{good}' in .*; it has: {there}"):
         retrainer.round()
 
@@ -641,7 +641,7 @@ def test_another_promotion_in_between_wins(retrainer: Retrainer) -> None:
             retrainer.crown(GOOD)
 
     retrainer.decides("kept", "became the champion meanwhile", on_step=meddle)
-    assert retrainer.champion == pack(GOOD).version
+    assert retrainer.champion == PackedModel.of(GOOD).version
 
 
 @pytest.mark.parametrize("step", ["learn", "publish", "promote", "remember"])

@@ -37,7 +37,7 @@ from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.registry.aliases import champion, current, promote
 from stream_icd.registry.announce import announcements
 from stream_icd.registry.find import folder_of, open_model
-from stream_icd.registry.model import pack
+from stream_icd.registry.model import PackedModel
 from stream_icd.registry.versions import existing_folder, import_folder, publish, version_folder
 from stream_icd.streaming.metrics.server import serving
 from stream_icd.wire.announcements import Announcement
@@ -105,7 +105,7 @@ class Announcing:
 
     def promote(self, name: str, at: datetime = AT) -> str:
         """Promote a shipped model as a retrainer does; return its version."""
-        model = pack(open_model(name).model)
+        model = PackedModel.of(open_model(name).model)
         publish(self.registry, model, Lineage("retrain", AT, "0"))
         seen = current(self.registry)
         promote(self.registry, model.version, "better", at, by="retrain", seen=seen)

@@ -23,7 +23,7 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import read_about, read_card
+from stream_icd.registry.model import About, read_card
 from stream_icd.streaming.detection.detect import detect
 from tests.run_here import run_here
 from tests.testbed.lessons import moment
@@ -161,7 +161,7 @@ def test_a_written_model_detects_as_the_trained_one_did(
         found = detect(graph.adjacency, opened.model, 8, method=method).communities
         assert np.array_equal(found, expected)
     assert opened.version.startswith("small@")
-    assert f"**For**: {read_about(open_store(str(tmp_path / 'small'))).purpose}." in card(trained)
+    assert f"**For**: {About.read(open_store(str(tmp_path / 'small'))).purpose}." in card(trained)
     picture = matplotlib.image.imread(tmp_path / "small" / "training.png")
     assert picture.std() > 0.05
     untrained = replace(trained, history=trained.history[:1])

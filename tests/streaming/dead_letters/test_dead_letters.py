@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,6 @@ from stream_icd.streaming.dead_letters.box import (
     DeadLetterBox,
     DeadLetterChoice,
     ResendPlan,
-    Retry,
     open_retry_sink,
 )
 from stream_icd.streaming.dead_letters.letters import (
@@ -47,8 +47,6 @@ from tests.testbed.handlers import Calls
 from tests.testbed.streams import beside, held, publish
 
 pytestmark = pytest.mark.brokers("memory")
-
-Detecting = Callable[..., AbstractContextManager[None]]
 
 # Among a record's own headers may be some that look like ours.
 ODD_HEADERS = (
@@ -89,6 +87,10 @@ def test_a_dead_letter_keeps_what_came_and_says_why(key: bytes | None, value: by
     claim = (("icd_claim_uri", b"file:///c/1"), ("icd_claim_bytes", b"9"))  # of its own value
     headers, added = split_headers((*dead.headers, *claim))
     assert (headers, added["icd_dlq_offset"]) == ((*ODD_HEADERS, *claim), "41")
+    marker = letter.marker("elsewhere", letter.at)
+    assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, key)
+    assert marker.value == b"", "null would delete the dead letter from a compacted topic"
+    assert split_headers(marker.headers) == (marker.headers, {})
 
 
 def test_a_dead_letter_of_memory_is_chosen_by_its_graph_and_not_sent_again() -> None:
@@ -104,141 +106,113 @@ def test_a_dead_letter_of_memory_is_chosen_by_its_graph_and_not_sent_again() -> 
     assert ResendPlan.of(box, DeadLetterChoice(part), to="elsewhere").targets == {"elsewhere": 1}
 
 
-def test_all_dead_letters_of_a_record_are_one_record() -> None:
+def test_all_dead_letters_of_a_record_are_one_record_and_no_other_takes_its_place() -> None:
     by_detector, by_archive = (letter_of(record(1), stage) for stage in ("decode", "archive"))
     attempt, origin = str(by_detector.attempt).encode(), by_detector.origin.encode()
     again = record(5, ("icd_dlq_attempt", attempt), ("icd_dlq_origin", origin))  # it was resent
     later, other = letter_of(again, offset=11), letter_of(record(2), offset=12)
+    forged = letter_of(record(0, ("icd_dlq_origin", b"t[0]@1")))
     retried = {"t[0]@1": [Retried("now", "t")]}
-    one, two = DeadLetterBox([by_detector, by_archive, later, other], retried).records
-    assert (one.origin, one.stages, one.attempt) == ("t[0]@1", ("decode", "archive"), 2)
-    assert (one.first, one.latest) == (by_detector, later)
-    assert (one.was_sent_again, two.was_sent_again) == (True, False)
-    assert (two.origin, two.attempt) == ("t[0]@2", 1)
+    letters = [forged, by_detector, by_archive, later, other]
+    several, single = DeadLetterBox(letters, retried).records
+    assert (several.origin, several.attempt) == ("t[0]@1", 2)
+    assert several.stages == ("decode", "archive")
+    assert (several.first, several.latest) == (by_detector, later)
+    assert (several.was_sent_again, single.was_sent_again) == (True, False)
+    assert (single.origin, single.attempt) == ("t[0]@2", 1)
+    choice = DeadLetterChoice(TopicRange("t.dlq"))
+    plan = ResendPlan.of(DeadLetterBox(letters, retried), choice)
+    assert (plan.records, plan.already) == ([(single, "t")], 1)
     assert BadRecord([later]).was_sent_again, "also where retention has removed the marker"
 
 
-@pytest.mark.parametrize("origin", [b"", b"\xff", b"t[0]", b"t[x]@1", b"a b[0]@1"])
-def test_an_origin_that_is_none_does_not_matter(origin: bytes) -> None:
-    letter = letter_of(record(3, ("icd_dlq_origin", origin)))
-    assert (letter.origin, letter.headers) == ("t[0]@3", ())
-
-
-def test_a_record_that_claims_the_origin_of_another_is_not_sent_in_its_place() -> None:
-    forged = letter_of(record(0, ("icd_dlq_origin", b"t[0]@1")))
-    theirs = letter_of(record(1), offset=10)
-    (found,) = DeadLetterBox([forged, theirs], {}).records
-    assert found.first == theirs
-
-
-@pytest.mark.parametrize("text", [b"", b"-1", b"many", b"9" * 5000, "²".encode()])
-def test_a_count_that_is_none_does_not_matter(text: bytes) -> None:
-    assert letter_of(record(1, ("icd_dlq_attempt", text))).attempt == 1
-
-
-def test_a_marker_lies_behind_its_dead_letter_and_deletes_nothing() -> None:
-    letter = letter_of(Record("t", 3, 41, 0, b"g", b"x"))
-    marker = letter.marker("elsewhere", letter.at)
-    assert (marker.topic, marker.partition, marker.key) == ("t.dlq", 0, b"g")
-    assert marker.value == b"", "null would delete the dead letter from a compacted topic"
-    assert dict(marker.headers) == {
-        "icd_dlq_retried": b"t[3]@41",
-        "icd_dlq_retried_at": b"2023-11-14T22:13:20.123000Z",
-        "icd_dlq_retried_to": b"elsewhere",
-    }
-    assert split_headers(marker.headers) == (marker.headers, {})
+def test_an_origin_or_a_count_that_is_none_does_not_matter() -> None:
+    for origin in (b"", b"\xff", b"t[0]", b"t[x]@1", b"a b[0]@1"):
+        letter = letter_of(record(3, ("icd_dlq_origin", origin)))
+        assert (letter.origin, letter.headers) == ("t[0]@3", ())
+    for count in (b"", b"-1", b"many", b"9" * 5000, "²".encode()):
+        assert letter_of(record(1, ("icd_dlq_attempt", count))).attempt == 1
 
 
 def test_places_are_named_as_lists_and_logs_name_them() -> None:
     assert parse_places([], "t") == parse_places([], "t.dlq") == ("t.dlq", frozenset())
-    named = frozenset({"t.dlq[0]@7", "t.dlq[1]@8", "t[2]@9"})
-    assert parse_places(["0:7", "t.dlq[1]@8", "t[2]@9"], "t") == ("t.dlq", named)
-    assert parse_places(["u[2]@9"], "t") == ("u.dlq", frozenset({"u[2]@9"}))
-    with pytest.raises(BadSettings, match="PARTITION:OFFSET"):
-        parse_places(["seven"], "t")
-    with pytest.raises(BadSettings, match="several topics"):
-        parse_places(["t[0]@1", "u[0]@1"], "t")
+    places = frozenset({"t.dlq[0]@7", "t.dlq[1]@8", "t[2]@9"})
+    assert parse_places(["0:7", "t.dlq[1]@8", "t[2]@9"], "u") == ("t.dlq", places)
+    for wrong, reason in (
+        (["seven"], "PARTITION:OFFSET"),
+        (["t[0]@1", "u[0]@1"], "several topics"),
+    ):
+        with pytest.raises(BadSettings, match=reason):
+            parse_places(wrong, "t")
 
 
-def retry_all(broker: Broker, topic: str, again: bool = False) -> Retry:
+def retry_all(broker: Broker, topic: str, again: bool = False) -> int:
+    """Send all again, and return how many were sent."""
     with closing(open_retry_sink(broker.steady(), f"{topic}.dlq")) as sink:
         choice = DeadLetterChoice(TopicRange(f"{topic}.dlq"))
         plan = ResendPlan.of(box_of(broker, topic), choice, again=again)
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        return plan.send(broker.settings(), sink, Tempo(), lambda: at, threading.Event())
+        retry = plan.send(broker.settings(), sink, Tempo(), lambda: at, threading.Event())
+        assert not retry.refused
+        return retry.sent
 
 
 def box_of(broker: Broker, topic: str) -> DeadLetterBox:
     return DeadLetterBox.read(broker.settings(), f"{topic}.dlq", until="settled")
 
 
-@pytest.fixture
-def detecting(broker: Broker, topics: tuple[str, str], model: VersionedModel) -> Detecting:
-    """`detecting(limits)`: a detector at work beside a block, which reads what the limits allow."""
-
-    @contextmanager
-    def detecting(limits: Limits, group: str = "detect") -> Iterator[None]:
-        settings = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(limits=limits))
-        handler = Calls(Runner(Detector(lambda: model, settings)).handle)
-        own_group = f"{topics[0]}-{group}"
-        work = partial(run_consumer, broker.settings(), topics[0], own_group, handler)
-        with beside(work) as errors:
-            yield
-        assert not errors
-
-    return detecting
+@contextmanager
+def detecting(
+    broker: Broker, topics: tuple[str, str], model: VersionedModel, limits: Limits
+) -> Iterator[None]:
+    """A detector at work beside a block, which reads what the limits allow."""
+    settings = DetectSettings(topic=topics[1], threads=1, reader=MessageReader(limits=limits))
+    handler = Calls(Runner(Detector(lambda: model, settings)).handle)
+    work = partial(run_consumer, broker.settings(), topics[0], f"{topics[0]}-detect", handler)
+    with beside(work) as errors:
+        yield
+    assert not errors
 
 
 def test_what_was_dead_lettered_is_detected_once_the_limit_was_raised(
-    broker: Broker, topics: tuple[str, str], detecting: Detecting, monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
+    topics: tuple[str, str],
+    model: VersionedModel,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    topic, found = topics
+    topic, results = topics
 
     def detected() -> list[str]:
         """The snapshot of each result, also of one that was published twice."""
-        return [dict(one.headers)["icd_snapshot_id"].decode() for one in held(broker, found)]
+        return [
+            dict(result.headers)["icd_snapshot_id"].decode() for result in held(broker, results)
+        ]
 
     sent = cliques(0), cliques(1, size=20), cliques(2)
-    publish(broker, [outgoing(one, topic) for one in sent])
-    with detecting(Limits(rows=200)):
+    publish(broker, [outgoing(snapshot, topic) for snapshot in sent])
+    with detecting(broker, topics, model, Limits(rows=200)):
         wait_until(lambda: len(detected()) == 2)
         wait_until(lambda: len(box_of(broker, topic).letters) == 1)  # it is in another topic
-        assert retry_all(broker, topic) == Retry(sent=1)  # nothing is mended yet
+        assert retry_all(broker, topic) == 1  # nothing is mended yet
         wait_until(lambda: len(box_of(broker, topic).letters) == 2)
     first, second = box_of(broker, topic).letters
     assert (first.snapshot_id, first.exception) == ("test/1", "LimitExceeded")
     assert (first.attempt, second.attempt) == (1, 2)
     assert second.headers == first.headers == outgoing(sent[1], topic).headers
     assert list(box_of(broker, topic).retried) == [first.origin] == [second.origin]
-    (dead,) = [one for one in held(broker, f"{topic}.dlq") if one.offset == second.offset]
-    dead = Record("", 0, 0, 0, dead.key, dead.value, second.headers)
+    (dead,) = [dead for dead in held(broker, f"{topic}.dlq") if dead.offset == second.offset]
+    dead = replace(dead, headers=second.headers)
     assert _verdict(dead, MessageReader()) == "it can be read, as stream_icd.snapshot.v1"
     monkeypatch.setenv("STREAM_ICD_LIMITS_ROWS", "200")
     assert "LimitExceeded" in _verdict(dead, MessageReader())
 
-    with detecting(Limits(rows=10_000)):
-        assert retry_all(broker, topic) == Retry(sent=0)  # it failed again: who knows better?
-        assert retry_all(broker, topic, again=True) == Retry(sent=1)
+    with detecting(broker, topics, model, Limits(rows=10_000)):
+        assert retry_all(broker, topic) == 0  # it failed again: who knows better?
+        assert retry_all(broker, topic, again=True) == 1
         wait_until(lambda: len(detected()) == 3)
-        assert retry_all(broker, topic) == Retry(sent=0)
+        assert retry_all(broker, topic) == 0
     assert detected() == ["test/0", "test/2", "test/1"]
     assert len(box_of(broker, topic).letters) == 2
-
-
-def test_what_two_workers_dead_lettered_is_one_record_however_often_it_fails(
-    broker: Broker, topics: tuple[str, str], detecting: Detecting
-) -> None:
-    topic, limits = topics[0], Limits(rows=200)
-    publish(broker, [outgoing(cliques(0, size=20), topic)])
-    with detecting(limits, "detect"), detecting(limits, "archive"):
-        for attempt in (1, 2, 3):
-            wait_until(lambda n=2 * attempt: len(box_of(broker, topic).letters) == n)
-            (found,) = box_of(broker, topic).records
-            assert (found.attempt, len(found.retried)) == (attempt, attempt - 1)
-            assert retry_all(broker, topic, again=attempt > 1) == Retry(sent=1)
-            assert retry_all(broker, topic) == Retry(sent=0)
-    came = [dict(one.headers).get("icd_dlq_attempt") for one in held(broker, topic)]
-    assert came == [None, b"1", b"2", b"3"]
 
 
 def test_what_its_topic_takes_no_more_goes_to_the_file_store(
@@ -250,7 +224,7 @@ def test_what_its_topic_takes_no_more_goes_to_the_file_store(
     came = Record(topic_name, 0, 9, 0, b"g", value, headers)
     publish(memory, [dead_letter(came, "decode", LimitExceeded("too large"))])
     monkeypatch.setenv("STREAM_ICD_MAX_MESSAGE_BYTES", "10000")
-    assert retry_all(memory, topic_name) == Retry(sent=1)
+    assert retry_all(memory, topic_name) == 1
     (claimed,) = held(memory, topic_name)
     assert claimed.value == b""
     whole, origin = MessageReader(ClaimSettings()).whole(claimed), f"{topic_name}[0]@9".encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -38,20 +37,18 @@ def test_auto_is_the_models_own_method_and_any_other_forces_one(
     recipe: Recipe, graph: LabelledGraph, own: Method, choice: MethodChoice, used: Method
 ) -> None:
     model = Model(recipe, BpParameters(stay=0.0), method=own)
-    found = detect(graph.adjacency, model, 15, method=choice).communities
+    detected = detect(graph.adjacency, model, 15, method=choice).communities
     expected = detect(graph.adjacency, Model(recipe), 15, method=used).communities
-    assert np.array_equal(found, expected)
+    assert np.array_equal(detected, expected)
     assert (finding(choice, model) is None) == (used == "bp")
     versioned = VersionedModel("toy@12345678", model)
     detection = Detection(versioned, DetectSettings(method=choice, memory="auto"))
     assert detection.version == {"bp": "toy@12345678", "icd": "toy@12345678-icd"}[used]
     assert detection.remembers == (used == "icd"), "only bp asks whether nodes stay"
-
-
-def test_the_models_own_method_is_the_default(graph: LabelledGraph, recipe: Recipe) -> None:
     assert DetectSettings().method == "auto"
-    model = Model(recipe, method="icd")
-    assert detect(graph.adjacency, model, 15).milliseconds["encode"] > 0
+    if choice == "auto":
+        by_default = detect(graph.adjacency, model, 15)
+        assert (by_default.milliseconds["encode"] > 0) == (used == "icd")
 
 
 BP = BpParameters(resolution=0.01)  # finds a single community
@@ -82,41 +79,37 @@ def test_bp_searches_the_weighted_graph(
     assert np.array_equal(weighed.indices, with_isolated.indices)
     assert len(np.unique(weighed.data)) > 1000
     assert (weighed != weighed.T).nnz == 0
-    found = detect(with_isolated, learned, k, method="bp")
+    detection = detect(with_isolated, learned, k, method="bp")
     expected = find_communities(weighed, as_weighted(0.0), k)
-    assert np.array_equal(found.communities, expected)
-    assert found.milliseconds["encode"] > 0
+    assert np.array_equal(detection.communities, expected)
+    assert detection.milliseconds["encode"] > 0
+    assert detect(csr_array((4, 4)), learned, method="bp").communities.tolist() == [0, 1, 2, 3]
 
 
-def test_without_trained_weights_nothing_changes_for_bp(graph: LabelledGraph) -> None:
-    for model in (Model(Recipe(name="edges", encoder=EDGES), BP), Model(Recipe(name="hops"), BP)):
-        assert weighing(model) is None
-        found = detect(graph.adjacency, model, method="bp")
-        assert found.communities.max() == 0
-        assert found.milliseconds["encode"] == 0
+def trained(model: Model, **weights: float) -> Model:
+    """The model with other weights, of one number each."""
+    changed = {name: np.full(1, weight, np.float32) for name, weight in weights.items()}
+    return replace(model, trained=model.weights | changed)
 
 
-def test_with_a_power_of_0_bp_does_without_the_encoder(
+def test_bp_does_without_an_encoder_that_is_untrained_or_has_a_power_of_0(
     learned: Model, graph: LabelledGraph
 ) -> None:
-    assert learned.trained is not None
-    without = replace(learned, trained=learned.trained | {"power": np.zeros(1, np.float32)})
-    assert weighing(without) is None
-    assert detect(graph.adjacency, without, method="bp").communities.max() == 0
-    by_icd = (detect(graph.adjacency, one, 9, method="icd") for one in (learned, without))
-    assert np.array_equal(*(one.communities for one in by_icd))
+    untrained, without = Model(Recipe(name="edges", encoder=EDGES), BP), trained(learned, power=0)
+    for model in (untrained, Model(Recipe(name="hops"), BP), without):
+        assert weighing(model) is None
+        detection = detect(graph.adjacency, model, method="bp")
+        assert detection.communities.max() == 0
+        assert detection.milliseconds["encode"] == 0
+    by_icd = (detect(graph.adjacency, model, 9, method="icd") for model in (learned, without))
+    assert np.array_equal(*(detection.communities for detection in by_icd))
 
 
 def test_the_resolution_that_was_learned_is_used(learned: Model, graph: LabelledGraph) -> None:
-    assert learned.trained is not None
-    coarse = replace(learned, trained=learned.trained | {"resolution": np.full(1, 1e-3, "f4")})
+    coarse = trained(learned, resolution=1e-3)
     for method in ("bp", "icd"):
         assert detect(graph.adjacency, learned, method=method).communities.max() > 0
         assert detect(graph.adjacency, coarse, method=method).communities.max() == 0
-
-
-def test_a_graph_without_edges_is_weighted_too(learned: Model) -> None:
-    assert detect(csr_array((4, 4)), learned, method="bp").communities.tolist() == [0, 1, 2, 3]
 
 
 Checked = set[tuple[str, str]]
@@ -150,11 +143,12 @@ def warnings_of(checked: Checked, model: VersionedModel, *snapshots: Snapshot) -
     with capture_logs() as logs:
         for snapshot in snapshots:
             detect_snapshot(snapshot, model, DetectSettings(), checked=checked)
-    found = [log for log in logs if log["log_level"] == "warning"]
-    assert all(log["event"] == "model does not fit" for log in found)
-    assert all("models list" in log["advice"] for log in found)
-    assert all(re.match(REASON, log["reason"]) for log in found)
-    return [log["graph"] for log in found]
+    warnings = [log for log in logs if log["log_level"] == "warning"]
+    for warning in warnings:
+        assert warning["event"] == "model does not fit"
+        assert "models list" in warning["advice"]
+        assert re.match(REASON, warning["reason"])
+    return [warning["graph"] for warning in warnings]
 
 
 def test_a_model_that_does_not_fit_is_named_once_for_each_graph(too_fine: VersionedModel) -> None:
@@ -167,21 +161,13 @@ def test_a_model_that_does_not_fit_is_named_once_for_each_graph(too_fine: Versio
     assert warnings_of(set(), open_model("as"), stars("a")) == [], "the defaults fit everything"
 
 
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        ("gn", lambda seed: generate_gn(np.random.default_rng(seed), 1000, 50, p_in=0.5)),
-        (
-            "lfr",
-            lambda seed: generate_lfr(np.random.default_rng(seed), LfrSettings(1000, mixing=0.3)),
-        ),
-    ],
-)
-def test_a_model_on_its_own_kind_of_graph_is_not_warned_of(
-    name: str, make: Callable[[int], object]
-) -> None:
+def test_a_model_on_its_own_kind_of_graph_is_not_warned_of() -> None:
     """Though modularity finds a higher modularity than the model does."""
     for seed in range(3):
-        adjacency = make(seed).adjacency()  # type: ignore[attr-defined]
-        found = find_communities(adjacency, open_model(name).model.bp)
-        assert misfit(adjacency, found) is None
+        for name, planted in (
+            ("gn", generate_gn(np.random.default_rng(seed), 1000, 50, p_in=0.5)),
+            ("lfr", generate_lfr(np.random.default_rng(seed), LfrSettings(1000, mixing=0.3))),
+        ):
+            adjacency = planted.adjacency()
+            labels = find_communities(adjacency, open_model(name).model.bp)
+            assert misfit(adjacency, labels) is None

@@ -16,19 +16,21 @@ from stream_icd.kafka.waiting import Outage
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.streaming.execution.processes import InHand
 from stream_icd.streaming.metrics import probe
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.metrics.programs import SendingMetrics
 from stream_icd.streaming.metrics.server import serving
 from tests.testbed.scraping import asked
 
 SENT_MS = 1_000_000
 MOST_GRAPHS, MOST_CONNECTIONS = 100, 50
-RESULT = OutgoingRecord(
-    "out",
-    b"",
-    b"g",
-    (("icd_ms_decode", b"4.000"), ("icd_ms_cluster", b"30.000"), ("icd_evidence", b"weak")),
-)
+
+
+def result(graph: str = "g", **headers: bytes) -> OutgoingRecord:
+    of_result = tuple((f"icd_{name}", value) for name, value in headers.items())
+    return OutgoingRecord("out", b"", graph.encode(), of_result)
+
+
+RESULT = result(ms_decode=b"4.000", ms_cluster=b"30.000", evidence=b"weak")
 
 
 class Clock:
@@ -45,13 +47,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def health(clock: Clock) -> Health:
-    return Health(max_poll_interval_s=300, session_timeout_s=10, clock=clock)
-
-
-@pytest.fixture
-def metrics(health: Health) -> Metrics:
-    return Metrics(health, now=lambda: SENT_MS / 1000 + 2.5)
+def metrics(clock: Clock) -> Metrics:
+    return Metrics(300, session_timeout_s=10, clock=clock, now=lambda: SENT_MS / 1000 + 2.5)
 
 
 def record(offset: int, graph: str = "g", *headers: tuple[str, bytes]) -> Record:
@@ -63,13 +60,16 @@ def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"stream_icd_{name}", labels | of)
 
 
-def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> None:
-    bad = record(
-        2, "g", ("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_dlq_stage", b"lie")
-    )
-    outgoing = (RESULT, RESULT, dead_letter(bad, "decode", BadSnapshot("no such column")))
-    metrics.watch("in", "group").done(BatchDone((record(0), record(1), bad), outgoing, 0.02))
+def test_what_a_batch_published_is_counted_by_topic_graph_and_stage(metrics: Metrics) -> None:
+    of_result = (("icd_ms_decode", b"7"), ("icd_evidence", b"sure"), ("icd_horizon", b"7"))
+    bad = record(2, "g", *of_result, ("icd_dlq_stage", b"lie"))
+    letter = dead_letter(bad, "decode", BadSnapshot("no such column"))
+    records = (record(0), record(1), bad, record(3, "other"))
+    loop = metrics.watch("in", "group", graph="g")
+    loop.done(BatchDone(records, (RESULT, RESULT, letter), 0.02))
     assert sample(metrics, "snapshots_total", topic="in", graph="g") == 2
+    assert sample(metrics, "snapshots_total", topic="in", graph="other") is None
+    assert sample(metrics, "skipped_total", topic="in") == 1
     why = {"topic": "in", "stage": "decode", "exception": "BadSnapshot"}
     assert sample(metrics, "dead_letters_total", **why) == 1
     assert sample(metrics, "stage_seconds_count", stage="decode") == 2
@@ -77,24 +77,19 @@ def test_results_and_dead_letters_of_a_batch_are_counted(metrics: Metrics) -> No
     assert sample(metrics, "stage_seconds_sum", stage="publish") == 0.02
     assert sample(metrics, "evidence_total", evidence="weak") == 2
     assert sample(metrics, "evidence_total", evidence="sure") is None
+    assert sample(metrics, "horizon_windows", graph="g") is None
     assert sample(metrics, "age_seconds_sum", topic="in") == pytest.approx(5.0)
-
-
-def looking_back(graph: str, horizon: bytes, bits: bytes | None = None) -> OutgoingRecord:
-    headers = (("icd_horizon", horizon), ("icd_predicted_bits", bits))
-    said = tuple((name, value) for name, value in headers if value is not None)
-    return OutgoingRecord("out", b"", graph.encode(), said)
 
 
 def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metrics) -> None:
     loop = metrics.watch("in", "group")
     loop.polled(1, 0.0)
-    results = looking_back("g", b"2", b"0.5"), looking_back("g", b"4.5"), looking_back("h", b"1")
-    lie = dead_letter(record(2, "g", ("icd_horizon", b"7")), "decode", BadSnapshot("no"))
-    loop.done(BatchDone((record(0),), (*results, lie), 0.02))
+    first = result(horizon=b"2", predicted_bits=b"0.5")
+    results = first, result(horizon=b"4.5"), result("h", horizon=b"1")
+    loop.done(BatchDone((record(0),), results, 0.02))
     assert [sample(metrics, "horizon_windows", graph=graph) for graph in "gh"] == [4.5, 1]
     assert [sample(metrics, "predicted_bits", graph=graph) for graph in "gh"] == [0.5, None]
-    many = tuple(looking_back(f"n{i}", b"3") for i in range(MOST_GRAPHS))
+    many = tuple(result(f"n{i}", horizon=b"3") for i in range(MOST_GRAPHS))
     loop.done(BatchDone((record(1),), many, 0.02))
     assert sample(metrics, "horizon_windows", graph=f"n{MOST_GRAPHS - 3}") == 3
     assert sample(metrics, "horizon_windows", graph="other") is None
@@ -103,42 +98,28 @@ def test_how_far_back_each_graph_looks_is_served_until_a_rebalance(metrics: Metr
 
 
 def test_stages_that_a_method_does_not_have_are_not_served(metrics: Metrics) -> None:
-    for taken, count in ((b"0.000", None), (b"2.000", 1)):  # of bp, which has none, and of icd
-        headers = ("icd_ms_features", taken), ("icd_ms_encode", taken)
-        result = OutgoingRecord("out", b"", b"g", headers)
-        metrics.watch("in", "group").done(BatchDone((record(0),), (result,), 0.02))
+    for spent, count in ((b"0.000", None), (b"2.000", 1)):  # of bp, which has none, and of icd
+        published = result(ms_features=spent, ms_encode=spent)
+        metrics.watch("in", "group").done(BatchDone((record(0),), (published,), 0.02))
         for stage in ("features", "encode"):
             assert sample(metrics, "stage_seconds_count", stage=stage) == count
-
-
-def test_records_of_other_graphs_are_counted_as_skipped(metrics: Metrics) -> None:
-    loop = metrics.watch("in", "group", graph="g")
-    loop.done(BatchDone((record(0), record(1, "other")), (RESULT,), 0.02))
-    assert sample(metrics, "snapshots_total", topic="in", graph="g") == 1
-    assert sample(metrics, "snapshots_total", topic="in", graph="other") is None
-    assert sample(metrics, "skipped_total", topic="in") == 1
 
 
 def test_a_thousand_graphs_do_not_make_a_thousand_series(metrics: Metrics) -> None:
     records = tuple(record(i, f"graph-{i}") for i in range(1000))
     metrics.watch("in", "group").done(BatchDone(records, (), 0.02))
     assert sample(metrics, "snapshots_total", topic="in", graph="graph-0") == 1
-    others = sample(metrics, "snapshots_total", topic="in", graph="other")
-    assert others == 1000 - MOST_GRAPHS
+    assert sample(metrics, "snapshots_total", topic="in", graph="other") == 1000 - MOST_GRAPHS
 
 
-def test_a_partition_that_went_to_somebody_else_has_no_lag_here(metrics: Metrics) -> None:
-    loop = metrics.watch("in", "group")
-    loop.lagged({0: 5, 1: 7})
-    loop.lagged({1: 6})
-    assert [sample(metrics, "lag_records", topic="in", partition=p) for p in "01"] == [None, 6]
-
-
-def test_each_generation_of_the_group_is_a_rebalance(metrics: Metrics) -> None:
+def test_rebalances_are_counted_and_a_partition_that_went_away_has_no_lag(metrics: Metrics) -> None:
     loop = metrics.watch("in", "group")
     for generation in (None, 4, 4, None, 5, 5):
         loop.polled(generation, 0.1)
     assert sample(metrics, "rebalances_total", topic="in") == 2
+    loop.lagged({0: 5, 1: 7})
+    loop.lagged({1: 6})
+    assert [sample(metrics, "lag_records", topic="in", partition=p) for p in "01"] == [None, 6]
 
 
 def test_the_port_answers(metrics: Metrics) -> None:
@@ -153,6 +134,14 @@ def test_the_port_answers(metrics: Metrics) -> None:
         metrics.model("as@1", "group")
         model = 'stream_icd_model_info{group="group",version="as@1"} 1.0'
         assert model in asked(port, "/metrics")[1]
+        assert sample(metrics, "in_hand_seconds") == 0
+        metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
+        assert sample(metrics, "in_hand_seconds") == 12.3
+        ok, first, _ = asked(port, "/healthz")[1].splitlines()
+        assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
+        metrics.in_hand(lambda: [InHand("snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)])
+        too_long = "in hand for 41 s, at most 30 s: snapshot a/7\n"
+        assert asked(port, "/healthz") == (503, too_long)
         with (
             pytest.raises(BadSettings, match=f"port {port}.*--metrics-port"),
             serving(metrics, port=port),
@@ -182,9 +171,9 @@ def test_who_opens_many_connections_keeps_no_probe_out_and_fills_no_log(
 
 
 def test_it_can_be_served_on_ipv6(metrics: Metrics) -> None:
-    with socket.socket(socket.AF_INET6) as one:
+    with socket.socket(socket.AF_INET6) as free:
         try:
-            one.bind(("::1", 0))
+            free.bind(("::1", 0))
         except OSError as error:
             pytest.skip(f"this machine has no IPv6 ({error}): run it on one that has")
     with serving(metrics, port=0, host="::1") as port:
@@ -192,8 +181,9 @@ def test_it_can_be_served_on_ipv6(metrics: Metrics) -> None:
 
 
 def test_a_worker_is_ready_while_it_is_a_member_whose_broker_answers(
-    health: Health, clock: Clock
+    metrics: Metrics, clock: Clock
 ) -> None:
+    health = metrics.health
     starting, unsettled = "starting: opening the model and warming up", "not a settled member"
     assert (health.not_alive(), health.not_ready()) == ([], [starting])
     health.start.failed(BrokerUnavailable("away"))
@@ -213,31 +203,11 @@ def test_a_worker_is_ready_while_it_is_a_member_whose_broker_answers(
     health.polled("t", generation=8)
     health.polled("other")  # all loops of a process count
     assert health.not_ready() == [f"other: {unsettled} of its group"]
-
-
-@pytest.mark.parametrize("generation", [None, 7])
-def test_a_loop_that_hangs_or_never_began_is_not_alive(
-    health: Health, clock: Clock, generation: int | None
-) -> None:
-    health.polled("t", generation)
     clock.now += 299
     assert health.not_alive() == []
-    clock.now += 2
-    assert health.not_alive() == ["t: has not polled for 301 s, the limit is 300"]
-
-
-def test_what_is_in_hand_is_shown_and_for_longer_than_allowed_makes_it_not_alive(
-    metrics: Metrics,
-) -> None:
-    assert sample(metrics, "in_hand_seconds") == 0
-    metrics.watch("in", "group")
-    metrics.in_hand(lambda: [InHand("snapshot a/7", 12.3, 300.0), InHand("b", 0.1, 300.0)])
-    assert sample(metrics, "in_hand_seconds") == 12.3
-    with serving(metrics, port=0) as port:
-        ok, first, _ = asked(port, "/healthz")[1].splitlines()
-    assert (ok, first) == ("ok", "in hand for 12 s, at most 300 s: snapshot a/7")
-    metrics.in_hand(lambda: [InHand("snapshot a/7", 41.2, 30.0), InHand("b", 2.0, 30.0)])
-    assert metrics.health.not_alive() == ["in hand for 41 s, at most 30 s: snapshot a/7"]
+    clock.now += 2  # whether a loop hangs or never began
+    hanging = "has not polled for 301 s, the limit is 300"
+    assert health.not_alive() == [f"t: {hanging}", f"other: {hanging}"]
 
 
 def test_a_producer_is_ready_while_its_broker_answers(clock: Clock) -> None:

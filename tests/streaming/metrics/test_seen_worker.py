@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import yaml
 
 from stream_icd.core.child_process import stop_children
 from stream_icd.kafka.messages.records import outgoing
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS, create_topics
 from stream_icd.methods.synthetic.lfr import LfrSettings
 from stream_icd.registry.find import open_model
@@ -48,7 +48,7 @@ class Worker:
     def is_ready(self) -> bool:
         return asked(self.port, "/readyz")[0] == 200
 
-    def said(self, event: str) -> list[dict[str, Any]]:
+    def logged(self, event: str) -> list[dict[str, Any]]:
         return [line for line in lines(self.log) if line["event"] == event]
 
 
@@ -58,17 +58,15 @@ def started(broker: Broker, folder: Path, *command: str) -> Iterator[Worker]:
     log = folder / f"{command[1]}-{time.monotonic_ns()}.log"
     options = ("--metrics-port", "0", "--bootstrap-servers", broker.bootstrap_servers)
     process = start_forked((*command, *options), log)
+
+    def ports() -> list[int]:
+        return [line["port"] for line in lines(log, ended=False) if line["event"] == "metrics"]
+
     try:
-        wait_until(lambda: ports(log), timeout_s=60)
-        (port,) = ports(log)
-        yield Worker(log, port)
+        wait_until(ports, timeout_s=60)
+        yield Worker(log, *ports())
     finally:
         stop_children([process], 20)
-
-
-def ports(log: Path) -> list[int]:
-    """What a program that is at work has said of its metrics port."""
-    return [line["port"] for line in lines(log, ended=False) if line["event"] == "metrics"]
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def graph(broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> s
     settings = LfrSettings(n_nodes=200, max_degree=30, max_community=60)
     stream = independent_lfr(0, N_GOOD, settings, graph=topic_name).snapshots
     good = [outgoing(SNAPSHOTS, encode_snapshot(snapshot)) for snapshot, _ in stream]
-    bad = [OutgoingRecord(SNAPSHOTS, b"garbage", one.key, one.headers) for one in good[:N_BAD]]
+    bad = [replace(record, value=b"garbage") for record in good[:N_BAD]]
     publish(broker, [*good, *bad])
     return topic_name
 
@@ -97,20 +95,19 @@ def test_numbers_health_and_logs_tell_what_happened(
         detector = start(started(broker, tmp_path, *detect, "--processes", "2"))
         assert asked(detector.port, "/healthz")[0] == 200
         wait_until(lambda: detector.is_ready, timeout_s=60)
-        assert detector.said("started")  # it was warm by then
+        assert detector.logged("started")  # it was warm by then
         assert detector.count("ready") == 1
-        asked_for = {name for name in series_of_alerts() if "_retrain_" not in name}
-        absent = asked_for - {name for name, _ in scraped(detector.port)}
+        in_rules = {name for name in series_of_alerts() if "_retrain_" not in name}
+        absent = in_rules - {name for name, _ in scraped(detector.port)}
         # The lag comes with the partitions, and this model is no champion.
         assert absent <= {"stream_icd_lag_records", "stream_icd_champion_in_use"}
         of_group = {"group": graph, "topic": SNAPSHOTS}
-        snapshots = {**of_group, "graph": graph}
         wait_until(
-            lambda: detector.count("snapshots_total", **snapshots) == N_GOOD,
+            lambda: detector.count("snapshots_total", graph=graph, **of_group) == N_GOOD,
             timeout_s=60,
         )
-        why = {**of_group, "stage": "decode", "exception": "BadSnapshot"}
-        wait_until(lambda: detector.count("dead_letters_total", **why) == N_BAD)
+        why = {"stage": "decode", "exception": "BadSnapshot"}
+        wait_until(lambda: detector.count("dead_letters_total", **why, **of_group) == N_BAD)
         wait_until(lambda: len(detector.lags) == 6 and not any(detector.lags))
         counts = {"decode": N_GOOD, "cluster": N_GOOD, "features": 0, "encode": 0}
         assert counts == {s: detector.count("stage_seconds_count", stage=s) for s in counts}
@@ -128,35 +125,31 @@ def test_numbers_health_and_logs_tell_what_happened(
         wait_until(lambda: detector.count("rebalances_total", **of_group) > joined)
         assert other.count("processes") == 1
 
-        track = ("consume", "track", "--graph", graph, "--group", f"{graph}-track")
-        archive = ("consume", "archive", str(tmp_path / "past"), "--kind", "communities")
+        archive = ("archive", str(tmp_path / "past"), "--kind", "communities", "--group", graph)
         for group, command in (
-            (f"{graph}-track", track),
-            (f"{graph}-{COMMUNITIES}", (*archive, "--graph", graph, "--group", graph)),
+            (f"{graph}-track", ("track", "--group", f"{graph}-track")),
+            (f"{graph}-{COMMUNITIES}", archive),
         ):
-            follower = start(started(broker, tmp_path, *command))
-            results = {"group": group, "topic": COMMUNITIES, "graph": graph}
-            wait_until(
-                lambda: follower.count("snapshots_total", **results) == N_GOOD,  # noqa: B023
-                timeout_s=60,
-            )
-            wait_until(lambda: len(follower.lags) == 6 and not any(follower.lags))  # noqa: B023
-            follower_log = follower.log
+            follower = start(started(broker, tmp_path, "consume", *command, "--graph", graph))
+            labels = {"group": group, "topic": COMMUNITIES, "graph": graph}
+            count = partial(follower.count, "snapshots_total", **labels)
+            wait_until(lambda count=count: count() == N_GOOD, timeout_s=60)
+            wait_until(lambda f=follower: len(f.lags) == 6 and not any(f.lags))
     check_log_of(detector, graph, version)
-    assert all(line["event"] for line in lines(follower_log))
+    assert all(line["event"] for line in lines(follower.log))
 
 
 def series_of_alerts() -> set[str]:
     """An alert sees a count that changes, not one that appears: all are there from the start."""
-    rules = Path(__file__).parents[3] / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
-    groups = yaml.safe_load(rules.read_text("utf-8"))["groups"]
-    asked = " ".join(rule["expr"] for group in groups for rule in group["rules"])
-    return set(re.findall(r"\bstream_icd_\w+", asked))
+    file = Path(__file__).parents[3] / "deploy" / "monitoring" / "prometheus" / "alerts.yml"
+    groups = yaml.safe_load(file.read_text("utf-8"))["groups"]
+    rules = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+    return set(re.findall(r"\bstream_icd_\w+", rules))
 
 
 def check_log_of(detector: Worker, graph: str, version: str) -> None:
     """Each line on a record says which record, and under which model it was worked on."""
-    detected, dead = detector.said("detected"), detector.said("dead letter")
+    detected, dead = detector.logged("detected"), detector.logged("dead letter")
     assert (len(detected), len(dead)) == (N_GOOD, N_BAD)
     for line in (*detected, *dead):
         assert (line["topic"], line["graph"], line["model"]) == (SNAPSHOTS, graph, version)

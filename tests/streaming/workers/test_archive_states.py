@@ -20,7 +20,7 @@ from stream_icd.methods.memory.encoding import FORMAT, METADATA, enclosed
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.arrow_stream import write_table
 from tests.streaming.workers.remembered import records
@@ -53,7 +53,7 @@ def test_states_are_archived_of_one_graph_if_it_is_given(disk: Store) -> None:
     runner = Runner(Archiver(Archive(disk), "memory"), graph="g")
     assert list(runner.handle(sent)) == []
     assert disk.folders("memory") == ["graph=g"]
-    metrics = Metrics(Health(300, 10))
+    metrics = Metrics(300, 10)
     metrics.watch(MEMORY, "archive", "g").done(BatchDone(tuple(sent), (), 0.0))
     of_group = {"group": "archive", "topic": MEMORY}
     value_of = metrics.registry.get_sample_value

@@ -33,7 +33,7 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.memories import Memories
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.nodes import KnownNode, encode_known
+from stream_icd.wire.nodes import encode_known
 from tests.run_here import run_here
 from tests.streaming.workers.remembered import detected, records, results_in
 from tests.testbed.brokers import Broker, wait_until
@@ -227,8 +227,8 @@ def test_known_nodes_have_a_budget_of_memory(
 
     def put(nodes: Iterable[str], community: str, **changed: None) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        rows = (encode_known(KnownNode(topic_name, node, community), at, "me") for node in nodes)
-        publish(memory, [replace(of_message(KNOWN, row), **changed) for row in rows])
+        messages = (encode_known(topic_name, node, community, at, "me") for node in nodes)
+        publish(memory, [replace(of_message(KNOWN, message), **changed) for message in messages])
 
     put(map(str, range(20)), "east")
     with following_known(memory.settings(), topic_name) as known:

@@ -45,12 +45,12 @@ from stream_icd.methods.memory.encoding import decode_memory
 from stream_icd.methods.model import Model
 from stream_icd.registry.aliases import Aliases, champion, current, promote, roll_back
 from stream_icd.registry.announce import announcements
-from stream_icd.registry.model import VersionedModel, pack
+from stream_icd.registry.model import PackedModel, VersionedModel
 from stream_icd.registry.versions import publish, version_folder
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import InHand, Processes
-from stream_icd.streaming.metrics.metrics import Health, Metrics
+from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.model_swap import _IDLE_AFTER_S, _TRY_AGAIN_S, ModelSwap
@@ -203,7 +203,7 @@ def test_nobody_waits_for_the_old_processes_to_end(bench: Swapping) -> None:
 
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-PACKED = [pack(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
+PACKED = [PackedModel.of(Model(RECIPE, BpParameters(resolution=1.0 + i / 8))) for i in range(3)]
 A, B, C = (model.version for model in PACKED)
 
 
@@ -417,7 +417,7 @@ class Detecting:
 
     def __init__(self, broker: Broker, topics: tuple[str, str]) -> None:
         self.broker, self.topics = broker, topics
-        self.metrics = Metrics(Health(60, 60))
+        self.metrics = Metrics(60, 60)
         self.models_of_batches: list[set[str]] = []
         self.n_sent = 0
 
@@ -541,7 +541,7 @@ def test_kill_9_of_a_swap(broker: Broker, topic_name: str, registry: Store, tmp_
 def test_the_memory_of_a_graph_outlives_the_model(memory: Broker, topic_name: str, s3: str) -> None:
     """The registry is in S3."""
     models = [remembering_model(BpParameters(resolution, mixing=0.3)) for resolution in (3.0, 2.0)]
-    versions = [pack(model.model) for model in models]
+    versions = [PackedModel.of(model.model) for model in models]
     store, stop = open_store(new_folder(s3)), threading.Event()
     create_topics(memory.settings(), [TopicSpec(topic_name, partitions=3)])
     for version in versions:
