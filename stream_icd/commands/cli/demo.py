@@ -86,7 +86,8 @@ class _Demo(MethodOptions):
         with needs_extra("demo", "matplotlib"):
             from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
 
-        self.chosen_horizon()  # a wrong one is refused before anything starts
+        # A wrong horizon or table is refused before anything starts.
+        self.chosen_horizon()
         attributes = self.attributes()
         console, folder = Console(), self.out.resolve()
         with writing(folder):
@@ -103,7 +104,7 @@ class _Demo(MethodOptions):
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
             results = results_of(settings, run, partial(_model, story), self.method, story)
-            keep(settings, kept := folder / "demo-history")
+            keep(settings, history := folder / "demo-history")  # the broker forgets all at its end
         change_at = None if story is None else story.change_at
         figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
@@ -112,7 +113,7 @@ class _Demo(MethodOptions):
         if attributes is not None:
             say(*draw_story(results.found.windows, attributes, folder / "story.png"))
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
-        look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
+        look = shlex.join(("stream-icd", "view", "--history", str(history), *self.by_names))
         say(f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
@@ -120,7 +121,6 @@ class _Demo(MethodOptions):
 
     @property
     def by_names(self) -> tuple[str, ...]:
-        """`--names`, for the page."""
         if self.names is None:
             return ()
         graph, file = graph_and_file(self.names, None)
@@ -128,7 +128,6 @@ class _Demo(MethodOptions):
         return ("--names", f"{of}{path(file).resolve()}")
 
     def attributes(self) -> "Attributes | None":
-        """Read the table of attributes, if there is one."""
         from stream_icd.sources.datasets.as_topology import name_of
         from stream_icd.sources.node_tables import read_attributes
 
@@ -141,15 +140,14 @@ class _Demo(MethodOptions):
         return read_attributes(path(file))
 
     def programs(self, folder: Path) -> "Programs":
-        """Return the producer and the detector, the page if wanted, and the story if any."""
         from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
-        others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
+        page = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
         count, usual = self.limit or _SIMULATED, (self.method, self.horizon) == ("auto", "auto")
         if self.data is None and usual and count >= LEAST_SNAPSHOTS:
             story = Story(folder, count)
-            others |= story.consumers()
-            return Programs(story.producers(), (*_DETECT, *story.detect()), others, story)
+            beside = page | story.consumers()
+            return Programs(story.producers(), (*_DETECT, *story.detect()), beside, story)
         detect = (*_DETECT, "--method", self.method, "--horizon", self.horizon)
         icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
         produce, model = ("lfr", "--mixing", _MIXING, "--limit", str(count)), "lfr"
@@ -157,11 +155,10 @@ class _Demo(MethodOptions):
             at_most = () if self.limit is None else ("--limit", str(self.limit))
             produce, model = ("as", str(self.data), *at_most), "as"
         of_model = ("--model", model if icd else "default")
-        return Programs([("produce", *produce)], (*detect, *of_model), others)
+        return Programs([("produce", *produce)], (*detect, *of_model), page)
 
 
 def _model(story: "Story | None", version: str) -> "Model":
-    """The model of a version: in a story, one of its registry; else a shipped one."""
     from stream_icd.core.store.store import open_store
     from stream_icd.registry.find import open_model
     from stream_icd.registry.versions import open_version

@@ -161,7 +161,6 @@ class _Compact:
 
 
 def _opened(uri: str, graph: str | None) -> Store:
-    """The archive, if it holds something of the graph."""
     from stream_icd.core.store.store import open_store
     from stream_icd.history.archive import Selection, refuse_nothing
     from stream_icd.history.files import KINDS

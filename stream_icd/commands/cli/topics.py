@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import BrokerOptions, checked_graph, checked_group
+from stream_icd.commands.programs.options import BrokerOptions, StoppedGroup, checked_graph
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import say
 
@@ -16,9 +16,6 @@ app = typer.Typer(
 broker = typer.Typer()
 
 _Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
-_Group = Annotated[
-    str, typer.Option(help="Consumer group; stop all its members first.", callback=checked_group)
-]
 
 
 @command(app, "create")
@@ -79,7 +76,7 @@ class _DetectAnew(BrokerOptions):
     """
 
     graph: _Graph
-    group: _Group = "stream-icd-detect"
+    group: StoppedGroup = "stream-icd-detect"
 
     def run(self) -> None:
         from stream_icd.kafka.topics import SNAPSHOTS, check_stopped, describe_topic
@@ -106,7 +103,7 @@ class _Skip(BrokerOptions):
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
 
-    group: _Group
+    group: StoppedGroup
     topic: str = option("icd.snapshots.v1", "Topic that the group reads.")
     to: str | None = option(
         None, "Continue at this offset, and skip the records before it.", metavar="PARTITION:OFFSET"
@@ -153,6 +150,7 @@ class _Broker:
 
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:
+            # Before the address is shown: who reads it may send at once.
             created = create_topics(running.settings)
             say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")
