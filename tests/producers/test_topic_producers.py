@@ -130,7 +130,7 @@ def test_runs_to_the_end_together_send_each_window_once_and_whole(
         run = ProducerRun(broker.settings(), producer, threading.Event())
         source = producer.open(run)
         with Publisher(broker.settings()) as publisher:
-            publish_source(source, publisher, already=run.sent_before)
+            publish_source(source, publisher, sent_before=run.sent_before)
         assert not run.left_out["late_rows"]
         return run.left_out
 

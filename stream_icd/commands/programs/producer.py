@@ -24,12 +24,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.connect import wait_for_broker
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
-from stream_icd.kafka.messages.publish import (
-    Destination,
-    Published,
-    SentBefore,
-    publish_source,
-)
+from stream_icd.kafka.messages.publish import Published, SentBefore, publish_source
 from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
@@ -148,7 +143,7 @@ def run_producer(
     options: Producer,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
-) -> Published:
+) -> None:
     """Send a source's snapshots that are not in the topic, and report what was sent.
 
     Ctrl-C or SIGTERM ends it between two snapshots; all sent snapshots are acknowledged.
@@ -171,7 +166,6 @@ def run_producer(
     with _served(run):  # before the source opens: it may wait for the broker, alive and not ready
         sent, changed = _send(open_source(run), run, tempo)
     _report(sent, changed, run, way_out)
-    return sent
 
 
 def _served(run: ProducerRun) -> AbstractContextManager[object]:
@@ -232,16 +226,12 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
         sent = publish_source(
             Source(total, snapshots),
             publisher,
-            Destination(
-                run.topic,
-                labels,
-                spread_over=spread_over,
-                claim_check=fit,
-                limits=sent_before.limits,
-                numbered=sent_before.numbered,
-            ),
+            topic=run.topic,
+            labels_topic=labels,
+            spread_over=spread_over,
+            sent_before=sent_before,
+            claim_check=fit,
             limit=limit,
-            already=sent_before,
             stop=run.stop,
             on_sent=on_sent,
             on_already=on_already,
