@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.kafka.client.login import login_options
 from stream_icd.kafka.settings import KafkaSettings
-from tests.testbed.certificates import certificate_with_key
+from tests.testbed.secure_kafka import pem
 
 SECRET = "correct-horse-battery"
 
@@ -147,7 +148,7 @@ def test_an_encrypted_key_without_its_password_asks_nobody(tmp_path: Path) -> No
     """At a terminal, the library beneath would ask for it, and wait, where it is given none."""
     assert login_options(KafkaSettings(security_protocol="SSL"))["ssl_password"] is not None
     encrypted = tmp_path / "client.pem"
-    encrypted.write_bytes(certificate_with_key(SECRET.encode()))
+    encrypted.write_bytes(pem(trustme.CA().issue_cert("client.example"), SECRET.encode()))
     values = {"security_protocol": "SSL", "ssl_certfile": encrypted}
     with pytest.raises(BadSettings, match="if it is encrypted, is ssl_password its password"):
         KafkaSettings(**values)

@@ -18,7 +18,8 @@ from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.producers.sent import sent
 from tests.run_here import run_here
-from tests.sources.test_changes import add, edges, reference, remove
+from tests.sources.reading import weighted
+from tests.sources.test_changes import add, reference, remove
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.starting import Program, start_forked
 from tests.testbed.streams import publish
@@ -71,14 +72,14 @@ def test_a_restart_continues_with_the_graph_of_the_last_snapshot(
 ) -> None:
     send(broker, topic, FIRST)
     produce(broker, topic)
-    assert [edges(one) for one in sent(broker, topic)] == [
+    assert [weighted(snapshot) for snapshot in sent(broker, topic)] == [
         {("a", "b"): 2.0, ("b", "c"): 1.0},
         {("b", "c"): 1.0, ("c", "d"): 1.0},
     ]
     send(broker, topic, SECOND)
     assert "op 'put' is neither add nor remove" in produce(broker, topic)
     *_, last = sent(broker, topic)
-    assert edges(last) == {("a", "c"): 1.0, ("b", "c"): 1.0}
+    assert weighted(last) == {("a", "c"): 1.0, ("b", "c"): 1.0}
     assert last.nodes.to_pylist() == ["a", "b", "c", "d"]
     n = len(sent(broker, topic))
     produce(broker, topic)
@@ -141,7 +142,7 @@ def test_kill_9_loses_and_doubles_no_change(broker: Broker, topic: str, tmp_path
 
     def is_there() -> bool:
         last = SentBefore.read(settings).last_of(topic, settings, SNAPSHOTS)
-        return last is not None and edges(last) == expected
+        return last is not None and weighted(last) == expected
 
     wait_until(is_there)
     producer.terminate()

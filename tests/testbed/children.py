@@ -17,11 +17,11 @@ def children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():
         pytest.skip("needs /proc to see a process's children: run it on Linux")
-    found: list[int] = []
+    pids: list[int] = []
     for task in tasks.iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
-            found += map(int, (task / "children").read_text().split())
-    return found
+            pids += map(int, (task / "children").read_text().split())
+    return pids
 
 
 def worker_processes(pid: int) -> list[int]:

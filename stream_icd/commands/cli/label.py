@@ -122,10 +122,10 @@ class _SendKnown(_SendOptions):
     source: str = option("stream_icd/known", "Source of the knowledge, a URI reference.")
 
     def run(self) -> None:
-        from stream_icd.sources.node_tables import known_labels
+        from stream_icd.sources.node_tables import read_known
         from stream_icd.streaming.subscribers.known_topic import known_in_topic
 
-        tables = known_labels(self.table, self.graph)
+        tables = read_known(self.table, self.graph)
         in_topic = known_in_topic(self.kafka())  # all of it: only differences are sent
         with self.sending() as send:
             for graph, labels in tables.items():

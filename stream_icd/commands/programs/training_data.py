@@ -13,12 +13,14 @@ from threading import Event
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import typer
+from numpy.typing import NDArray
 
 from stream_icd.commands.programs.options import Producer
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.core.communities import Labels
-from stream_icd.core.errors import BadRow, BadSettings
+from stream_icd.core.errors import BadInput, BadRow, BadSettings
 from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.publish import SentBefore
@@ -27,7 +29,7 @@ from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 from stream_icd.sources.edge_files import is_archive
-from stream_icd.sources.node_tables import LabelTable
+from stream_icd.sources.node_tables import WindowName, label_groups
 from stream_icd.sources.windows import OnLate, TimedRows
 
 _FORMS = """\
@@ -148,6 +150,46 @@ def _parsed(description: str) -> tuple[str, _Options]:
     raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
+class _LabelTable:
+    """The communities of snapshots, from a table that `label_groups` reads; raises as it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        groups = label_groups(path)
+        # A single graph may have another name in a source that does not name its graph.
+        one_graph = len({name.graph for name in groups}) == 1
+        self._labels = {
+            WindowName(None if one_graph else name.graph, name.window): labels
+            for name, labels in groups.items()
+        }
+        self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
+
+    def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
+        """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
+        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        names = (
+            WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
+        )
+        name = next((name for name in names if name in self._labels), None)
+        if name is None:
+            return None
+        labels = self._labels[name]
+        graph = self._graph_of.setdefault(name, snapshot.graph)
+        if graph != snapshot.graph:
+            raise BadSettings(
+                f"the labels of {str(name) or 'each window'} in {self._path} may be those of "
+                f"{graph} or {snapshot.graph}: choose one with graph=, or add the column graph"
+            )
+        nodes = snapshot.nodes.cast(pa.string()).to_pylist()
+        missing = [node for node in nodes if node not in labels]
+        if missing:
+            raise BadInput(
+                f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
+                f"{snapshot.id}, such as {missing[0]!r}; give each node one"
+            )
+        return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
+
+
 def _generated(kind: str, chosen: _Options) -> Iterator[LabelledGraph]:
     if unknown := chosen.keys() - _GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
@@ -181,7 +223,7 @@ def _produced(kind: str, options: _Options) -> Iterator[LabelledGraph]:
     # Without a check: producers that read files need no broker.
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
-    table = None if labels_file is None else LabelTable(Path(labels_file))
+    table = None if labels_file is None else _LabelTable(Path(labels_file))
 
     def labelled(snapshot: Snapshot, labels: Labels | None) -> LabelledGraph:
         communities = None

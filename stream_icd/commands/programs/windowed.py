@@ -29,7 +29,7 @@ from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.waiting import in_background
 from stream_icd.sources.source import OnBadRow, RawRows, Source
 from stream_icd.sources.tables import read_rows, rows_of_json, time_column
-from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time
 from stream_icd.sources.windows import (
     OnOpen,
     Quiet,
@@ -84,7 +84,7 @@ def windowed_source(
         raw = read_rows(
             options.path, columns.names, run.bad_rows, header=header, way_out=_OTHER_NAMES
         )
-        rows = timed_rows(raw, columns, run.bad_rows)
+        rows = columns.read(raw, run.bad_rows)
         if options.sort:
             rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows), limits)
     else:
@@ -100,7 +100,7 @@ def windowed_source(
             quiet_after_s=None if quiet is None else parse_wait("--quiet-after", quiet),
             stop=run.stop,
         )
-        rows = timed_rows(records, columns, run.bad_rows)
+        rows = columns.read(records, run.bad_rows)
         n_streams = describe_topic(run.settings, options.topic).partitions
         on_open = None if options.flush else run.on_open()
     of_graph = options.graph.replace("/", "%2F")  # a file, not a folder

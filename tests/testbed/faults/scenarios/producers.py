@@ -47,17 +47,17 @@ def the_same_twice(ground: Ground) -> Outcome:
     """Both send the same snapshots at the same time; what a subscriber sees is what counts."""
     settings = ground.broker.settings()
     with Play(ground, graphs=1) as play:
-        other = Thread(target=send_again, args=(ground,))
-        other.start()
+        second = Thread(target=send_again, args=(ground,))
+        second.start()
         play.healed()
         play.send(N_SNAPSHOTS, every_s=0.01)
-        other.join()
+        second.join()
         play.detector()
         play.wait_published(2 * N_SNAPSHOTS)
-        found = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
+        results = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
         seen = tuple(
             Item(communities.graph, communities.snapshot_id, len(communities.nodes))
-            for communities in found
+            for communities in results
         )
         return play.outcome_of(seen)
 
