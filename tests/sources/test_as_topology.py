@@ -248,6 +248,7 @@ def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
         ("as19971108.txt", b"7\t7\n", "1997-11-08"),
         ("as19971108.txt.gz", gzip.compress(FIRST_DAY)[:30], "as19971108.txt.gz is damaged"),
     ],
+    ids=["empty", "loop", "torn"],  # the time in a compressed file must not be in a test's name
 )
 def test_a_day_without_a_link_is_reported_and_the_others_go_on(
     name: str, content: bytes, why: str, tmp_path: Path
