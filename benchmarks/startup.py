@@ -41,9 +41,9 @@ from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.processes import Processes
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.fixtures.stream import cliques
 from tests.testbed.brokers import OPENERS, Broker
 from tests.testbed.children import worker_processes
+from tests.testbed.drifting import stream
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "startup.md"
 MODEL = "default"
@@ -227,7 +227,7 @@ def detectors(rounds: int) -> list[Begun]:
             settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             create_topics(settings)
             with Publisher(settings) as publisher:
-                publisher.send(outgoing(SNAPSHOTS, encode_snapshot(cliques(0))))
+                publisher.send(outgoing(SNAPSHOTS, encode_snapshot(*stream("startup", 1))))
             what = f"`consume detect`, first result, {shown}"
             begun.append(timed(what, FIRST_RESULT_S, rounds, partial(first_result, broker)))
     return begun
