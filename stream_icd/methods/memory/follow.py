@@ -68,6 +68,10 @@ _FEW = 8000
 """Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
 searched last."""
 
+_N_SEARCHES, _N_OF_OTHERS = 4, 2
+"""How often the leader is searched in its turn, and another sum, if they are small: there a search
+ends in one of many states, and takes a few milliseconds. The shortest description decides."""
+
 _TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
 some windows to learn how many nodes stay."""
@@ -232,15 +236,17 @@ def _follow_others(
         if at == leader:
             continue
         first = hypotheses[0].evidence  # it has grown already: the first comes first
+        is_small = _is_small(hypothesis, aligned)
         if hypothesis.kind.by == "filter":
             hypotheses[at], filtered = _follow_filter(step, aligned, hypothesis, at in due)
         elif at in due:
             n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
-            sought = _search(step, aligned, hypothesis, first, afresh=True).hypothesis
+            n_searches = _N_OF_OTHERS if is_small else 1
+            sought = _search(step, aligned, hypothesis, first, n_searches).hypothesis
             hypotheses[at] = replace(sought, n_vain=n_vain, wait=pause(n_vain))
             rest = _rest(sought.evidence, aligned.window)
-        elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
-            hypotheses[at] = _search(step, aligned, hypothesis, first, afresh=False).hypothesis
+        elif is_small or (at == 0 and leads == "weighted"):
+            hypotheses[at] = _search(step, aligned, hypothesis, first, 0).hypothesis
     return rested(hypotheses, leader, rest), filtered
 
 
@@ -266,7 +272,8 @@ def _follow_leader(
         hypotheses[leader] = replace(hypothesis, labels=posterior.likeliest)
         return posterior, False
     is_due = not (hypothesis.wait or step.lacking)
-    sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, afresh=is_due)
+    n_searches = is_due * (_N_SEARCHES if _is_small(hypothesis, aligned) else 1)
+    sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, n_searches)
     hypotheses[leader] = sought.hypothesis
     if is_due:
         n_vain = 0 if sought.corrected else min(hypothesis.n_vain + 1, MOST_COUNTED)
@@ -327,12 +334,12 @@ class _Sought(NamedTuple):
 
 
 def _search(
-    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, first: Rows, *, afresh: bool
+    step: WindowStep, aligned: Aligned, hypothesis: Hypothesis, first: Rows, n_searches: int
 ) -> _Sought:
     """Add the window to a sum, and find its communities.
 
     first: the sum of the first hypothesis.
-    afresh: whether it is searched as if nothing was known of it.
+    n_searches: how often it is searched as if nothing was known of it.
     """
     kind, evidence = hypothesis.kind, first
     if kind.by == "sum":
@@ -356,7 +363,7 @@ def _search(
             graph, parameters = weighted(step.weigh, edges), step.weigh.parameters
         else:
             graph, parameters = level_of(edges.comparable(kind.between)), step.parameters
-        found, corrected = searched(graph, parameters, last, afresh, step.seed)
+        found, corrected = searched(graph, parameters, last, n_searches, step.seed)
     labels[nodes], k = compact(found)
     mixing = mixing_beyond_chance(graph, labels[nodes], k)
     return _Sought(replace(hypothesis, labels=labels), mixing, corrected)

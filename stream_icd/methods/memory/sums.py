@@ -90,31 +90,33 @@ def rounded(weights: Floats) -> Floats:
 
 
 def searched(
-    graph: LevelGraph, parameters: BpParameters, before: Labels, afresh: bool, seed: int
+    graph: LevelGraph, parameters: BpParameters, before: Labels, n_searches: int, seed: int
 ) -> tuple[Labels, bool]:
     """Return the communities of a graph, (n,), and whether a search has corrected the last ones.
 
     These are the last ones, or those of a search or of beliefs that start from the last ones, or
     the best of both: pieces that are together in both, united while that shortens the description.
-    A single community counts if a search finds no other.
+    A single community counts if no search finds another one.
 
     graph: all of its nodes have edges.
     before: (n,) the last communities, `NOBODY` for new nodes.
-    afresh: whether to search the graph as if nothing was known of it.
+    n_searches: how often to search the graph as if nothing was known of it.
     """
     last = _with_singles(before)
     start = agglomerate(graph, last)
-    afresh = afresh or not start.any()  # a single community is a trap: beliefs do not divide it
+    n_searches = n_searches or not start.any()  # beliefs do not divide a single community: a trap
     rng = np.random.default_rng(seed)
-    if afresh:
-        found = found_exactly(graph, parameters, None, rng).labels
+    if n_searches:
+        found = [found_exactly(graph, parameters, None, rng).labels for _ in range(n_searches)]
     else:
-        found = _moved_on(graph, start, parameters, rng)
-    candidates = [found, agglomerate(graph, _common_pieces(last, found)), start]
-    candidates = [labels for labels in candidates if labels.any() or not found.any()]
+        found = [_moved_on(graph, start, parameters, rng)]
+    both = [agglomerate(graph, _common_pieces(last, labels)) for labels in found]
+    candidates = [*found, *both, start]
+    if any(labels.any() for labels in found):
+        candidates = [labels for labels in candidates if labels.any()]
     best = min(candidates, key=lambda labels: measured(graph, labels).bits)
     labels = compact(connected(graph, best, may_be_alone=not parameters.search))[0]
-    return labels, afresh and not np.array_equal(labels, compact(start)[0])
+    return labels, bool(n_searches) and not np.array_equal(labels, compact(start)[0])
 
 
 def _common_pieces(before: Labels, after: Labels) -> Labels:
