@@ -19,6 +19,7 @@ from time import process_time
 import numpy as np
 from rich.console import Console
 
+from benchmarks.shared.comparison import n_communities_of
 from benchmarks.shared.graphs.data_sets import (
     BenchmarkGraph,
     all_snapshots,
@@ -26,7 +27,6 @@ from benchmarks.shared.graphs.data_sets import (
     planted_graphs,
 )
 from benchmarks.shared.pages.sections import write_section
-from benchmarks.shared.peers.igraph_peers import build_graph, louvain_count
 from stream_icd.methods.icd.encoder.hops import START
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 from stream_icd.methods.model import Model
@@ -125,7 +125,9 @@ def _score(models: Sequence[Model], graphs: Sequence[BenchmarkGraph]) -> float:
     found = []
     for model in models:
         for graph in graphs:
-            labels = detect(graph.adjacency, model, _count(graph), method="icd").communities
+            labels = detect(
+                graph.adjacency, model, n_communities_of(graph), method="icd"
+            ).communities
             quality = (
                 modularity(graph.adjacency, labels)
                 if graph.truth is None
@@ -133,12 +135,6 @@ def _score(models: Sequence[Model], graphs: Sequence[BenchmarkGraph]) -> float:
             )
             found.append(100 * quality)
     return float(np.mean(found))
-
-
-def _count(graph: BenchmarkGraph) -> int:
-    if graph.truth is not None:
-        return len(np.unique(graph.truth))
-    return louvain_count(build_graph(graph.adjacency), seed=0)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph
-from stream_icd.methods.tracking.partition import Partition
+from stream_icd.methods.tracking.identities import Partition
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from tests.testbed.planted_events import PLANTED, Score, found_events, overlaid, planted_events

@@ -56,7 +56,7 @@ def compare(graphs: Iterable[BenchmarkGraph], methods: Mapping[str, Find]) -> di
     rows: dict[str, list[list[float]]] = {name: [] for name in methods}
     names = list(methods)
     for number, graph in enumerate(graphs):
-        n_communities = _count(graph)
+        n_communities = n_communities_of(graph)
         if number == 0:
             for method in methods.values():
                 _measure(method, graph, n_communities, number)
@@ -84,7 +84,8 @@ def _results(rows: Floats) -> Results:
     return Results(*rows[:, :4].T, *against_truth)
 
 
-def _count(graph: BenchmarkGraph) -> int:
+def n_communities_of(graph: BenchmarkGraph) -> int:
+    """The number of true communities, or of those that Louvain finds."""
     if graph.truth is not None:
         return len(np.unique(graph.truth))
     return louvain_count(build_graph(graph.adjacency), seed=0)

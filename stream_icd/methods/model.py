@@ -47,10 +47,11 @@ class Model:
         """
         if self.trained is not None:
             return self.trained
+        # Not stored in models that are not trained: the seed makes the same bits on every machine.
         weights = initial_weights(self.recipe)
-        if self.sha256 is not None and (made := digest(weights)) != self.sha256:
+        if self.sha256 is not None and (own_digest := digest(weights)) != self.sha256:
             raise ModelDamaged(
                 f"model {self.recipe.name}: seed {self.recipe.seed} makes weights of SHA-256 "
-                f"{made}, and the recipe says {self.sha256}"
+                f"{own_digest}, and the recipe says {self.sha256}"
             )
         return weights

@@ -83,12 +83,14 @@ class _Marginals(NamedTuple):
         prior of a node in Z is n_c / N. In `description_length`, the sizes are known beforehand, so
         that the last nodes cost nothing: log N! − Σ log n_c! instead of −Σ n_c log n_c / N.
         """
-        sizes, n_linked = _expected_sizes(*self.beliefs, graph.n_linked, n_communities)
-        kept = n_linked > 0.5
-        if not kept.any():  # beliefs so faint that they describe nothing
+        sizes, n_linked = _expected_sizes(
+            self.communities, self.shares, graph.n_linked, n_communities
+        )
+        is_linked = n_linked > 0.5
+        if not is_linked.any():  # beliefs so faint that they describe nothing
             return inf
-        known = (n_linked[kept] * np.log(sizes[kept] / sizes.sum())).sum()
-        nats = partition_code(n_linked[kept]) + known - self.saved
+        log_prior = (n_linked[is_linked] * np.log(sizes[is_linked] / sizes.sum())).sum()
+        nats = partition_code(n_linked[is_linked]) + log_prior - self.saved
         return float(nats / graph.n_edges / np.log(2))
 
 
@@ -121,6 +123,7 @@ def believe(
             )
     n_nodes, mixing, saved, unsettled = len(start), model.mixing, 0.0, 0.0
     n_blocks = _N_BLOCKS if n_nodes >= LARGE else 1
+    # Of about as many entries, not nodes: a block of hubs would keep the others waiting.
     inner = np.searchsorted(graph.indptr, graph.indptr[-1] * np.arange(1, n_blocks) / n_blocks)
     bounds, copies = [0, *inner.tolist(), n_nodes], min(n_blocks, 2)
     certain = uninformed_prior(n_nodes)  # each node of its start community
@@ -137,20 +140,24 @@ def believe(
     within, evidence, stayed = (np.zeros(n) for n in (n_nodes, n_nodes * exact, n_nodes))
     visits = _Visits(within, evidence, stayed, is_due)
     linked_shares = recalled.shares.compress(is_linked, axis=0)
+    # In float64: a sum of many float32 shares loses digits, and η is a ratio of such sums.
     remembered = float(linked_shares.sum(dtype=np.float64)) if stay > 0 else 0.0
     stay = stay if remembered else 0.0
 
     def visit(first: int, end: int) -> int:
-        state = graph, opposite, beliefs, field, visits, recalled
-        return int(_sweep(*state, trust, stay, first, end))
+        return int(
+            _sweep(graph, opposite, beliefs, field, visits, recalled, trust, stay, first, end)
+        )
 
     settled = False
     for number in range(max_sweeps):
         field = _expected(beliefs, graph, n_communities, mixing, model)
         trust = float(trusted(stay)) if learn_stay else stay
+        # The last sweep visits all: the evidence of a node is that of its last visit.
         if exact and (settled or number == max_sweeps - 1):
             is_due[:n_nodes] = is_linked
         n_changed = sum(in_threads(visit, bounds))
+        # Only after all blocks: what a block reads must not depend on which thread was first.
         if copies > 1:
             in_threads(partial(_deliver, graph, beliefs, is_due), bounds)
         if exact:
@@ -158,10 +165,12 @@ def believe(
         unsettled = n_changed / n_nodes
         if weight > 0:
             mixing = bounded_mixing(1.0 - float(within.sum()) / weight)
+        # Rounding may leave the ratio a little above 1.
         if stay > 0 and learn_stay:
             stay = min(float(stayed.sum()) / remembered, 1.0)
         if settled:
             break
+        # In the first sweep no node has heard yet what another one learned.
         settled = number > 0 and n_changed <= _TOLERANCE * n_nodes
         if settled and not exact:
             break
@@ -218,10 +227,10 @@ def _deliver(
         for entry in range(indptr[node], indptr[node + 1]):
             sender = indices[entry]
             if not first <= sender < end:
-                for kept in range(N_KEPT):
-                    beliefs.messages[entry, kept] = beliefs.messages[entry + n_entries, kept]
-        for kept in range(N_KEPT):
-            beliefs.communities[node + n_nodes, kept] = beliefs.communities[node, kept]
+                for slot in range(N_KEPT):
+                    beliefs.messages[entry, slot] = beliefs.messages[entry + n_entries, slot]
+        for slot in range(N_KEPT):
+            beliefs.communities[node + n_nodes, slot] = beliefs.communities[node, slot]
         beliefs.certain[node + n_nodes] = beliefs.certain[node]
         is_due[node] |= is_due[node + n_nodes]
         is_due[node + n_nodes] = False
@@ -251,8 +260,10 @@ def _opposite_entries(graph: LevelGraph) -> NDArray[np.int32]:
 def _expected(
     beliefs: _Beliefs, graph: LevelGraph, n_communities: int, mixing: float, model: PlantedModel
 ) -> _CommunityField:
-    known = beliefs.communities, beliefs.shares
-    sizes, volumes = _expected_sizes(*known, graph.strengths, n_communities)
+    sizes, volumes = _expected_sizes(
+        beliefs.communities, beliefs.shares, graph.strengths, n_communities
+    )
+    # A community that lost its nodes keeps a little volume, so that its odds stay finite.
     volumes = np.maximum(volumes, _LEAST_SHARE * graph.total / n_communities)
     mean = (graph.total / model.n_communities) ** (1 - model.size_spread)
     expected = volumes**model.size_spread * mean
@@ -269,8 +280,8 @@ def _expected_sizes(
     """Of each community, the expected number of its nodes, and the expected sum of their values."""
     sizes, sums = np.zeros(n_communities), np.zeros(n_communities)
     for node, value in enumerate(values):
-        for kept in range(N_KEPT):
-            c, share = communities[node, kept], shares[node, kept]
+        for slot in range(N_KEPT):
+            c, share = communities[node, slot], shares[node, slot]
             if c < 0:
                 break
             sizes[c] += share
@@ -320,6 +331,7 @@ def _sweep(
         if not is_due[node]:
             continue
         is_due[node] = False
+        # Neighbours lie anywhere in memory: asked for four nodes ahead, they have come in time.
         if n_nodes >= FAR and node + 4 < stop:
             for entry in range(indptr[node + 4], indptr[node + 5]):
                 neighbour = indices[entry]
@@ -332,14 +344,15 @@ def _sweep(
         n_touched, touched_prior, moved, strongest = 0, 0.0, 1.0, 1.0
         scale, log_scale = 1.0, 0.0
         if trust > 0:
-            for kept in range(N_KEPT):
-                moved -= trust * remembered_shares[node, kept]
+            for slot in range(N_KEPT):
+                moved -= trust * remembered_shares[node, slot]
             moved = max(moved, 0.0)
-            for kept in range(N_KEPT):
-                c = remembered[node, kept]
+            for slot in range(N_KEPT):
+                c = remembered[node, slot]
                 if c < 0:
                     break
-                prior = moved * priors[c] + trust * remembered_shares[node, kept]
+                prior = moved * priors[c] + trust * remembered_shares[node, slot]
+                # Never 0, which marks a community that the node has not met.
                 products[c] = max(prior * _pull(strength, pulls[c]), _TINY)
                 touched[n_touched] = c
                 n_touched += 1
@@ -349,8 +362,8 @@ def _sweep(
             if not start <= neighbour < stop:
                 neighbour += n_nodes
             is_certain = certain[neighbour]
-            for kept in range(N_KEPT):
-                c = communities[neighbour, kept]
+            for slot in range(N_KEPT):
+                c = communities[neighbour, slot]
                 if c < 0:
                     break
                 product = products[c]
@@ -363,25 +376,26 @@ def _sweep(
                 factor = excess[c]
                 if weight != 1.0:
                     factor = exp(min(weight * log_odds[c], _MOST_LOG_ODDS)) - 1.0
-                factor = 1.0 + factor * (1.0 if is_certain else messages[entry, kept])
-                of_entries[entry - first, kept] = 1.0 / factor
+                factor = 1.0 + factor * (1.0 if is_certain else messages[entry, slot])
+                of_entries[entry - first, slot] = 1.0 / factor
                 strongest = max(strongest, factor)
                 product *= factor
                 products[c] = max(product, _TINY)
                 largest = max(largest, product)
+            # All by one factor, that of communities not met included: only their ratios count.
             if largest > _HUGE:
                 scale /= _HUGE
                 log_scale += log(_HUGE)
                 for rank in range(n_touched):
                     products[touched[rank]] = max(products[touched[rank]] / _HUGE, _TINY)
         # Their sum over all K: an untouched community contributes its prior.
-        best, largest, others = touched[0], 0.0, max(1.0 - touched_prior, 0.0) * scale
+        best, largest, rest_of_products = touched[0], 0.0, max(1.0 - touched_prior, 0.0) * scale
         for rank in range(n_touched):
             product = products[touched[rank]]
-            others += min(product, largest)
+            rest_of_products += min(product, largest)
             if product > largest:
                 best, largest = touched[rank], product
-        evidence, within, log_shared, shared_edges = others + largest, 0.0, 0.0, 1.0
+        evidence, within, log_shared, shared_edges = rest_of_products + largest, 0.0, 0.0, 1.0
         least = _LEAST_SHARE * evidence / strongest
         if largest <= least:  # beliefs spread over thousands of communities: the best ones count
             least = 0.0
@@ -391,16 +405,16 @@ def _sweep(
             continue
         top[:] = -1
         top_products[:] = 0.0
-        certain[node] = others * strongest < _LEAST_SHARE * evidence
+        certain[node] = rest_of_products * strongest < _LEAST_SHARE * evidence
         if certain[node]:
             top[0], top_products[0] = best, evidence
             for entry in range(first, end):
                 neighbour = indices[entry]
                 if not start <= neighbour < stop:
                     neighbour += n_nodes
-                for kept in range(N_KEPT):
-                    if communities[neighbour, kept] == best:
-                        inverse = of_entries[entry - first, kept]
+                for slot in range(N_KEPT):
+                    if communities[neighbour, slot] == best:
+                        inverse = of_entries[entry - first, slot]
                         within += weights[entry] * (1.0 - inverse)
                         shared_edges *= inverse
                 if shared_edges < 1.0 / _HUGE:
@@ -425,29 +439,29 @@ def _sweep(
                 neighbour, back, rest, shared = indices[entry], opposite[entry], evidence, 0.0
                 if not start <= neighbour < stop:
                     neighbour, back = neighbour + n_nodes, back + n_entries
-                for kept in range(N_KEPT):
-                    c = communities[neighbour, kept]
+                for slot in range(N_KEPT):
+                    c = communities[neighbour, slot]
                     if c < 0:
                         break
-                    inverse = of_entries[entry - first, kept]
+                    inverse = of_entries[entry - first, slot]
                     inverses[c] = inverse
                     rest -= products[c] * (1.0 - inverse)
                 rest = max(rest, top_products[0] * inverses[top[0]])  # less only by rounding
                 per_rest = 1.0 / rest
-                for kept in range(N_KEPT):
-                    c = top[kept]
+                for slot in range(N_KEPT):
+                    c = top[slot]
                     if c < 0:
                         break
-                    share, inverse = top_products[kept] * per_rest, inverses[c]
-                    messages[back, kept] = share * inverse
+                    share, inverse = top_products[slot] * per_rest, inverses[c]
+                    messages[back, slot] = share * inverse
                     shared += share * (1.0 - inverse)  # the factor less 1, times the message
                 within += weights[entry] * shared / (1.0 + shared)
                 shared_edges *= 1.0 + shared
                 if shared_edges > _HUGE:
                     log_shared += log(shared_edges)
                     shared_edges = 1.0
-                for kept in range(N_KEPT):
-                    c = communities[neighbour, kept]
+                for slot in range(N_KEPT):
+                    c = communities[neighbour, slot]
                     if c < 0:
                         break
                     inverses[c] = 1.0
@@ -458,13 +472,13 @@ def _sweep(
         # The node's belief, and who has to know.
         n_changed += top[0] != communities[node, 0]
         change, per_evidence = 0.0, 1.0 / evidence
-        for kept in range(N_KEPT):
-            c, share = communities[node, kept], shares[node, kept]
-            now, now_share = top[kept], np.float32(top_products[kept] * per_evidence)
+        for slot in range(N_KEPT):
+            c, share = communities[node, slot], shares[node, slot]
+            now, now_share = top[slot], np.float32(top_products[slot] * per_evidence)
             if now < 0 and c < 0:
                 break
             change = max(change, abs(now_share - share) if now == c else max(now_share, share))
-            communities[node, kept], shares[node, kept] = now, now_share
+            communities[node, slot], shares[node, slot] = now, now_share
         if change > _TOLERANCE:
             for entry in range(first, end):
                 neighbour = indices[entry]
@@ -474,11 +488,11 @@ def _sweep(
             # The beliefs are those with a prior that weighs the remembered ones by `trust`, and
             # the rest by `moved`; each is corrected to a prior that weighs them by η.
             moved_by_stay, stayed, total, elsewhere = 1.0, 0.0, 0.0, 1.0
-            for kept in range(N_KEPT):
-                moved_by_stay -= stay * remembered_shares[node, kept]
+            for slot in range(N_KEPT):
+                moved_by_stay -= stay * remembered_shares[node, slot]
             moved_by_stay = max(moved_by_stay, 0.0)
-            for kept in range(N_KEPT):
-                c, before = remembered[node, kept], remembered_shares[node, kept]
+            for slot in range(N_KEPT):
+                c, before = remembered[node, slot], remembered_shares[node, slot]
                 if c < 0:
                     break
                 for believed in range(N_KEPT):
@@ -490,6 +504,7 @@ def _sweep(
                         elsewhere -= share
             total += max(elsewhere, 0.0) * moved_by_stay / max(moved, _TINY)
             stayed_of[node] = stayed / max(total, _TINY)
+        # Not all K of them: a sweep would take time in proportion to N K.
         for rank in range(n_touched):
             products[touched[rank]] = 0.0
     return n_changed

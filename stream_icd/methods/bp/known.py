@@ -54,6 +54,7 @@ class Known:
     @classmethod
     def from_labels(cls, labels: Mapping[str, str], *, fixed: bool) -> Known:
         """The known nodes of a graph by the label of each; in any order, they have one digest."""
+        # In one order, so that the digest does not depend on the order of a file's rows.
         nodes = sorted(labels)
         numbers = {label: at for at, label in enumerate(dict.fromkeys(map(labels.get, nodes)))}
         codes = np.array([numbers[labels[node]] for node in nodes], np.int32)
@@ -68,6 +69,7 @@ class Known:
         ours = self.nodes
         if is_text(ours.type) != is_text(nodes.type):
             ours, nodes = ours.cast(pa.large_string()), nodes.cast(pa.large_string())
+        # Place -1, of a node that is not known, reads the entry after the last.
         labels = np.append(self.labels, np.int32(NOBODY))[places(nodes, ours)]
         is_known = labels >= 0
         present, labels[is_known] = np.unique(labels[is_known], return_inverse=True)
@@ -126,12 +128,15 @@ def believed_with(
     is_known = certain >= 0
     start = np.where(is_known, certain, found)
     prior = uninformed_prior(len(found)) if recalled is None else recalled
+    # What was recalled of a known node gives way altogether: shares must not add up above 1.
     prior.communities[is_known], prior.shares[is_known] = NOBODY, 0.0
     prior.communities[is_known, 0] = certain[is_known]
     prior.shares[is_known, 0] = 1.0 if fixed else MOST_TRUST
     k = max(int(found.max()), int(certain.max()), int(prior.communities.max())) + 1
-    mixing = bounded_mixing(mixing_beyond_chance(graph, *compact(start)))
+    labels, n_labels = compact(start)
+    mixing = bounded_mixing(mixing_beyond_chance(graph, labels, n_labels))
     model = PlantedModel(mixing, parameters.size_spread, k)
+    # Only beliefs are asked for, no description length, so the last sweep need not visit all nodes.
     marginals = believe(
         graph, start, k, model, parameters.sweeps, prior, 1.0, learn_stay=False, exact=False
     )

@@ -46,7 +46,7 @@ def _renamed(communities: Labels, shares: Shares, labels: Labels, into: Labels) 
     n_nodes, n_kept = communities.shape
     own, second = np.zeros(n_nodes, np.float32), np.zeros(n_nodes, np.float32)
     seconds = np.full(n_nodes, NOBODY, np.int32)
-    others, sums = np.empty(n_kept, np.int32), np.empty(n_kept, np.float32)
+    other_names, sums = np.empty(n_kept, np.int32), np.empty(n_kept, np.float32)
     for node in range(n_nodes):
         own[node], n_others = shares[node, 0], 0
         for place in range(1, n_kept):
@@ -57,16 +57,16 @@ def _renamed(communities: Labels, shares: Shares, labels: Labels, into: Labels) 
                 own[node] += shares[node, place]
             elif name >= 0:
                 at = 0
-                while at < n_others and others[at] != name:
+                while at < n_others and other_names[at] != name:
                     at += 1
                 if at == n_others:
-                    others[at], sums[at] = name, np.float32(0.0)
+                    other_names[at], sums[at] = name, np.float32(0.0)
                     n_others += 1
                 sums[at] += shares[node, place]
         own[node] = min(own[node], np.float32(1.0))  # sums are rounded
         for at in range(n_others):
             if sums[at] > second[node]:
-                seconds[node], second[node] = others[at], sums[at]
+                seconds[node], second[node] = other_names[at], sums[at]
     return Memberships(own, seconds, second)
 
 
@@ -82,6 +82,7 @@ def memberships_given_others(graph: LevelGraph, labels: Labels) -> Memberships:
     k = int(labels.max(initial=NOBODY)) + 1
     volumes = np.bincount(labels, graph.strengths, k)
     between = float(links(graph, labels, False).sum())
+    # A graph without edges divides by the least number, not by 0.
     mixing = bounded_mixing(between / max(graph.total, 1e-300))
     excess = (1 - mixing) / mixing * graph.total / np.maximum(volumes, 1e-300)
     sizes = np.bincount(labels, minlength=k).astype(np.float64)
@@ -107,6 +108,7 @@ def _given_others(
                 n_touched += 1
             weights[name] += graph.weights[entry]
         for at in range(n_touched):
+            # The largest exponent is taken off all of them, so that none overflows.
             most = max(most, weights[touched[at]] * log_odds[touched[at]])
         # Without itself, a community of one node is one that the node might found.
         total, rest = 0.0, float(n_nodes)
@@ -114,12 +116,14 @@ def _given_others(
             name = touched[at]
             size = max(sizes[name] - 1.0, 0.5) if name == mine else sizes[name]
             share = size * exp(weights[name] * log_odds[name] - most)
+            # Only what was touched is cleared: all K for each node would take N K steps.
             total, rest = total + share, rest - sizes[name]
             weights[name] = 0.0
             if name == mine:
                 own[node] = share
             elif share > second[node]:
                 seconds[node], second[node] = name, share
+        # All communities without an edge to the node, at once; the exponent of each is 0.
         total += rest * exp(-most)
         own[node] /= total
         second[node] /= total

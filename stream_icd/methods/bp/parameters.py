@@ -38,6 +38,7 @@ class BpParameters:
     stay: float = 0.5
 
     def __post_init__(self) -> None:
+        # Types first: a text would raise a TypeError in the comparisons below.
         for name in ("resolution", "mixing", "size_spread", "weight_exponent", "stay"):
             value = getattr(self, name)
             if not (_is_number(value) or (name == "mixing" and value is None)):
@@ -56,6 +57,14 @@ class BpParameters:
             if not fits:
                 raise BadSettings(f"{name} must be {allowed}, not {getattr(self, name)!r}")
 
+    @classmethod
+    def as_weighted(cls, resolution: float) -> BpParameters:
+        """For graphs whose weights say what each edge counts, as those of the encoder `edges`.
+
+        resolution: that of modularity, if one was learned for such graphs; 0: search for it.
+        """
+        return cls(resolution or 1.0, search=not resolution, weight_exponent=1)
+
     @cached_property
     def checksum(self) -> int:
         """Differs for other parameters, with a probability of nearly 1; 31 bits."""
@@ -68,12 +77,3 @@ def _is_number(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 1 <= value <= _MOST_PASSES
-
-
-_AS_WEIGHTED = BpParameters(search=True, weight_exponent=1)
-"""For graphs whose weights say already what each edge counts, as those of the encoder `edges`."""
-
-
-def as_weighted(resolution: float) -> BpParameters:
-    """`_AS_WEIGHTED`, or if a resolution above 0 was learned for such graphs, modularity at it."""
-    return BpParameters(resolution=resolution, weight_exponent=1) if resolution else _AS_WEIGHTED

@@ -77,25 +77,27 @@ def as_adjacency(graph: Any) -> csr_array:
     if _is_table_of_pairs(graph):
         return _snapshot_of_pairs(graph).adjacency()
     matrix = _as_matrix(graph)
+    # Before entries are added up: a sum may hide a negative weight.
     _check(matrix)
     row, column = matrix.coords
     paired = row != column
     weights = np.asarray(matrix.data[paired], dtype=np.float64)
     pairs = coo_array((weights, (row[paired], column[paired])), shape=matrix.shape)
-    given = _canonical(pairs.tocsr())
-    undirected = _canonical(given.maximum(given.T))
-    if undirected.nnz < 2 * given.nnz:  # some edges are there in both directions
-        _check_same(given, undirected)
+    directed = _canonical(pairs.tocsr())
+    # The larger of both, no sum: an edge that stands in both directions is one edge.
+    undirected = _canonical(directed.maximum(directed.T))
+    if undirected.nnz < 2 * directed.nnz:  # some edges are there in both directions
+        _check_same(directed, undirected)
     return undirected
 
 
-def _check_same(given: csr_array, larger: csr_array) -> None:
-    ends, starts = (given < (1 - _SAME) * larger).nonzero()  # of the lighter direction
+def _check_same(graph: csr_array, larger: csr_array) -> None:
+    ends, starts = (graph < (1 - _SAME) * larger).nonzero()  # of the lighter direction
     if len(starts):
         start, end = int(starts[0]), int(ends[0])
         raise BadInput(
-            f"{_DIRECTED}: the edge from node {start} to {end} weighs {given[start, end]:g}, the "
-            f"edge back {given[end, start]:g}. Give each edge in one direction, or in both with "
+            f"{_DIRECTED}: the edge from node {start} to {end} weighs {graph[start, end]:g}, the "
+            f"edge back {graph[end, start]:g}. Give each edge in one direction, or in both with "
             "the same weight; A + A.T of a matrix A adds the weights of both"
         )
 
@@ -121,16 +123,16 @@ def as_named(graph: Any) -> _NamedGraph:
     adjacency = as_adjacency(graph)
     if isinstance(graph, Snapshot):
         return _NamedGraph(adjacency, graph.nodes.to_numpy(zero_copy_only=False))
-    if is_graph_of("networkx", graph):
+    if _is_graph_of("networkx", graph):
         return _NamedGraph(adjacency, np.fromiter(graph, object, len(graph)))
-    if is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
+    if _is_graph_of("igraph", graph) and "name" in graph.vs.attributes():
         return _NamedGraph(adjacency, np.fromiter(graph.vs["name"], object, graph.vcount()))
     if _is_named_matrix(graph):
         return _NamedGraph(adjacency, np.asarray(graph.columns))
     return _NamedGraph(adjacency, np.arange(adjacency.shape[0]))
 
 
-def is_graph_of(library: str, graph: Any) -> bool:
+def _is_graph_of(library: str, graph: Any) -> bool:
     """Whether a graph is a `Graph` of this library, which is not imported for it."""
     return library in sys.modules and isinstance(graph, sys.modules[library].Graph)
 
@@ -145,6 +147,7 @@ def among(adjacency: csr_array, nodes: _Nodes) -> csr_array:
     n_nodes = len(nodes)
     if n_nodes == adjacency.shape[0]:
         return adjacency
+    # Columns of nodes without edges do not occur: what stands there is never read.
     place = np.zeros(adjacency.shape[0], adjacency.indices.dtype)
     place[nodes] = np.arange(n_nodes)
     starts = adjacency.indptr[np.append(nodes, adjacency.shape[0])]
@@ -229,9 +232,10 @@ def _columns(graph: Any) -> tuple[Any, Any, Any]:
             f"{names}; give a dense matrix as an array"
         )
     plain = [values_of(column) for column in table.columns]  # categories as their values
-    plain = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in plain]
+    plain = [ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids for ids in plain]
     weights = plain[names.index(_WEIGHT)] if len(names) == 3 else None
-    return *_of_one_type(*(plain[end] for end in ends)), weights
+    src, dst = (plain[end] for end in ends)
+    return *_of_one_type(src, dst), weights
 
 
 def _of_one_type(src: pa.Array, dst: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -250,9 +254,10 @@ _ACCEPTED = (
 def _as_matrix(graph: Any) -> coo_array:
     if issparse(graph):
         return coo_array(graph)
-    if is_graph_of("networkx", graph):
+    # Before `adjacency()`, which graphs of NetworkX have too, with another meaning.
+    if _is_graph_of("networkx", graph):
         return _from_networkx(graph)
-    if is_graph_of("igraph", graph):
+    if _is_graph_of("igraph", graph):
         return _from_igraph(graph)
     if callable(getattr(graph, "adjacency", None)):
         return coo_array(graph.adjacency())
@@ -337,14 +342,14 @@ def _from_array(graph: Any) -> coo_array:
     array = _as_array(graph)
     if array.dtype == object and _is_matrix_of_pandas(graph):
         array = graph.to_numpy(np.float64, na_value=np.nan)
-    given = f"a {type(graph).__name__} of {array.dtype} of shape {array.shape}"
+    shown = f"a {type(graph).__name__} of {array.dtype} of shape {array.shape}"
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise BadInput(f"{given} is not a supported graph; give {_ACCEPTED}")
+        raise BadInput(f"{shown} is not a supported graph; give {_ACCEPTED}")
     whole = array.dtype.kind in "iu"
     plain = _column_names(graph) is None  # else rows and columns have names: it is a matrix
     if array.shape == (2, 2) and whole and plain and array.tolist() != [[0, 1], [1, 0]]:
         raise BadInput(
-            f"{given} may be two pairs or the adjacency of two nodes: give (edge_index, "
+            f"{shown} may be two pairs or the adjacency of two nodes: give (edge_index, "
             "num_nodes), or a scipy sparse matrix"
         )
     if array.shape[0] == array.shape[1]:
@@ -353,13 +358,13 @@ def _from_array(graph: Any) -> coo_array:
         n_nodes = int(array.max()) + 1 if array.size else 0
         if n_nodes > _MOST_COUNTED:
             raise BadInput(
-                f"{given} names node {n_nodes - 1}, so it has {n_nodes} nodes, above the limit of "
+                f"{shown} names node {n_nodes - 1}, so it has {n_nodes} nodes, above the limit of "
                 f"{_MOST_COUNTED}: give ids as a table or a list of pairs, or (edge_index, "
                 "num_nodes) if there are so many nodes"
             )
         return _from_edge_index(array, n_nodes, None)
     pairs = "; pairs stand in columns here: give its transpose" if array.shape[1] == 2 else ""
-    raise BadInput(f"{given} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
+    raise BadInput(f"{shown} is neither square nor an edge_index (2, n_pairs) of integers{pairs}")
 
 
 def _is_matrix_of_pandas(graph: Any) -> bool:
@@ -380,9 +385,9 @@ def _from_edge_index(pairs: NDArray[Any], num_nodes: Any, weights: Any) -> coo_a
         raise BadInput(
             f"edge_index names nodes {pairs.min()}..{pairs.max()}; num_nodes={n} allows 0..{n - 1}"
         )
-    given = np.ones(pairs.shape[1]) if weights is None else _as_array(weights)
+    weights_or_ones = np.ones(pairs.shape[1]) if weights is None else _as_array(weights)
     try:
-        values = np.asarray(given, np.float64)
+        values = np.asarray(weights_or_ones, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"edge weights must be numbers: {error}") from error
     if values.shape != (pairs.shape[1],):

@@ -86,16 +86,17 @@ def numbered(labels: ArrayLike | Sequence[Any]) -> NDArray[np.int32]:
     [1, -1, 0, 1]
     """
     try:
-        given = pa.array(labels, from_pandas=True)
-        if pa.types.is_integer(given.type):
-            given = pc.if_else(pc.equal(given, -1), None, given)
-        encoded = given.dictionary_encode()
+        array = pa.array(labels, from_pandas=True)
+        if pa.types.is_integer(array.type):
+            array = pc.if_else(pc.equal(array, -1), None, array)
+        encoded = array.dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadInput(
             f"labels are a {type(labels).__name__} that cannot be sorted ({error}); give one label "
             f"for each node, all integers or all strings, and None where it is unknown"
         ) from error
+    # In the order of the labels, not of the nodes: a permuted graph has the same numbers.
     ranks = np.empty(len(order) + 1, np.int32)
     ranks[order], ranks[-1] = np.arange(len(order)), -1
     places: NDArray[np.int32] = encoded.indices.fill_null(len(order)).to_numpy()

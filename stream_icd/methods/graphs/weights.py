@@ -58,6 +58,7 @@ def _relative(weights: Floats) -> Floats:
     """Multiples of the (upper) median weight, between LIGHTEST and HEAVIEST."""
     middle = len(weights) // 2
     median = np.partition(weights, middle)[middle]
+    # A ratio past the range of floating point is infinite or 0, and clipped in the next line.
     with np.errstate(over="ignore", under="ignore"):
         multiples = weights / median
     return _rounded(multiples.clip(_LIGHTEST, _HEAVIEST))

@@ -76,6 +76,7 @@ def cluster(
     else:
         labels = _fast(embedding, n_communities, np.random.default_rng(seed), threads)
     again = None if before is None else _again(embedding, n_communities, before, threads)
+    # Only if strictly better: equal graphs keep the clusters that they had.
     if again is None or _inertia(embedding, labels) < _inertia(embedding, again):
         return labels
     return again
@@ -92,6 +93,7 @@ def seeded(
     """
     rows = np.flatnonzero(start >= 0)
     centres = _centres(embedding[rows], start[rows], k)
+    # Above the limit, one round of assignments only: more would take too long.
     most = 1 if len(embedding) * k > _FLAT else _MAX_ITERATIONS
     return _lloyd(embedding, centres, threads, pinned=pinned, most=most)
 
@@ -122,6 +124,7 @@ def _scikit_learn(embedding: Floats32, k: int, seed: int) -> Labels:
 
 def _fast(embedding: Floats32, k: int, rng: np.random.Generator, threads: int) -> Labels:
     n = len(embedding)
+    # With more threads, BLAS adds in another order, and a seed would give other clusters.
     with single_threaded_blas():
         leading = _principal_components(embedding, _SEED_DIMENSIONS, threads)
         if n * k > _FLAT:
@@ -155,6 +158,7 @@ def _in_parts(
     part = _parts(points, n_parts, rng, threads) if deepest else np.arange(n) * n_parts // n
     labels, n_labels = np.empty(n, np.int32), 0
     sizes = np.bincount(part)
+    # Stable, so that the draws inside a part see its rows in one order on any machine.
     members = np.split(np.argsort(part, kind="stable"), np.cumsum(sizes)[:-1])
     for rows, share in zip(members, _shares(sizes, k).tolist(), strict=True):
         inside = _in_parts(points[rows], share, most, work_per_row, rng, threads, deepest - 1)
@@ -185,6 +189,7 @@ def _shares(sizes: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     extra = (sizes - 1) * (k - len(sizes))
     rest = max(int(sizes.sum()) - len(sizes), 1)
     shares: NDArray[np.int64] = 1 + extra // rest
+    # The largest remainders get one more, so that there are K in all.
     shares[np.argsort(-(extra % rest), kind="stable")[: k - int(shares.sum())]] += 1
     return shares
 
@@ -213,7 +218,9 @@ def _greedy_seeds(
     _keep_nearest(points, turned, squares, np.array(chosen), nearest)
     draws = rng.random((k, trials))
     for draw in draws[1:]:
+        # In float64: a float32 sum stops growing once it is 2^24 times a distance.
         reach = np.cumsum(nearest, dtype=np.float64)
+        # Where all distances are 0, the search ends behind the last point.
         candidates = np.searchsorted(reach, draw * reach[-1]).clip(max=len(points) - 1)
         best = _keep_nearest(points, turned, squares, candidates, nearest)
         chosen.append(int(candidates[best]))
@@ -231,11 +238,13 @@ def _keep_nearest(
 
     turned: the points, `(d, n)`. squares: their squared lengths, `(n,)`.
     """
+    # |x − c|² = |x|² − 2 x·c + |c|²: one product instead of a difference for each pair.
     distances = (-2 * points[candidates]) @ turned
     distances += squares
     distances += squares[candidates, None]
     np.minimum(distances, nearest, out=distances)
     best = int(distances.sum(axis=1).argmin())
+    # Rounding leaves a point a little less than nothing away from itself.
     np.maximum(distances[best], 0, out=nearest)
     return best
 
@@ -269,6 +278,7 @@ def _nearest(points: Floats32, centres: Floats32, threads: int) -> Labels:
     """The nearest centre of each point; an empty cluster takes the point farthest from its own."""
     labels = np.empty(len(points), np.int32)
     scores = np.empty(len(points), np.float32)
+    # The nearest has the largest x·c − |c|²/2: the length of x is the same for all centres.
     offset = np.einsum("ij,ij->i", centres, centres) / 2
     turned = np.ascontiguousarray(centres.T)
 
@@ -296,5 +306,6 @@ def _centres(points: Floats32, labels: Labels, k: int) -> Floats32:
     sizes = np.bincount(labels, minlength=k)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     members = csr_array((np.ones(len(points), np.float32), order, ends), shape=(k, len(points)))
+    # A cluster without points keeps its centre at 0 until `_nearest` gives it one.
     means: Floats32 = (members @ points) / np.maximum(sizes, 1)[:, None].astype(np.float32)
     return means

@@ -78,9 +78,10 @@ def structure_matrix(adjacency: csr_array, variant: Variant) -> SparsePlusRankOn
 
     ICD-M: Q = A − d dᵀ / 2e. ICD-C: M = D^-½ A D^-½; the row of an isolated node is zero.
     """
-    degrees = weighted_degrees(adjacency)
+    degrees = adjacency.sum(axis=1, dtype=np.float64)
     if variant == "ICD-C":
         return SparsePlusRankOne(_scaled_both_sides(adjacency, degrees))
+    # Shared by both factors, so that neither overflows; a graph without edges divides by no 0.
     scaled = degrees / np.sqrt(max(degrees.sum(), np.finfo(np.float64).tiny))
     return SparsePlusRankOne(adjacency, (-scaled, scaled))
 
@@ -89,12 +90,7 @@ def propagation_matrix(adjacency: csr_array) -> csr_array:
     """D̂^-½ Â D̂^-½ with Â = A + I, `(n, n)`: the matrix of one graph convolution."""
     with_loops = (adjacency + eye_array(adjacency.shape[0], format="csr")).tocsr()
     with_loops.sort_indices()
-    return _scaled_both_sides(with_loops, weighted_degrees(with_loops))
-
-
-def weighted_degrees(adjacency: csr_array) -> _Floats:
-    """Sum of the weights of each node's edges, `(n,)`."""
-    return np.asarray(adjacency.sum(axis=1), dtype=np.float64)
+    return _scaled_both_sides(with_loops, with_loops.sum(axis=1, dtype=np.float64))
 
 
 def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
@@ -107,6 +103,7 @@ def model_features(adjacency: csr_array, recipe: Recipe) -> SparsePlusRankOne:
     coarsening = _coarsening_matrix(
         structure, adjacency, settings.n_features, settings.coarsening_exponent
     )
+    # Rounded only now: sums of thousands of products would lose digits in float32.
     return structure.times_sparse(coarsening).astype(np.float32)
 
 
@@ -139,6 +136,7 @@ def _supernodes(structure: SparsePlusRankOne, adjacency: csr_array, size: int) -
     n_edges = np.bincount(i, minlength=n) + np.bincount(j, minlength=n)
     most = min(_MAX_PASSES, max(_WORK // max(len(i), 1), _FEWEST_PASSES))
     while count > size and len(i) and passes < most:
+        # Reversed only after a stable sort: of equal weights, the larger pair comes first.
         order = np.argsort(weights, kind="stable")[::-1]
         mapping, count = _match(i[order], j[order], count, size)
         i, j, weights = _contract(mapping[i], mapping[j], weights, count)
@@ -197,9 +195,9 @@ def _merged_into(n_edges: Any, size: int) -> Any:
     into = np.arange(len(n_edges))
     while len(heap) > size:
         edges, node = heapq.heappop(heap)
-        more, kept = heap[0]
-        into[node] = kept
-        heapq.heapreplace(heap, (edges + more, kept))
+        more, survivor = heap[0]
+        into[node] = survivor
+        heapq.heapreplace(heap, (edges + more, survivor))
     return into
 
 

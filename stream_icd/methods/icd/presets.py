@@ -106,8 +106,8 @@ def encoder_recipe(name: str, variant: Variant = "ICD-M") -> Recipe:
             name=name, variant=variant, encoder=EDGES if name == EDGES_NAME else UNTRAINED
         )
     if name not in PRESETS:
-        known = ", ".join((EDGES_NAME, NONE, *PRESETS))
-        raise BadSettings(f"no recipe for {name!r}: choose from {known}")
+        choices = ", ".join((EDGES_NAME, NONE, *PRESETS))
+        raise BadSettings(f"no recipe for {name!r}: choose from {choices}")
     return preset(name, variant)
 
 
@@ -172,11 +172,11 @@ def as_published(recipe: Recipe) -> Recipe:
 
 def deviations(recipe: Recipe) -> dict[str, str]:
     """Each option of a recipe that differs from the paper, with its value and whose that is."""
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
     for option in OPTIONS.values():
         value = option.value(recipe)
         if value != option.paper:
             theirs = value == option.scripts
             whose = f"authors' scripts, {option.source}" if theirs else "ours"
-            found[option.place] = f"{value} (paper: {option.paper}); {whose}"
-    return found
+            differences[option.place] = f"{value} (paper: {option.paper}); {whose}"
+    return differences

@@ -85,6 +85,7 @@ class EncoderSettings(_Settings):
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:
+        # Before a weight is made: a recipe from a stranger must not take all memory.
         squares = sum(width**2 for width in self.widths[1:]) if self.kind == "gin" else 0
         n_weights = squares + sum(n_in * n_out for n_in, n_out in pairwise(self.widths))
         if n_weights > _MOST_WEIGHTS:
@@ -202,6 +203,7 @@ class Recipe(_Settings):
         values = self.model_dump()
         for name, change in changes.items():
             values[name] = {**values[name], **change} if isinstance(change, dict) else change
+        # Validated anew: pydantic's own copy with changes checks nothing.
         return Recipe.model_validate(values)
 
     def values(self) -> dict[str, Any]:

@@ -35,11 +35,13 @@ def product(left: Floats32, right: Floats32, threads: int = 1) -> Floats32:
 def for_blocks(work: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
     """Call `work` once per block of rows on `threads` threads; BLAS uses one thread per call."""
     blocks = [slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK)]
+    # Around all blocks: the limit is of the process, and one block must not lift another's.
     with single_threaded_blas():
         if threads == 1 or len(blocks) == 1:
             for block in blocks:
                 work(block)
             return
+        # The blocks are the same on any number of threads, and each writes rows of its own.
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, blocks))
 

@@ -52,7 +52,7 @@ from stream_icd.methods.memory.memory import (
 )
 from stream_icd.methods.memory.nodes import Aligned, aligned, beside, bounded, cost, lacks_most
 from stream_icd.methods.model import Model
-from stream_icd.methods.weighing import Weighing, weighing
+from stream_icd.methods.weighing import Weighing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +145,7 @@ def detect_remembering(
             known=known,
             levels=levels,
             find=find,
-            weigh=None if find else weighing(model, threads),
+            weigh=None if find else Weighing.of(model, threads),
             seed=seed,
             clock=clock,
         )

@@ -50,6 +50,7 @@ class Attributes:
                 f"the table of attributes names nodes by {ours}, the graph by {theirs}: no node "
                 "can be found. Give the column node the type of the graph's ids"
             )
+        # Place -1, of a node that the table lacks, reads the entry after the last: unknown.
         at = places(nodes, self.nodes)
         return tuple(
             Attribute(column.name, column.values, np.append(column.codes, np.int32(_UNKNOWN))[at])
@@ -101,6 +102,7 @@ def attributes_of(
             f"{n_doubled} rows name a node that another row names too, such as {doubled!r}; give "
             "each node one row"
         )
+    # Ascending, as `places` needs them.
     order = pc.sort_indices(nodes)
     return Attributes(
         nodes.take(order), tuple(_attribute(name, columns[name], order) for name in names)
@@ -131,13 +133,14 @@ def _attribute(name: str, values: Sequence[object] | pa.Array, order: pa.Array) 
     if len(values) != len(order):
         raise BadSettings(f"column {name} has {len(values)} values for {len(order)} nodes")
     try:
-        given = pa.array(values, from_pandas=True)  # NaN among texts is null
-        text = given.cast(pa.string()).take(order)
+        array = pa.array(values, from_pandas=True)  # NaN among texts is null
+        text = array.cast(pa.string()).take(order)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSettings(f"column {name} is not all text or all numbers: {error}") from error
-    unknown = ["", "nan"] if pa.types.is_floating(given.type) else [""]
+    unknown = ["", "nan"] if pa.types.is_floating(array.type) else [""]
+    # NaN among numbers has become the text "nan", which may be a value among texts.
     text = pc.if_else(pc.is_in(text, pa.array(unknown)), None, text)
-    known = pc.unique(text.drop_null())
-    known = known.take(pc.sort_indices(known))
-    codes = pc.fill_null(pc.index_in(text, value_set=known), _UNKNOWN).to_numpy()
-    return Attribute(name, tuple(known.to_pylist()), codes.astype(np.int32))
+    distinct = pc.unique(text.drop_null())
+    distinct = distinct.take(pc.sort_indices(distinct))
+    codes = pc.fill_null(pc.index_in(text, value_set=distinct), _UNKNOWN).to_numpy()
+    return Attribute(name, tuple(distinct.to_pylist()), codes.astype(np.int32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,6 @@ from stream_icd.methods.quality.agreement import ami
 
 _MOST_VALUES = 3
 """A name has at most so many values."""
-
-_NAME_BYTES = 400
-"""Bytes of a name in memory, measured."""
 
 _FALSE_NAMES = 0.05
 """Expected fraction of the reported values that are there by chance."""
@@ -54,8 +51,8 @@ def _counts(labels: NDArray[np.integer], k: int, attribute: Attribute) -> _Value
     else:
         pairs, members = np.unique(of * n_values + codes, return_counts=True)
     community, value = np.divmod(pairs, max(n_values, 1))
-    known, totals = np.bincount(of, minlength=k), np.bincount(codes, minlength=n_values)
-    return _ValueCounts(community, value, members, known, totals)
+    n_known, totals = np.bincount(of, minlength=k), np.bincount(codes, minlength=n_values)
+    return _ValueCounts(community, value, members, n_known, totals)
 
 
 def _log_odds(table: _ValueCounts) -> NDArray[np.float64]:
@@ -81,6 +78,7 @@ def _log_odds(table: _ValueCounts) -> NDArray[np.float64]:
         delta += sign * (np.log(has) - np.log(has_not))
         variance += 1 / has + 1 / has_not
     z = delta / np.sqrt(variance)
+    # With no other nodes, or none without the value, there is nothing to compare.
     z[(outside[1] == 0) | (total == all_known)] = 0.0
     return z
 
@@ -241,14 +239,18 @@ def named(
     """
     if len(communities) != len(nodes):
         raise BadInput(f"{len(nodes)} nodes need one community each; got {len(communities)}")
-    given = np.asarray(communities)
-    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-        raise BadInput(f"communities are integers, not {given.dtype} of shape {given.shape}")
-    ids, labels = np.unique(given, return_inverse=True)
+    labels_given = np.asarray(communities)
+    if labels_given.ndim != 1 or (len(labels_given) and labels_given.dtype.kind not in "iu"):
+        raise BadInput(
+            f"communities are integers, not {labels_given.dtype} of shape {labels_given.shape}"
+        )
+    ids, labels = np.unique(labels_given, return_inverse=True)
     of_nodes = attributes.of_nodes(nodes)
     tables = [_counts(labels, len(ids), node) for node in of_nodes]
     z = [_log_odds(table) for table in tables]
+    # Also of pairs that do not occur: a value that a community lacks was compared, too.
     n_tests = sum(int((table.known > 0).sum() * (table.totals > 0).sum()) for table in tables)
+    # All attributes at once: the more comparisons, the more would be significant by chance.
     chosen = _significant([_chance(table) for table in tables], n_tests)
     compared = tuple(map(_ComparedAttribute, of_nodes, tables, z, chosen))
     return NamedWindow(ids.astype(np.int64), labels, compared)
@@ -257,15 +259,15 @@ def named(
 def _name(compared: _ComparedAttribute, pairs: list[int], community: int, size: int) -> Name:
     """Return the name by the most frequent of these values, as many as cover half of the known."""
     attribute, table = compared.attribute, compared.counts
-    known, covered = int(table.known[community]), 0
+    n_known, covered = int(table.known[community]), 0
     values: list[tuple[str, int]] = []
     for pair in pairs[:_MOST_VALUES]:
         members = int(table.members[pair])
         values.append((attribute.values[table.value[pair]], members))
         covered += members
-        if 2 * covered > known:
+        if 2 * covered > n_known:
             break
-    return Name(attribute.name, tuple(values), known, size)
+    return Name(attribute.name, tuple(values), n_known, size)
 
 
 def _parts(compared: _ComparedAttribute, community: int, size: int, most: int) -> Iterator[Part]:
@@ -278,19 +280,6 @@ def _parts(compared: _ComparedAttribute, community: int, size: int, most: int) -
     if unknown := size - int(table.known[community]):
         total = int((attribute.codes < 0).sum())
         yield Part(None, unknown, total, 0.0, names=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowNames:
-    """What is kept of a `NamedWindow`: its `names` and its `agreement`."""
-
-    names: Mapping[int, Name] = field(default_factory=dict)
-    agreement: Mapping[str, float | None] = field(default_factory=dict)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes in memory."""
-        return _NAME_BYTES * len(self.names)
 
 
 class Naming:
@@ -336,9 +325,12 @@ class Naming:
         try:
             window = named(nodes, ids, attributes)
         except BadSettings as error:
+            # Noted, not raised: one graph with other ids must not end the naming of all.
             self.other_ids = str(error)
             return None
-        self.found = self.found or any(one.counts.known.any() for one in window.compared)
+        self.found = self.found or any(
+            attribute.counts.known.any() for attribute in window.compared
+        )
         return window
 
     def of_events(self, window: CommunityEvents) -> dict[int, str]:
@@ -353,11 +345,6 @@ class Naming:
         if attributes is None or name not in attributes.names or self.other_ids:
             return None
         return attributes.of_nodes(nodes)[attributes.names.index(name)]
-
-    def of(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> WindowNames:
-        """Return what is kept of a window."""
-        window = self.window(graph, nodes, ids)
-        return WindowNames() if window is None else WindowNames(window.names(), window.agreement())
 
     def _of_graph(self, graph: str) -> Attributes | None:
         if None in self._tables:

@@ -21,8 +21,8 @@ def of_known(truth: AnyLabels, labels: AnyLabels) -> tuple[AnyLabels, AnyLabels]
     >>> [of.tolist() for of in of_known(np.array([0, -1, 1]), np.array([5, 6, 7]))]
     [[0, 1], [5, 7]]
     """
-    known = truth >= 0
-    return truth[known], labels[known]
+    is_known = truth >= 0
+    return truth[is_known], labels[is_known]
 
 
 def _contingency(truth: AnyLabels, labels: AnyLabels) -> csr_array:
@@ -96,8 +96,8 @@ def _most_in_agreement(counts: csr_array) -> int:
         for ends in (rows, columns):  # of equal ones, the first
             chosen = chosen[np.unique(ends[chosen], return_index=True)[1]]
         n_agreeing += int(shared[chosen].sum())
-        left = ~(np.isin(rows, rows[chosen]) | np.isin(columns, columns[chosen]))
-        rows, columns, shared = rows[left], columns[left], shared[left]
+        unmatched = ~(np.isin(rows, rows[chosen]) | np.isin(columns, columns[chosen]))
+        rows, columns, shared = rows[unmatched], columns[unmatched], shared[unmatched]
         if not (len(chosen) and len(shared)):
             break
     if not len(shared):
@@ -114,11 +114,11 @@ def _largest_other(groups: NDArray[np.integer], values: NDArray[np.int64]) -> ND
     order = np.lexsort((-values, groups))
     ranked, starts = values[order], np.flatnonzero(np.diff(groups[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))
-    others = np.repeat(ranked[starts], sizes)
-    others[starts] = np.where(sizes > 1, np.append(ranked, 0)[starts + 1], 0)
-    found = np.empty_like(others)
-    found[order] = others
-    return found
+    largest = np.repeat(ranked[starts], sizes)
+    largest[starts] = np.where(sizes > 1, np.append(ranked, 0)[starts + 1], 0)
+    unsorted = np.empty_like(largest)
+    unsorted[order] = largest
+    return unsorted
 
 
 def ami(truth: AnyLabels, labels: AnyLabels) -> float:
@@ -133,46 +133,47 @@ def ami(truth: AnyLabels, labels: AnyLabels) -> float:
     1.0
     """
     counts = _contingency(truth, labels)
-    sizes, others = counts.sum(axis=1), counts.sum(axis=0)
+    true_sizes, found_sizes = counts.sum(axis=1), counts.sum(axis=0)
     if counts.nnz == max(counts.shape, default=0) == min(counts.shape, default=0):
         return 1.0  # the same partition
-    entropies = _entropy(sizes), _entropy(others)
+    entropies = _entropy(true_sizes), _entropy(found_sizes)
     information = sum(entropies) - _entropy(counts.data)
-    expected = _expected_information(sizes, others)
+    expected = _expected_information(true_sizes, found_sizes)
     most = float(np.mean(entropies))
+    # Where nothing can be gained over chance, both differences are 0: no division by 0.
     return float((information - expected) / max(most - expected, np.finfo(float).eps))
 
 
-def _expected_information(sizes: NDArray[np.int64], others: NDArray[np.int64]) -> float:
+def _expected_information(true_sizes: NDArray[np.int64], found_sizes: NDArray[np.int64]) -> float:
     """Mean mutual information, in nats, over random partitions; equal sizes are summed once."""
-    n_nodes, expected = int(sizes.sum()), 0.0
+    n_nodes, expected = int(true_sizes.sum()), 0.0
     log_factorial = gammaln(np.arange(n_nodes + 1) + 1.0)
-    of_other, n_others = np.unique(others, return_counts=True)
-    for size, n_size in zip(*np.unique(sizes, return_counts=True), strict=True):
+    of_other, n_others = np.unique(found_sizes, return_counts=True)
+    for size, n_size in zip(*np.unique(true_sizes, return_counts=True), strict=True):
         shared, at = _possible(int(size), of_other, n_nodes)
-        other = of_other[at]
+        found_size = of_other[at]
         chance = np.exp(  # hypergeometric: that they share so many nodes
             log_factorial[size]
-            + log_factorial[other]
+            + log_factorial[found_size]
             + log_factorial[n_nodes - size]
-            + log_factorial[n_nodes - other]
+            + log_factorial[n_nodes - found_size]
             - log_factorial[n_nodes]
             - log_factorial[shared]
             - log_factorial[size - shared]
-            - log_factorial[other - shared]
-            - log_factorial[n_nodes - size - other + shared]
+            - log_factorial[found_size - shared]
+            - log_factorial[n_nodes - size - found_size + shared]
         )
-        of_pair = shared / n_nodes * np.log(n_nodes * shared / (size * other)) * chance
+        of_pair = shared / n_nodes * np.log(n_nodes * shared / (size * found_size)) * chance
         expected += float(n_size * (of_pair @ n_others[at]))
     return expected
 
 
 def _possible(
-    size: int, others: NDArray[np.int64], n_nodes: int
+    size: int, found_sizes: NDArray[np.int64], n_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """How many nodes a community may share with each of the others: (number, position of it)."""
-    fewest, most = np.maximum(size + others - n_nodes, 1), np.minimum(size, others)
+    fewest, most = np.maximum(size + found_sizes - n_nodes, 1), np.minimum(size, found_sizes)
     lengths = most - fewest + 1
-    at = np.repeat(np.arange(len(others)), lengths)
+    at = np.repeat(np.arange(len(found_sizes)), lengths)
     steps = np.arange(len(at)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return fewest[at] + steps, at

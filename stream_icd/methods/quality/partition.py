@@ -52,6 +52,7 @@ class CommunityWeights(NamedTuple):
             )
         sources, weights = np.repeat(labels, np.diff(adjacency.indptr)), adjacency.data  # (2E,)
         with np.errstate(over="ignore"):
+            # By a power of two, which changes no digit.
             if not np.isfinite(2 * weights.sum()):
                 weights = np.ldexp(weights, -100)
         inside = sources == labels.take(adjacency.indices)
@@ -83,6 +84,7 @@ class CommunityWeights(NamedTuple):
         if total == 0 or linked.sum() == 1:
             return 0.0
         inside, share = self.within[linked] / total, self.volume[linked] / total
+        # Rounding may leave the sum a little above 1.
         mixing = max(1 - inside.sum(), 0.0)
         # Mean log probability of an edge, minus that without communities.
         gain = xlogy(mixing, mixing) + (inside * np.log(mixing + (1 - mixing) / share)).sum()
@@ -176,12 +178,12 @@ class Described:
         """Return the bits that are lost if each group were where it was, `(m,)`."""
         if not len(now):
             return np.zeros(0)
-        there = old != NOBODY
-        source, target = self.sums[:, now], np.where(there, self.sums[:, old], 0.0)
-        left, joined = source - group, target + group
-        left[2] -= 2 * to_now
-        joined[2] += np.where(there, 2 * to_old, 0.0)
-        return self._lost([source, target], [left, joined])
+        existed = old != NOBODY
+        source, target = self.sums[:, now], np.where(existed, self.sums[:, old], 0.0)
+        without, with_group = source - group, target + group
+        without[2] -= 2 * to_now
+        with_group[2] += np.where(existed, 2 * to_old, 0.0)
+        return self._lost([source, target], [without, with_group])
 
     def lost_in_union(self, ids: Ids, other: Ids, between: Floats) -> Floats:
         """Return the bits that are lost if two communities were one, `(m,)`; 0 if there is one."""
@@ -193,7 +195,7 @@ class Described:
     def _lost(self, now: list[Floats], instead: list[Floats]) -> Floats:
         """Return the bits that are lost with some communities instead of others, `(m,)`."""
         k = (self.sums[0] > 0).sum()
-        k_instead = k + sum(one[0] > 0 for one in instead) - sum(one[0] > 0 for one in now)
+        k_instead = k + sum(sums[0] > 0 for sums in instead) - sum(sums[0] > 0 for sums in now)
         nats = sum(map(self._nats, instead)) - sum(map(self._nats, now))
         n_nodes = self.sums[0].sum()
         nats += _code_of_sizes(n_nodes, k_instead) - _code_of_sizes(n_nodes, k)
@@ -240,12 +242,15 @@ class HiddenEdges:
         """
         volume, _ = CommunityWeights.of(self.visible, communities)
         labels, total = compact(communities), volume.sum()
-        seen = (np.diff(self.visible.indptr) > 0)[self.ends].all(axis=0)
-        weights = self.weights[seen]
+        has_visible_ends = (np.diff(self.visible.indptr) > 0)[self.ends].all(axis=0)
+        weights = self.weights[has_visible_ends]
         if not weights.size:
             return 0.0
-        left, right = labels[self.ends[:, seen]]
-        lift = np.where(left == right, total / np.where(volume > 0, volume, total)[left], 0.0)
+        one_end, other_end = labels[self.ends[:, has_visible_ends]]
+        # Communities without a visible edge have no volume; none of these edges is theirs.
+        lift = np.where(
+            one_end == other_end, total / np.where(volume > 0, volume, total)[one_end], 0.0
+        )
         mixing = _best_mixing(lift, weights)
         return float(np.average(np.log2(mixing + (1 - mixing) * lift), weights=weights))
 
@@ -268,6 +273,7 @@ def hide_edges(
     if parts < 2:
         raise BadSettings(f"parts={parts}; hiding all edges leaves nothing to find: give 2 or more")
     rows = np.repeat(np.arange(adjacency.shape[0], dtype=np.int32), np.diff(adjacency.indptr))
+    # Each edge once; a stored zero is none.
     upper = np.flatnonzero((rows < adjacency.indices) & (adjacency.data > 0))
     ends = np.stack([rows[upper], adjacency.indices[upper]]).astype(np.int32)  # (2, E)
     weights = np.asarray(adjacency.data[upper], np.float64)

@@ -62,6 +62,7 @@ def _sample_pairs(rng: np.random.Generator, starts: Ids, ends: Ids, probability:
     last_rank = np.cumsum(ends - starts)  # one past the ranks of node v's pairs
     n_pairs = int(last_rank[-1])
     n_kept = rng.binomial(n_pairs, probability)
+    # Not shuffled, which takes time: the graph sorts its edges.
     ranks = rng.choice(n_pairs, n_kept, replace=False, shuffle=False)
     first = np.searchsorted(last_rank, ranks, side="right")
     return np.stack([first, ends[first] - (last_rank[first] - ranks)])

@@ -194,9 +194,9 @@ def _community_sizes(rng: np.random.Generator, settings: LfrSettings) -> Ids:
 
 def _has_room(internal_degrees: _Degrees, sizes: Ids, places: Ids) -> bool:
     """Whether `_assign_communities` can succeed: at every degree, room for all above it (Hall)."""
-    wanted = np.bincount(internal_degrees, minlength=sizes.max())
-    offered = np.bincount(sizes - 1, places, minlength=len(wanted))
-    spare = np.cumsum(offered[::-1]) - np.cumsum(wanted[::-1])
+    needed = np.bincount(internal_degrees, minlength=sizes.max())
+    offered = np.bincount(sizes - 1, places, minlength=len(needed))
+    spare = np.cumsum(offered[::-1]) - np.cumsum(needed[::-1])
     return bool((spare >= 0).all())
 
 
@@ -217,9 +217,11 @@ def _assign_communities(
     lasts = np.cumsum(counts)
     for degree, count, last in zip(served[::-1], counts[::-1], lasts[::-1], strict=True):
         open_places = np.where(sizes > degree, free, 0)
-        taken = rng.multivariate_hypergeometric(open_places, count)
-        communities[by_degree[last - count : last]] = np.repeat(np.arange(len(sizes)), taken)
-        free -= taken
+        counts_by_community = rng.multivariate_hypergeometric(open_places, count)
+        communities[by_degree[last - count : last]] = np.repeat(
+            np.arange(len(sizes)), counts_by_community
+        )
+        free -= counts_by_community
     return communities
 
 
@@ -299,8 +301,8 @@ def _simple_pairs(
         good = (apart[offered[0]] != apart[offered[1]]) & ~_is_among(offered_keys, np.sort(keys))
         fits = np.flatnonzero(good.all(axis=0) & ~bad[theirs])
         # Those can be applied at once of which none shares a pair with an earlier one.
-        made = _repeated(offered_keys[:, fits].T.ravel()).reshape(-1, 2).any(axis=1)
-        fits = fits[~(_repeated(ours[fits]) | _repeated(theirs[fits]) | made)]
+        repeats_an_offer = _repeated(offered_keys[:, fits].T.ravel()).reshape(-1, 2).any(axis=1)
+        fits = fits[~(_repeated(ours[fits]) | _repeated(theirs[fits]) | repeats_an_offer)]
         for place, side in ((ours[fits], 0), (theirs[fits], 1)):
             pairs[:, place] = offered[:, side, fits]
             keys[place] = offered_keys[side, fits]
@@ -353,11 +355,13 @@ def _drift(
     moved = np.empty(0, np.int64)
     for step in range(n_snapshots):
         if step:
+            # Events first: nodes that move one by one move between communities that there are now.
             events = {
                 name: event(rng, homes, settings, fresh)
                 for name, event in _EVENTS.items()
                 if rng.random() < event_rate
             }
+            # Split anew for each window: a node's edges inside must fit the community it is in now.
             stubs = _fit(_split_degrees(rng, degrees, settings.mixing), homes)
             moved = _move(rng, homes, stubs.internal, round(churn * len(homes)))
         identities, labels = np.unique(homes, return_inverse=True)
@@ -436,9 +440,9 @@ def _death(
     room[dead] = 0
     if len(identities) < 3 or room.sum() < sizes[dead]:
         return ()
-    taken = rng.multivariate_hypergeometric(room, sizes[dead])
+    counts_by_community = rng.multivariate_hypergeometric(room, sizes[dead])
     members = rng.permutation(np.flatnonzero(homes == identities[dead]))
-    homes[members] = np.repeat(identities, taken)
+    homes[members] = np.repeat(identities, counts_by_community)
     return (int(identities[dead]),)
 
 

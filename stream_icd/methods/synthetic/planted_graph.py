@@ -29,6 +29,7 @@ class PlantedGraph:
     def of_pairs(cls, pairs: Ids, communities: Labels) -> PlantedGraph:
         """The graph of node pairs (2, E), each once, in any order and direction."""
         n_nodes, low, high = len(communities), pairs.min(axis=0), pairs.max(axis=0)
+        # Each pair as one number: one sort orders them by both ends.
         edges = np.stack(np.divmod(np.sort(low * n_nodes + high), n_nodes))
         return cls(n_nodes, edges, communities)
 

@@ -51,6 +51,7 @@ class Alerting:
         if at < 1:
             return
         change = _Change(windows[at - 1], windows[at], self.names)
+        # Only what held in all later windows: an alert cannot be taken back.
         events = lasting_events(windows, self.lasting).events
         for event in without_consequences(events):
             if fired := self._fired(change.subject(event)):
@@ -169,6 +170,7 @@ class _Change:
         before = self.before.communities_of(nodes)
         moved = (before != NOBODY) & (before != now)
         for window in later:
+            # It must have stayed there since: a node may be counted elsewhere in one window.
             moved &= window.communities_of(nodes) == now
         at = np.flatnonzero(moved)
         texts = nodes.take(pa.array(at)).cast(pa.string()).to_pylist()
@@ -176,14 +178,17 @@ class _Change:
             yield _Move(node, was, is_in)
 
     def _with_one_of(self, nodes: frozenset[str]) -> frozenset[int]:
+        # Once for each file of nodes: every event of the window is asked about the same nodes.
         if nodes not in self._watched:
-            both = self.before, self.now
-            self._watched[nodes] = frozenset(chain(*(_ids_with(nodes, one) for one in both)))
+            windows = self.before, self.now
+            self._watched[nodes] = frozenset(
+                chain(*(_ids_with(nodes, window) for window in windows))
+            )
         return self._watched[nodes]
 
 
 def _ids_with(nodes: frozenset[str], window: CommunityEvents) -> list[int]:
     sought = pa.array(sorted(nodes), pa.string())
-    there = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
-    ids: list[int] = np.unique(window.communities[there]).tolist()
+    is_sought = pc.is_in(window.nodes.cast(pa.string()), value_set=sought).to_numpy(False)
+    ids: list[int] = np.unique(window.communities[is_sought]).tolist()
     return ids

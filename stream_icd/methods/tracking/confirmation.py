@@ -42,12 +42,12 @@ def still_hold(
     `before`: the window before the event; None if it is not known: then mergers hold while the
     community exists.
     """
-    there, sizes = later.communities_of(at.nodes), Counter(later.communities.tolist())
+    later_ids, sizes = later.communities_of(at.nodes), Counter(later.communities.tolist())
     kinds = {event.kind for event in events}
     merged: Mapping[tuple[int, ...], int] = {}
     if before is not None and "merged" in kinds:
-        merged = _where_most_are(there, at.communities, before.communities_of(at.nodes))
-    split = _where_most_are(there, at.communities) if "split" in kinds else {}
+        merged = _where_most_are(later_ids, at.communities, before.communities_of(at.nodes))
+    split = _where_most_are(later_ids, at.communities) if "split" in kinds else {}
 
     def holds(event: CommunityEvent) -> bool:
         size = sizes[event.community]
@@ -83,14 +83,15 @@ def lasting_events(windows: Sequence[CommunityEvents], lasting: int) -> Communit
     return replace(window, events=events)
 
 
-def _where_most_are(there: Ids, *groups: Ids) -> dict[tuple[int, ...], int]:
+def _where_most_are(later_ids: Ids, *groups: Ids) -> dict[tuple[int, ...], int]:
     """Return where most nodes of each group are later; groups that are gone are left out.
 
-    there, groups: `(n,)` of each node; a group is one id of each of `groups`.
+    later_ids, groups: `(n,)` of each node; a group is one id of each of `groups`.
     """
-    known = there != NOBODY
-    names = np.stack([*groups, there])[:, known]
+    is_there = later_ids != NOBODY
+    names = np.stack([*groups, later_ids])[:, is_there]
     names = names[:, np.lexsort(names[::-1])]
+    # Before the first stands what is below any id, so that it begins a group.
     starts = np.flatnonzero((np.diff(names, prepend=NOBODY - 1) != 0).any(axis=0))
     most: dict[tuple[int, ...], tuple[int, int]] = {}
     counts = np.diff(starts, append=names.shape[1]).tolist()
@@ -133,8 +134,10 @@ class FollowedEvents(CommunityEvents):
         lasted: Mapping[CommunityEvent, _Lasted] | None = None,
     ) -> FollowedEvents:
         names = ({} if before is None else before.names_given()) | window.names_given()
-        given = {one.name: getattr(window, one.name) for one in fields(CommunityEvents)}
-        return cls(**given, before=before, names=names, lasted=lasted or {})
+        values = {
+            attribute.name: getattr(window, attribute.name) for attribute in fields(CommunityEvents)
+        }
+        return cls(**values, before=before, names=names, lasted=lasted or {})
 
 
 def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[FollowedEvents]:
@@ -146,13 +149,14 @@ def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[Follo
     graphs: dict[str, deque[PackedWindow]] = {}
     queue: deque[PackedWindow] = deque()
     for window in windows:
-        one = PackedWindow.of(window)
-        queue.append(one)
+        packed = PackedWindow.of(window)
+        queue.append(packed)
         if not window.late:
-            known = graphs[window.graph] = graphs.pop(window.graph, deque())
-            if known and known[-1].identity()[:3] == one.identity()[:3]:
-                known.pop()  # it is corrected
-            known.append(one)
+            of_graph = graphs[window.graph] = graphs.pop(window.graph, deque())
+            if of_graph and of_graph[-1].identity()[:3] == packed.identity()[:3]:
+                of_graph.pop()  # it is corrected
+            of_graph.append(packed)
+        # The one without a window for the longest time: a window puts its graph last.
         if len(graphs) > MOST_WAITING:
             del graphs[next(iter(graphs))]
         if len(queue) > waiting:
@@ -163,27 +167,28 @@ def followed(windows: Iterable[CommunityEvents], waiting: int) -> Iterator[Follo
 
 def _followed(window: PackedWindow, graphs: Mapping[str, deque[PackedWindow]]) -> FollowedEvents:
     """Return the oldest window that waits; forget those that are older than the one before it."""
-    known = graphs.get(window.about.graph, deque())
-    if window not in known:  # it is late, or another revision took its place
+    of_graph = graphs.get(window.about.graph, deque())
+    if window not in of_graph:  # it is late, or another revision took its place
         return FollowedEvents.of(window.whole())
-    while known[0] is not window and known[1] is not window:
-        known.popleft()
-    at = int(known[0] is not window)
-    before = known[0].whole() if at else None
-    return FollowedEvents.of(window.whole(), before, _lasted(list(known), at))
+    # Older windows will not be asked for again: what waits must not grow with the stream.
+    while of_graph[0] is not window and of_graph[1] is not window:
+        of_graph.popleft()
+    at = int(of_graph[0] is not window)
+    before = of_graph[0].whole() if at else None
+    return FollowedEvents.of(window.whole(), before, _lasted(list(of_graph), at))
 
 
 def _lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _Lasted]:
     """Return for how long each event of a window is known to have held in the later ones."""
     window, former = windows[at].whole(), windows[at - 1].without_events() if at else None
-    held = (0,) * len(window.events)
+    windows_held_by_event = (0,) * len(window.events)
     for earlier, steps in zip((0, *STEPS), STEPS, strict=False):
-        if at + steps >= len(windows) or earlier not in held:
+        if at + steps >= len(windows) or earlier not in windows_held_by_event:
             break
         hold = still_hold(window.events, former, window, windows[at + steps].without_events())
-        held = noted(held, earlier, steps, hold)
+        windows_held_by_event = noted(windows_held_by_event, earlier, steps, hold)
     times = {}
-    for event, windows_held in zip(window.events, held, strict=True):
+    for event, windows_held in zip(window.events, windows_held_by_event, strict=True):
         if windows_held:
             count, undone = held_for(windows_held)
             end = windows[at + count].about.window.end
@@ -191,11 +196,13 @@ def _lasted(windows: Sequence[PackedWindow], at: int) -> dict[CommunityEvent, _L
     return times
 
 
-def noted(held: Sequence[int], earlier: int, steps: int, hold: Sequence[bool]) -> tuple[int, ...]:
+def noted(
+    windows_held: Sequence[int], earlier: int, steps: int, hold: Sequence[bool]
+) -> tuple[int, ...]:
     """Return for how many later windows each event has held, with what a later one shows.
 
     Args:
-        held: what was known; below 0: it was undone by that later window.
+        windows_held: what was known; below 0: it was undone by that later window.
         earlier, steps: one of `STEPS`, after 0 or the one before it. Anything new is noted only of
             events that held after `earlier` windows, or that an older revision of the later window
             was asked about.
@@ -204,15 +211,15 @@ def noted(held: Sequence[int], earlier: int, steps: int, hold: Sequence[bool]) -
     waiting = {earlier, steps, -steps}
     return tuple(
         (steps if holds else -steps) if had in waiting else had
-        for had, holds in zip(held, hold, strict=True)
+        for had, holds in zip(windows_held, hold, strict=True)
     )
 
 
-def held_for(held: int) -> tuple[int, bool]:
+def held_for(windows_held: int) -> tuple[int, bool]:
     """Return for how many windows an event is known to have held, and whether it is undone."""
-    if held >= 0:
-        return held, False
-    return (STEPS[STEPS.index(-held) - 1] if held < -1 else 0), True
+    if windows_held >= 0:
+        return windows_held, False
+    return (STEPS[STEPS.index(-windows_held) - 1] if windows_held < -1 else 0), True
 
 
 def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[FollowedEvents]:
@@ -225,13 +232,13 @@ def confirmed(windows: Iterable[CommunityEvents], lasting: int) -> Iterator[Foll
     for window in windows:
         if window.late:
             continue
-        known = graphs.setdefault(window.graph, deque(maxlen=lasting + 2))
-        if known and known[-1].identity()[:3] == window.identity()[:3]:
-            known[-1] = PackedWindow.of(window)
+        of_graph = graphs.setdefault(window.graph, deque(maxlen=lasting + 2))
+        if of_graph and of_graph[-1].identity()[:3] == window.identity()[:3]:
+            of_graph[-1] = PackedWindow.of(window)
             continue
-        known.append(PackedWindow.of(window))
-        if len(known) > lasting:
-            whole = [one.whole() for one in known]
+        of_graph.append(PackedWindow.of(window))
+        if len(of_graph) > lasting:
+            whole = [packed.whole() for packed in of_graph]
             chosen = lasting_events(whole, lasting)
             time = window.window.end - chosen.window.end
             before = whole[0] if len(whole) == lasting + 2 else None

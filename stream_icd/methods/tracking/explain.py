@@ -76,8 +76,8 @@ class Explanation:
         """Yield what happened, in words; `names`: of communities, by id."""
         node, at = printable(shortened(self.node)), f"{told(self.at)} UTC"
         called = called_by(names)
-        here = "not" if self.now is None else f"in {called(self.now)}"
-        yield f"Node {node} is {here} in the window of {at}."
+        where = "not" if self.now is None else f"in {called(self.now)}"
+        yield f"Node {node} is {where} in the window of {at}."
         if self.before is not None and self.left is not None:
             yield f"It was in {called(self.before)} until {told(self.left)}."
         if self.now is None:
@@ -85,8 +85,8 @@ class Explanation:
         if self.before is None:
             yield "It was in no other community in the windows before that are known."
         else:
-            others = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
-            yield f"With it moved {others}."
+            companions = "nobody else" if not self.n_companions else f"{self.n_companions:,} others"
+            yield f"With it moved {companions}."
         if not self.edges:
             yield "It has no edges to nodes of this window: nothing speaks for any community."
             return
@@ -227,22 +227,26 @@ def _choices_and_edges(
     for weight, ends in edges_of.aligned():
         volume += weight * np.bincount(labels[ends.ravel()], minlength=len(ids))
         within += weight * float((labels[ends[0]] == labels[ends[1]]).sum())
-        for here, there in (ends, ends[::-1]):
-            mine += weight * np.bincount(there[here == me], minlength=len(labels))
+        for ends_here, ends_there in (ends, ends[::-1]):
+            mine += weight * np.bincount(ends_there[ends_here == me], minlength=len(labels))
     n_edges = volume.sum() / 2
     if me < 0 or not mine.any():
         return (), ()
     rates = edges_of.rates(volume, n_edges, within)
     to = np.bincount(labels, mine, minlength=len(ids))
     sizes = np.bincount(np.delete(labels, me), minlength=len(ids))
+    # In a community without other nodes, half a node stands for none: log 0 would rule it out.
     bits = to * rates + np.log2(np.maximum(sizes, 0.5))
+    # Less the largest, so that the power of 2 does not overflow.
     shares = np.exp2(bits - bits.max())
     shares /= shares.sum()
+    # By the edges where probabilities are equal, as those near 0 are after rounding.
     best = np.lexsort((-to, -shares))[:MOST_CHOICES].tolist()
     choices = tuple(_CommunityChoice(int(ids[at]), float(shares[at]), float(to[at])) for at in best)
     gains = mine * rates[labels]
     order = np.argsort(-gains, kind="stable")[: int((mine > 0).sum())]
     own = labels[order] == labels[me]
+    # Some are always against: else only the edges that agree would be shown.
     against = order[~own][: MOST_EDGES // 2]
     strongest = [*order[own][: MOST_EDGES - len(against)], *against]
     names = newest.nodes.take(strongest).to_pylist()

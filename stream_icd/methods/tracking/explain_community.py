@@ -195,11 +195,11 @@ def explain_community(
     """
     edges_of = RememberedEdges.of(windows, snapshots, horizon)
     newest = edges_of.newest
-    seen = [window for window in windows if (window.communities == community).any()]
-    if not seen:
+    with_it = [window for window in windows if (window.communities == community).any()]
+    if not with_it:
         raise BadSettings(f"no window up to {newest.window.start} has community {community}")
-    earlier = [window for window in seen if window is not newest]
-    members, then = newest.members_of(community), seen[0].members_of(community)
+    earlier = [window for window in with_it if window is not newest]
+    members, then = newest.members_of(community), with_it[0].members_of(community)
     apart: _Apart | None = None
     links: tuple[_Link, ...] = ()
     most: tuple[_Member, ...] = ()
@@ -207,13 +207,13 @@ def explain_community(
         apart, links, most = _held(community, edges_of)
         before = _whereabouts(members, windows[-2]) if len(windows) > 1 else None
     else:
-        before, after = _whereabouts(seen[-1].members_of(community), newest), None
+        before, after = _whereabouts(with_it[-1].members_of(community), newest), None
     return CommunityExplanation(
         community=community,
         at=newest.window.start,
         size=len(members),
         members=most,
-        since=seen[0].window.start,
+        since=with_it[0].window.start,
         size_then=len(then),
         still=int((places(then, members) >= 0).sum()),
         last_seen=earlier[-1].window.end if earlier else None,
@@ -230,7 +230,10 @@ def explain_community(
 def _whereabouts(members: pa.Array, window: CommunityEvents) -> tuple[_Whereabouts, ...]:
     at = places(members, window.nodes)
     ids, counts = np.unique(window.communities[at[at >= 0]], return_counts=True)
-    whereabouts = [_Whereabouts(*pair) for pair in zip(ids.tolist(), counts.tolist(), strict=True)]
+    whereabouts = [
+        _Whereabouts(community, members)
+        for community, members in zip(ids.tolist(), counts.tolist(), strict=True)
+    ]
     if absent := int((at < 0).sum()):
         whereabouts.append(_Whereabouts(None, absent))
     return tuple(sorted(whereabouts, key=lambda place: -place.members))
@@ -246,15 +249,16 @@ def _held(
     volume, within = np.zeros(k), np.zeros(k)
     of_mine: list[Ids] = []  # edges of members, which are the first of the two ends
     of_windows: list[Floats] = []
-    for weight, both in edges_of.aligned():
-        ours = labels[both]
+    for weight, edges in edges_of.aligned():
+        ours = labels[edges]
         volume += weight * np.bincount(ours.ravel(), minlength=k)
         within += weight * np.bincount(ours[0][ours[0] == ours[1]], minlength=k)
-        of_mine.append(np.where(ours[1] == me, both[::-1], both)[:, (ours == me).any(axis=0)])
+        of_mine.append(np.where(ours[1] == me, edges[::-1], edges)[:, (ours == me).any(axis=0)])
         of_windows.append(np.full(of_mine[-1].shape[1], weight))
     ends, weights = np.concatenate(of_mine, axis=1), np.concatenate(of_windows)
     to = labels[ends[1]]
     links = _sums(to, weights, k)
+    # Its own edges are not edges to the nearest community.
     links[me] = 0.0
     inside = to == me
     core = _sums(ends[:, inside].ravel(), np.tile(weights[inside], 2), n)
@@ -279,8 +283,8 @@ def _held(
     across = to == nearest
     out = _sums(ends[0, across], weights[across], n)
     gains = np.where(inside, rates[me] - united, np.where(across, -united, 0.0)) * weights
-    said = gains != 0
-    strongest = _links(ends[:, said], weights[said], gains[said], core + out, newest)
+    says = gains != 0
+    strongest = _links(ends[:, says], weights[says], gains[says], core + out, newest)
     return apart, strongest, _members_by(core, out, newest)
 
 
@@ -303,14 +307,14 @@ def _links(
     )
     weight = np.bincount(at, weights, len(key))
     bits = np.bincount(at, gains, len(key))
-    known = np.maximum(degrees[low[first]], degrees[high[first]])
+    larger_degree = np.maximum(degrees[low[first]], degrees[high[first]])
     chosen: list[int] = []
     for sign in (1, -1):  # as many for as against
-        order = np.lexsort((-known, -sign * np.round(bits, 6)))[: MOST_EDGES // 2]
+        order = np.lexsort((-larger_degree, -sign * np.round(bits, 6)))[: MOST_EDGES // 2]
         chosen += [edge for edge in order.tolist() if sign * bits[edge] > 0]
-    names = [newest.nodes.take(end[first[chosen]]).to_pylist() for end in (low, high)]
-    rows = zip(*names, weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
-    return tuple(_Link(str(one), str(other), *numbers) for one, other, *numbers in rows)
+    lower, higher = (newest.nodes.take(end[first[chosen]]).to_pylist() for end in (low, high))
+    rows = zip(lower, higher, weight[chosen].tolist(), bits[chosen].tolist(), strict=True)
+    return tuple(_Link(str(a), str(b), weight=w, bits=gain) for a, b, w, gain in rows)
 
 
 def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tuple[_Member, ...]:
@@ -318,7 +322,7 @@ def _members_by(inside: Floats, across: Floats, newest: CommunityEvents) -> tupl
     most = most[inside[most] > 0]
     names = newest.nodes.take(most).to_pylist()
     rows = zip(names, inside[most].tolist(), across[most].tolist(), strict=True)
-    return tuple(_Member(str(name), *numbers) for name, *numbers in rows)
+    return tuple(_Member(str(name), inside=w_in, across=w_out) for name, w_in, w_out in rows)
 
 
 def _members(n: int) -> str:

@@ -33,6 +33,7 @@ class PackedWindow:
         return cls(
             about=replace(window, nodes=_NO_NODES, communities=_NO_IDS, events=()),
             members=packed(window.nodes, window.communities),
+            # The fastest level: events are packed for each window, and most are alike.
             happened=zlib.compress(rows.encode(), 1),
         )
 

@@ -117,19 +117,19 @@ class _Word:
 
 
 def _words(text: str) -> list[_Word]:
-    found, at = [], 0
+    words, at = [], 0
     while text[at:].strip():
         token = _TOKEN.match(text, at)
         if token is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             _refuse(text, _Word("", start, start + 1), f"{text[start]!r} is not expected here")
         quoted, sign, word = token.groups()
-        said = quoted[1:-1] if quoted else sign or word
+        content = quoted[1:-1] if quoted else sign or word
         at = token.end()
-        found.append(_Word(said, at - len(quoted or said), at, bool(quoted)))
-    if len(found) > _MOST_WORDS:
-        _refuse(text, found[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
-    return found
+        words.append(_Word(content, at - len(quoted or content), at, bool(quoted)))
+    if len(words) > _MOST_WORDS:
+        _refuse(text, words[_MOST_WORDS], f"a rule has at most {_MOST_WORDS} words")
+    return words
 
 
 def _refuse(text: str, word: _Word, reason: str) -> NoReturn:
@@ -151,6 +151,7 @@ class _Parser:
         fires = self._either()
         if self.words:
             self._fail(self.words[0], f"expected and, or, or the end, not {self.words[0].text!r}")
+        # Nearly every window has nodes that moved: without nodes to watch, all would be alerts.
         if self.moved is not None and not self.asks_for_nodes:
             self._fail(self.moved, "say which nodes, such as: node in watch.csv and moved")
         return Rule(self.text, fires, moves=self.moved is not None, continues=self.continues)
@@ -230,8 +231,8 @@ class _Parser:
             value = subject.graph if name == "graph" else subject.name
             if value is None:
                 return False
-            found = sought in value if sign.text == "contains" else sought == value
-            return found != sign.is_("!=")
+            holds = sought in value if sign.text == "contains" else sought == value
+            return holds != sign.is_("!=")
 
         return test
 
@@ -249,15 +250,15 @@ class _Parser:
             number = math.nan
         return number if math.isfinite(number) else self._fail(word, f"{rule}, not {word.text!r}")
 
-    def _sign(self, what: str, *signs: str) -> _Word:
+    def _sign(self, reason: str, *signs: str) -> _Word:
         word = self._take(f"one of {' '.join(signs)}")
-        return word if word.is_(*signs) else self._fail(word, f"{what} {' '.join(signs)}")
+        return word if word.is_(*signs) else self._fail(word, f"{reason} {' '.join(signs)}")
 
     def _take_if(self, text: str) -> bool:
-        found = bool(self.words) and self.words[0].is_(text)
-        if found:
+        is_next = bool(self.words) and self.words[0].is_(text)
+        if is_next:
             del self.words[0]
-        return found
+        return is_next
 
     def _take(self, expected: str) -> _Word:
         if not self.words:

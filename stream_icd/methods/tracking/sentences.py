@@ -54,7 +54,9 @@ def sentence(event: CommunityEvent, called: _Called, before: _Sizes, now: _Sizes
             part of a merger, and in that of the event. Sizes that are not there are left out.
     """
     me = called(event.community)
-    others = [one for one in (*event.parents, *event.children) if one != event.community]
+    # A community that took part in its own merger or split is the one that the sentence is about.
+    relatives = (*event.parents, *event.children)
+    others = [community for community in relatives if community != event.community]
     parts = _listed(others, called, before if event.kind == "merged" else now)
     match event.kind:
         case "split" if event.size and others:

@@ -21,9 +21,8 @@ from stream_icd.core.communities import MOST_IDS, Communities
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.events import CommunityEvent, CommunityEvents, Kind
 from stream_icd.core.times import AHEAD, missed_windows
-from stream_icd.methods.tracking.identities import Front, Identities, TrackedHistory
+from stream_icd.methods.tracking.identities import Front, Identities, Partition, TrackedHistory
 from stream_icd.methods.tracking.packed import PackedWindow
-from stream_icd.methods.tracking.partition import Partition
 
 _Tracked = TypeVar("_Tracked", CommunityEvents, PackedWindow)
 _Relatives = Mapping[int, tuple[int, ...]]
@@ -104,8 +103,10 @@ def track(
         LimitExceeded: the graph has no stable ids left for new communities.
     """
     revised = recent[-1] if recent else None
+    # As if the older revision had never been: its events must not count, nor its ids be used up.
     recent = _without_revised(recent, communities)
     last = recent[-1] if recent else None
+    # The result of a window that is not tracked; one that is tracked fills in the rest.
     late = _late(communities, last)
     if last is not None and communities.window.end <= last.window.end:
         return late
@@ -113,15 +114,21 @@ def track(
     history = TrackedHistory(recent[-(settings.absence + 1) :], communities.window, partition)
     if last is None:
         start = first_id if revised is None else _first_id(revised)
-        known = history.identify(start, settings.match, history.claims(communities, start, revised))
-        events = _first_events(known)
+        identities = history.identify(
+            start, settings.match, history.claims(communities, start, revised)
+        )
+        events = tuple(_living(at, identities, "born") for at in range(len(identities.ids)))
     else:  # of as many windows, whether or not the last was revised
         claimed = history.claims(communities)
+        # Matched by nodes, a window too far away shares nothing; by ids, it may be at any distance.
         if claimed is None:
             history = replace(history, absence=settings.absence)
-        known = history.identify(max(last.next_community, first_id), settings.match, claimed)
-        events = _with_strength(_events_between(history, known, settings), communities, known)
-    next_community = max(int(known.ids.max()) + 1, late.next_community, first_id)
+        identities = history.identify(max(last.next_community, first_id), settings.match, claimed)
+        events = _with_strength(
+            _events_between(history, identities, settings), communities, identities
+        )
+    # An id is never given twice, also if its community is gone.
+    next_community = max(int(identities.ids.max()) + 1, late.next_community, first_id)
     if next_community > MOST_IDS:
         raise LimitExceeded(
             f"no stable id below {MOST_IDS} is left for a new community: somebody gave the highest "
@@ -130,7 +137,7 @@ def track(
     return replace(
         late,
         nodes=partition.nodes,
-        communities=known.ids[partition.labels],
+        communities=identities.ids[partition.labels],
         events=events,
         next_community=next_community,
         missed=missed_windows(last.window, communities.window) if last else 0,
@@ -189,12 +196,8 @@ def _without_revised(
     return recent
 
 
-def _first_events(known: Identities) -> tuple[CommunityEvent, ...]:
-    return tuple(_living(at, known, "born") for at in range(len(known.ids)))
-
-
 def _events_between(
-    history: TrackedHistory, known: Identities, settings: TrackSettings
+    history: TrackedHistory, identities: Identities, settings: TrackSettings
 ) -> tuple[CommunityEvent, ...]:
     """Return the events of present communities, in order, then of those that ended.
 
@@ -205,70 +208,70 @@ def _events_between(
     - *died*: it is absent, and neither merged nor was split;
     - *returned*: it was absent, and has the id that it had before.
     """
-    origins = _parents_of(history, known.ids, settings)
-    heirs = _children_of(history, known, origins, settings)
+    origins = _parents_of(history, identities.ids, settings)
+    heirs = _children_of(history, identities, origins, settings)
     merged = {community: all_of for community, all_of in origins.items() if len(all_of) > 1}
     split = {community: all_of for community, all_of in heirs.items() if len(all_of) > 1}
     absorbed = _merged_lately(history.looked_back).keys() | set(
         chain.from_iterable(merged.values())
     )
     return (
-        *_of_living(known, merged, split, settings.change),
-        *_of_ended(history[0], known, absorbed, split),
+        *_of_living(identities, merged, split, settings.change),
+        *_of_ended(history[0], identities, absorbed, split),
     )
 
 
 def _of_living(
-    known: Identities, merged: _Relatives, split: _Relatives, change: float
+    identities: Identities, merged: _Relatives, split: _Relatives, change: float
 ) -> Iterator[CommunityEvent]:
     out_of = {child: (parent,) for parent, children in split.items() for child in children}
-    for at, community in enumerate(known.ids.tolist()):
+    for at, community in enumerate(identities.ids.tolist()):
         came = merged.get(community, ())
-        appeared = known.size_before[at] == 0 or known.reappeared[at]
+        appeared = identities.size_before[at] == 0 or identities.reappeared[at]
         if appeared:
             parents = sorted({*came, *out_of.get(community, ())})
-            came_back: Kind = "returned" if known.reappeared[at] else "born"
-            yield _living(at, known, came_back, parents=tuple(parents))
+            came_back: Kind = "returned" if identities.reappeared[at] else "born"
+            yield _living(at, identities, came_back, parents=tuple(parents))
         if came:
-            yield _living(at, known, "merged", parents=came)
+            yield _living(at, identities, "merged", parents=came)
         if community in split:
-            yield _living(at, known, "split", children=split[community])
+            yield _living(at, identities, "split", children=split[community])
         if not (appeared or came or community in split):
-            grown_by = known.partition.sizes[at] - known.size_before[at]
+            grown_by = identities.partition.sizes[at] - identities.size_before[at]
             kind: Kind = "continued"
-            if abs(grown_by) >= change * known.size_before[at]:
+            if abs(grown_by) >= change * identities.size_before[at]:
                 kind = "grown" if grown_by > 0 else "shrunk"
-            yield _living(at, known, kind)
+            yield _living(at, identities, kind)
 
 
 def _living(
     at: int,
-    known: Identities,
+    identities: Identities,
     kind: Kind,
     parents: tuple[int, ...] = (),
     children: tuple[int, ...] = (),
 ) -> CommunityEvent:
-    overlap = float(known.overlap[at])
+    overlap = float(identities.overlap[at])
     return CommunityEvent(
         kind=kind,
-        community=int(known.ids[at]),
-        label=int(known.partition.names[at]),
-        size=int(known.partition.sizes[at]),
-        size_before=int(known.size_before[at]),
+        community=int(identities.ids[at]),
+        label=int(identities.partition.names[at]),
+        size=int(identities.partition.sizes[at]),
+        size_before=int(identities.size_before[at]),
         overlap=None if np.isnan(overlap) else overlap,
         parents=parents,
         children=children,
-        away=int(known.away[at]),
+        away=int(identities.away[at]),
     )
 
 
 def _of_ended(
-    front: Front, known: Identities, absorbed: set[int], split: _Relatives
+    front: Front, identities: Identities, absorbed: set[int], split: _Relatives
 ) -> Iterator[CommunityEvent]:
     """Yield events of former communities without a successor, except those that merged."""
-    there = set(known.ids.tolist())
+    present = set(identities.ids.tolist())
     for community, size in zip(front.ids.tolist(), front.partition.sizes.tolist(), strict=True):
-        if community in there or (community in absorbed and community not in split):
+        if community in present or (community in absorbed and community not in split):
             continue
         children = split.get(community, ())
         kind: Kind = "split" if children else "died"
@@ -276,7 +279,7 @@ def _of_ended(
 
 
 def _with_strength(
-    events: tuple[CommunityEvent, ...], communities: Communities, known: Identities
+    events: tuple[CommunityEvent, ...], communities: Communities, identities: Identities
 ) -> tuple[CommunityEvent, ...]:
     """Return the events with the bits that each of them saves; unknown if the detector told none.
 
@@ -286,7 +289,8 @@ def _with_strength(
     ids, moved, moved_bits = communities.community_ids, communities.moved, communities.moved_bits
     if ids is None or moved is None or moved_bits is None:
         return events
-    if not np.array_equal(ids[known.partition.names], known.ids):
+    # The detector tells bits by its own ids: here they would be those of other communities.
+    if not np.array_equal(ids[identities.partition.names], identities.ids):
         return events
     into: dict[int, dict[int, float]] = defaultdict(dict)
     out_of: dict[int, dict[int, float]] = defaultdict(dict)
@@ -299,27 +303,27 @@ def _with_strength(
 
 
 def _strength(
-    event: CommunityEvent, came: Mapping[int, float], left: Mapping[int, float]
+    event: CommunityEvent, came: Mapping[int, float], went: Mapping[int, float]
 ) -> float | None:
-    """Return the bits of an event; came, left: those of nodes, by the community before and now."""
+    """Return the bits of an event; came, went: those of nodes, by the community before and now."""
     match event.kind:
         case "merged":
             return _total(came.get(parent) for parent in event.parents)
         case "split":
-            return _total(left.get(child) for child in event.children)
+            return _total(went.get(child) for child in event.children)
         case "born" | "returned":
             return _total(came.get(parent) for parent in (event.parents or (_NEW,)))
         case "grown":
             return _total(bits for before, bits in came.items() if before != _NEW)
         case "shrunk" | "died":
-            return _total(left.values())
+            return _total(went.values())
         case _:
             return None
 
 
 def _total(parts: Iterable[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return round(sum(known), 3) if known else None
+    parts_known = [part for part in parts if part is not None]
+    return round(sum(parts_known), 3) if parts_known else None
 
 
 def _parents_of(history: TrackedHistory, ids: Ids, settings: TrackSettings) -> _Relatives:
@@ -335,18 +339,18 @@ def _parents_of(history: TrackedHistory, ids: Ids, settings: TrackSettings) -> _
     for old, new in _went_in(last, ids, settings):
         if old == new or old not in absorbed:
             parents[new].add(old)
-    there, present = set(last.ids.tolist()) - absorbed, set(ids.tolist())
+    not_absorbed, present = set(last.ids.tolist()) - absorbed, set(ids.tolist())
     for steps in range(1, min(_LOOK_BACK, len(recent))):
         front = history[steps]
         existed = set(front.ids.tolist()) & present
         for old, new in _went_in(front, ids, settings):
-            if new in existed and old != new and old in there:
+            if new in existed and old != new and old in not_absorbed:
                 parents[new].update((old, new))
     return {new: tuple(sorted(olds)) for new, olds in parents.items()}
 
 
 def _children_of(
-    history: TrackedHistory, known: Identities, parents: _Relatives, settings: TrackSettings
+    history: TrackedHistory, identities: Identities, parents: _Relatives, settings: TrackSettings
 ) -> _Relatives:
     """Return the present communities that came out of each former one, by stable id.
 
@@ -355,8 +359,8 @@ def _children_of(
     last windows in which the other existed: else its members have met there only lately. An old one
     into which the other merges did not come out of it. These two rules need windows to look back.
     """
-    pairs, recent = _came_out(history[0], known.ids, settings), history.looked_back
-    fresh = set(known.ids[known.size_before == 0].tolist())
+    pairs, recent = _came_out(history[0], identities.ids, settings), history.looked_back
+    fresh = set(identities.ids[identities.size_before == 0].tolist())
     before = set(history[0].ids.tolist())
     pairs = {
         (old, new)
@@ -367,10 +371,11 @@ def _children_of(
         doubtful = {(old, new) for old, new in pairs if new in fresh}
         if not doubtful:
             break
+        # What merged since counts as one: a part of it now was in one or the other then.
         front = _united(history[steps], _merged_lately(recent[-steps:]))
         existed = set(front.ids.tolist())
-        strangers = set(known.ids[front.between.new_sizes == 0].tolist())
-        doubtful -= _came_out(front, known.ids, settings)
+        strangers = set(identities.ids[front.between.new_sizes == 0].tolist())
+        doubtful -= _came_out(front, identities.ids, settings)
         pairs -= {(old, new) for old, new in doubtful if old in existed and new not in strangers}
     children: dict[int, list[int]] = defaultdict(list)
     for old, new in sorted(pairs):
@@ -383,8 +388,8 @@ def _merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
     into: dict[int, int] = {}
     for event in chain.from_iterable(window.events for window in recent):
         if event.kind == "merged":
-            others = (parent for parent in event.parents if parent != event.community)
-            into |= dict.fromkeys(others, event.community)
+            parts = (parent for parent in event.parents if parent != event.community)
+            into |= dict.fromkeys(parts, event.community)
         elif event.kind in ("born", "returned", "split"):
             for community in (event.community, *event.children):
                 into.pop(community, None)
@@ -394,7 +399,7 @@ def _merged_lately(recent: Sequence[CommunityEvents]) -> dict[int, int]:
 def _united(front: Front, into: Mapping[int, int]) -> Front:
     """Return the front as if the communities that merged later had been one already."""
     last = _last_of_each(into)
-    names = np.array([last.get(one, one) for one in front.ids.tolist()], np.int64)
+    names = np.array([last.get(community, community) for community in front.ids.tolist()], np.int64)
     united, place = np.unique(names, return_inverse=True)
     pairs, n_new = front.between, len(front.between.new_sizes)
     keys, at = np.unique(place[pairs.old] * n_new + pairs.new, return_inverse=True)
@@ -416,9 +421,10 @@ def _last_of_each(into: Mapping[int, int]) -> dict[int, int]:
         while community in into and community not in last and community not in path:
             path[community] = len(path)
             community = into[community]
+        # Two communities may each have merged into the other, in different windows.
         circle = path.get(community, len(path))
         end = last.get(community, community)
-        last |= {one: one if place >= circle else end for one, place in path.items()}
+        last |= {member: member if place >= circle else end for member, place in path.items()}
     return last
 
 
@@ -435,7 +441,7 @@ def _came_out(front: Front, ids: Ids, settings: TrackSettings) -> set[tuple[int,
 def _pairs(front: Front, ids: Ids, sizes: Ids, settings: TrackSettings) -> set[tuple[int, int]]:
     """Return the pairs that share enough; sizes: of that community of each that took part."""
     pairs = front.between
-    kept = (pairs.shared / sizes > settings.part) | (pairs.jaccard >= settings.match)
-    kept &= sizes >= settings.smallest
-    old, new = front.ids[pairs.old[kept]], ids[pairs.new[kept]]
+    enough = (pairs.shared / sizes > settings.part) | (pairs.jaccard >= settings.match)
+    enough &= sizes >= settings.smallest
+    old, new = front.ids[pairs.old[enough]], ids[pairs.new[enough]]
     return set(zip(old.tolist(), new.tolist(), strict=True))

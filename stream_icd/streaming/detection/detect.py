@@ -29,7 +29,7 @@ from stream_icd.methods.icd.features import model_features
 from stream_icd.methods.icd.row_blocks import Floats32
 from stream_icd.methods.memory.follow import Find
 from stream_icd.methods.model import MethodChoice, Model
-from stream_icd.methods.weighing import Weighing, weighing
+from stream_icd.methods.weighing import Weighing
 
 _STAGES = ("features", "encode", "cluster")
 
@@ -93,7 +93,7 @@ def detect(
     if known is not None and n_communities is not None:
         raise BadSettings(KNOWN_AND_K)
     started, graph, parameters = clock(), adjacency, model.bp
-    if (weigh := weighing(model, threads)) is not None:
+    if (weigh := Weighing.of(model, threads)) is not None:
         graph, parameters = weigh(adjacency), weigh.parameters
     encode_ms = 0.0 if weigh is None else 1000 * (clock() - started)
     how = {"seed": seed, "threads": threads}

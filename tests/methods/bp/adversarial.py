@@ -24,7 +24,6 @@ from scipy.sparse import block_diag, csr_array
 import stream_icd
 from stream_icd.core.arrays import NOBODY
 from stream_icd.core.compiled import FAR, LARGE
-from stream_icd.core.snapshot import Window
 from stream_icd.methods.bp import belief_propagation, modularity
 from stream_icd.methods.bp.belief_propagation import PlantedModel, believe
 from stream_icd.methods.bp.evidence import evidence_for
@@ -40,26 +39,22 @@ from stream_icd.methods.icd.recipe import EncoderSettings, Recipe
 from stream_icd.methods.memory.detect import detect_window
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.nodes import of_nodes
-from tests.testbed.windows import HOUR, START
+from tests.methods.memory.streams import hour
 
-N = 24
+N = 16
 
 
 def graphs() -> Iterator[csr_array]:
     """Paths, stars and the like of N nodes, with all kinds of positive finite weights."""
     nodes = np.arange(N)
     steps = np.abs(nodes[:, None] - nodes)
-    shapes = {
-        "path": steps == 1,
-        "star": (nodes[:, None] == 0) ^ (nodes == 0),
-        "complete": steps > 0,
-        "bipartite": (nodes[:, None] % 2) ^ (nodes % 2),
-        "matching": (nodes[:, None] // 2 == nodes // 2) & (steps == 1),
-        "one edge": (nodes[:, None] + nodes == 1),
-        "no edges": steps < 0,
-    }
+    path, complete, no_edges = steps == 1, steps > 0, steps < 0
+    star = (nodes[:, None] == 0) ^ (nodes == 0)
+    bipartite = (nodes[:, None] % 2) ^ (nodes % 2)
+    matching = (nodes[:, None] // 2 == nodes // 2) & path
+    one_edge = nodes[:, None] + nodes == 1
     rng = np.random.default_rng(0)
-    for shape in shapes.values():
+    for shape in (path, star, complete, bipartite, matching, one_edge, no_edges):
         for weights in (np.ones((N, N)), 10.0 ** rng.uniform(-308, 308, (N, N))):
             yield csr_array(np.triu(shape * weights, 1) + np.triu(shape * weights, 1).T)
     yield csr_array(block_diag([np.ones((3, 3)) - np.eye(3)] * 3 + [np.zeros((5, 5))]))
@@ -106,11 +101,6 @@ def check_memory(adjacency: csr_array, parameters: BpParameters) -> None:
         assert ((shares >= 0) & (shares.sum(axis=1) < 1.001)[:, None]).all()
         adjacency = adjacency[(order := rng.permutation(n_nodes))][:, order]
         adjacency.sort_indices()
-
-
-def hour(number: int) -> Window:
-    """The window of hour `number`."""
-    return Window(START + number * HOUR, START + (number + 1) * HOUR)
 
 
 def check_beliefs(adjacency: csr_array, start: NDArray[np.int32]) -> None:

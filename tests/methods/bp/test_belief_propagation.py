@@ -24,7 +24,6 @@ from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.prior import Prior
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.gn import generate_gn
-from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from tests.methods.bp.adversarial import check_beliefs
 from tests.methods.bp.graphs import cliques, graph_of, labels_of, lfr
 
@@ -38,42 +37,17 @@ def believed(
     return believe(finest_level(adjacency), start, n_communities, model, sweeps).likeliest
 
 
-def with_errors(truth: NDArray[np.int32], share: float) -> NDArray[np.int32]:
-    """The truth, with this share of the nodes put anywhere."""
-    rng = np.random.default_rng(1)
-    return np.where(rng.random(len(truth)) < share, rng.permutation(truth), truth)
-
-
-def planted(p_in: float) -> PlantedGraph:
-    return generate_gn(np.random.default_rng(2), n_nodes=1000, n_communities=20, p_in=p_in)
-
-
 @pytest.mark.parametrize("size_spread", [0.0, 0.5, 1.0])
-def test_beliefs_repair_a_partition_with_errors(size_spread: float) -> None:
-    graph = planted(p_in=0.4)
-    start = with_errors(graph.communities, 0.5)
-    found = believed(graph.adjacency(), start, PlantedModel(0.6, size_spread, 20))
-    assert nmi(graph.communities, start) < 0.4
-    assert nmi(graph.communities, found) > 0.98
-
-
-def test_weights_are_evidence() -> None:
-    graph = planted(p_in=0.15)
-    inside = np.equal(*graph.communities[graph.edges])
-    start = with_errors(graph.communities, 0.3)
-    for weight, mixing, least, most in ((3.0, 0.65, 0.9, 1.0), (1.0, 0.85, 0.0, 0.5)):
-        adjacency = graph_of(1000, graph.edges, np.where(inside, weight, 1.0))
-        found = believed(adjacency, start, PlantedModel(mixing, 1.0, 20))
-        assert least <= nmi(graph.communities, found) < most
-
-
-def test_a_weight_is_that_many_edges() -> None:
-    # Node 0 has one edge of weight 3 into community 1 and two edges into community 0.
-    edges = np.array([[0, 0, 0, 1, 1, 2, 4, 4, 5], [1, 2, 4, 2, 3, 3, 5, 6, 6]])
-    for weight, community in ((1.0, 0), (3.0, 1)):
-        weights = np.where((edges[0] == 0) & (edges[1] == 4), weight, 1.0)
-        found = believed(graph_of(7, edges, weights), labels_of(4, 3), PlantedModel(0.4, 1, 2), 1)
-        assert found[0] == community
+@pytest.mark.parametrize("mixing", [0.05, 0.6, 0.9])
+def test_beliefs_repair_a_partition_and_a_mixing_with_errors(
+    size_spread: float, mixing: float
+) -> None:
+    graph = generate_gn(np.random.default_rng(2), n_nodes=1000, n_communities=20, p_in=0.4)
+    rng, truth = np.random.default_rng(1), graph.communities
+    start = np.where(rng.random(len(truth)) < 0.5, rng.permutation(truth), truth)
+    found = believed(graph.adjacency(), start, PlantedModel(mixing, size_spread, 20), 30)
+    assert nmi(truth, start) < 0.4
+    assert nmi(truth, found) > 0.98
 
 
 def test_a_hub_with_thousands_of_neighbours_goes_where_most_of_them_are() -> None:
@@ -84,30 +58,6 @@ def test_a_hub_with_thousands_of_neighbours_goes_where_most_of_them_are() -> Non
     edges = np.stack([np.tile(leaves, 2), np.append(np.full(3000, 3000), hubs)])
     start = np.append(leaves >= 1000, [False, False, True]).astype(np.int32)
     assert believed(graph_of(3003, edges, 1.0), start, PlantedModel(0.3, 1.0, 2), 1)[3000] == 1
-
-
-def test_isolated_nodes_stay_where_they_are() -> None:
-    adjacency, start = cliques(2, 1, 1, 1), np.array([0, 0, 1, 2, 1], np.int32)
-    assert np.array_equal(believed(adjacency, start, PlantedModel(0.5, 1.0, 3)), start)
-
-
-@pytest.mark.parametrize("mixing", [0.05, 0.3, 0.9])
-def test_the_graph_corrects_a_mixing_learned_elsewhere(mixing: float) -> None:
-    graph = planted(p_in=0.3)
-    start = with_errors(graph.communities, 0.5)
-    known, learned = (
-        nmi(graph.communities, believed(graph.adjacency(), start, PlantedModel(one, 0.0, 20), 30))
-        for one in (0.7, mixing)
-    )
-    assert learned > known - 0.01 > 0.8
-
-
-def test_communities_that_no_message_could_name_are_not_kept() -> None:
-    graph = planted(p_in=0.7)
-    level, truth = finest_level(graph.adjacency()), graph.communities
-    marginals = believe(level, truth, 20, PlantedModel(0.3, 1.0, 20), 5)
-    assert (marginals.communities[:, 0] == truth).mean() > 0.99
-    assert (marginals.communities[:, 1] < 0).mean() > 0.5
 
 
 def test_a_community_that_one_message_could_name_is_kept_however_small_its_share() -> None:
@@ -135,14 +85,6 @@ def test_every_index_of_every_kernel_is_inside_its_array() -> None:
 def test_weights_past_the_range_of_floating_point_leave_labels_that_are_there() -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         check_beliefs(cliques(12), (np.arange(12) % 4).astype(np.int32))
-
-
-def test_a_hub_of_thousands_is_no_overflow_where_communities_are_equal() -> None:
-    # The prior's factor for the hub is past e^709 in communities that are far too small for it.
-    leaves = np.arange(1, 4001)
-    adjacency = graph_of(4001, np.stack([0 * leaves, leaves]), 1.0)
-    start = (np.arange(4001) % 1000).astype(np.int32)
-    assert believed(adjacency, start, PlantedModel(0.1, 0.0, 1000), 3).min() >= 0
 
 
 @pytest.mark.parametrize("label", [-1, 3])
@@ -194,15 +136,13 @@ def test_a_node_between_two_communities_names_the_second() -> None:
     assert own[16] == pytest.approx(0.5, abs=0.1)
     assert of_seconds[16] == pytest.approx(1 - own[16])
     assert own[3] > 0.99  # with edges to its own community only
-
-
-def test_without_edges_each_community_is_as_probable_as_it_is_large() -> None:
+    # Without edges, each community is as probable as it is large.
     labels = np.array([0, 0, 0, 1, 0], np.int32)
     own, seconds, _ = memberships_given_others(finest_level(csr_array((5, 5))), labels)
     assert own[0] == pytest.approx(3 / 4)
     assert (seconds == NOBODY).all()
-    nobody = find_memberships(csr_array((0, 0)), BELIEFS)
-    assert [len(nobody[0]), *map(len, nobody[1])] == [0, 0, 0, 0]
+    labels, nobody = find_memberships(csr_array((0, 0)), BELIEFS)
+    assert [len(labels), *map(len, nobody)] == [0, 0, 0, 0]
 
 
 def test_beliefs_in_communities_that_are_one_now_add_up() -> None:

@@ -26,16 +26,6 @@ def two_levels(seed: int = 0) -> tuple[csr_array, Labels]:
 
 GRAPH, SMALL = two_levels()
 LARGE = (SMALL // 4).astype(np.int32)
-LEVEL = finest_level(GRAPH)
-
-
-def test_communities_of_communities_and_communities_inside_them_are_found() -> None:
-    (above,), inside = levels_of(LEVEL, SMALL, "all")
-    assert ami(LARGE, above[SMALL]) == pytest.approx(1)
-    outside, (below,) = levels_of(LEVEL, LARGE, "all")
-    assert ami(SMALL, below) > 0.99
-    assert (inside, outside) == ((), ())
-    assert levels_of(LEVEL, LARGE, "above") == levels_of(LEVEL, LARGE, "none") == ((), ())
 
 
 @pytest.mark.parametrize("mixing", [0.3, 0.5])

@@ -36,7 +36,6 @@ ALIKE = {
     "networkx": networkx.from_numpy_array(EXPECTED),
     "igraph": igraph.Graph(5, PAIRS.T.tolist()),
     "pandas": pandas.DataFrame(WITH_ALONE).astype("Int64"),
-    "pandas with weights": pandas.DataFrame({"weight": 1.0, **WITH_ALONE}).astype({"b": "Int64"}),
     "pandas matrix": pandas.DataFrame(EXPECTED),
     "polars": polars.DataFrame(WITH_ALONE),
     "arrow table": pa.table(WITH_ALONE),
@@ -45,9 +44,7 @@ ALIKE = {
     "edge_index attribute": SimpleNamespace(edge_index=PAIRS, num_nodes=5),
     "adjacency method": SimpleNamespace(adjacency=lambda: coo_array(EXPECTED)),
     "dense": EXPECTED,
-    "dense bool": EXPECTED.astype(bool),
     "dense lists": EXPECTED.tolist(),
-    "dense tuples": tuple(map(tuple, EXPECTED.tolist())),
     "rows of pandas": [*map(pandas.Series, EXPECTED)],
 }
 
@@ -61,12 +58,9 @@ def test_every_kind_of_graph_gives_one_matrix(kind: str) -> None:
     assert adjacency.has_canonical_format
 
 
-@pytest.mark.parametrize(
-    "edge_index",
-    [PAIRS, PAIRS.astype(np.uint32), PAIRS.tolist(), tuple(PAIRS), [*map(pa.array, PAIRS)]],
-)
-def test_a_bare_edge_index_has_the_nodes_that_it_names(edge_index: object) -> None:
-    assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
+def test_a_bare_edge_index_has_the_nodes_that_it_names() -> None:
+    for edge_index in (PAIRS.astype(np.uint32), PAIRS.tolist(), [*map(pa.array, PAIRS)]):
+        assert np.array_equal(as_adjacency(edge_index).toarray(), EXPECTED[:4, :4])
 
 
 def test_tensors_are_read_as_arrays_are() -> None:
@@ -82,23 +76,25 @@ def test_tensors_are_read_as_arrays_are() -> None:
 
 
 def test_small_and_planted_graphs_are_taken_as_they_are() -> None:
-    assert as_adjacency(np.empty((2, 0), np.int64)).shape == (0, 0)
+    for empty in (np.empty((2, 0), np.int64), networkx.Graph(), igraph.Graph()):
+        assert as_adjacency(empty).shape == (0, 0)
     one_edge = [[0, 1], [1, 0]]  # as pairs and as a matrix
     assert as_adjacency(np.array(one_edge)).toarray().tolist() == one_edge
     planted = generate_gn(np.random.default_rng(0), 60, 4, p_in=0.5, p_out=0.05)
     assert (as_adjacency(planted) != planted.adjacency()).nnz == 0
+    loaded = ICD.load("lfr")
+    assert loaded.predict(networkx.Graph()).tolist() == []
+    assert loaded.predict_next(networkx.Graph()).memory.n_nodes == 0
+    with pytest.raises(BadSettings, match="at least one graph that has edges"):
+        ICD().fit_predict(networkx.Graph())
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20))
-def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
-    pairs: list[tuple[int, int]],
-) -> None:
-    pairs = list({frozenset(pair): pair for pair in pairs}.values())  # each in one direction
-    index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+@given(st.sets(st.frozensets(st.integers(0, 6), min_size=1, max_size=2), max_size=20))
+def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(pairs: set[frozenset]) -> None:
+    index = np.array([(min(pair), max(pair)) for pair in pairs], np.int64).reshape(-1, 2).T
     dense = as_adjacency((index, 7)).toarray()
     assert np.array_equal(dense, dense.T)
-    assert not dense.diagonal().any()
-    joined = {frozenset(pair) for pair in pairs if pair[0] != pair[1]}
+    joined = {pair for pair in pairs if len(pair) == 2}  # loops are dropped
     assert {frozenset(pair) for pair in np.argwhere(dense).tolist()} == joined
 
 
@@ -106,11 +102,9 @@ def test_the_matrix_is_symmetric_and_loopless_whatever_the_pairs(
     ("graph", "way_out"),
     [
         (networkx.DiGraph([(0, 1)]), "give graph.to_undirected()"),
-        (networkx.MultiDiGraph([(0, 1), (1, 0)]), "give graph.to_undirected()"),
         (networkx.DiGraph(), "give graph.to_undirected()"),
         (igraph.Graph(3, [(0, 1)], directed=True), 'graph.as_undirected(combine_edges="sum")'),
         (csr_matrix([[0, 5, 0], [2, 0, 0], [0, 1, 0]]), "from node 0 to 1 weighs 5, the edge back"),
-        (np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]]), "one direction, or in both with the same"),
         (np.array([[0, 1, 1], [1, 0, 2]]), "from node 1 to 2 weighs 1, the edge back 0"),
         (np.array([[0, 1, 0, 2], [1, 0, 1, 3]]), "from node 0 to 1 weighs 2, the edge back 1"),
         (SimpleNamespace(edge_index=PAIRS[:, [0, 0]] ^ [[0, 1]], num_nodes=2, edge_weight=[1, 3]),
@@ -124,21 +118,7 @@ def test_a_directed_graph_is_refused_with_the_ways_out(graph: object, way_out: s
     assert way_out in str(refused.value)
 
 
-def test_both_directions_of_an_edge_may_differ_by_rounding() -> None:
-    similar = np.array([[1, 0.1 + 0.2, 0], [0.3, 1, 0.5], [0, 0.5, 1]])
-    adjacency = as_adjacency(similar)
-    assert (adjacency != adjacency.T).nnz == 0
-    assert adjacency.toarray() == pytest.approx(similar - np.eye(3))
-
-
-def test_directions_do_not_count_in_pairs() -> None:
-    both_ways = pandas.DataFrame({"a": [0, 1], "b": [1, 0], "weight": [2.0, 3.0]})
-    assert as_adjacency(both_ways).toarray().tolist() == [[0, 5], [5, 0]]
-    assert as_adjacency([(0, 1), (1, 0), (np.int64(2), np.int64(1))]).sum() == 4
-
-
 MATRIX = np.array([[0, 1], [1, 0]])
-TRIANGLE = networkx.complete_graph(3)
 
 
 class WithItems:
@@ -151,37 +131,27 @@ class WithItems:
         return range(3)[node]
 
 
+TRIANGLE = networkx.complete_graph(3)
+
+
 @pytest.mark.parametrize(
     "graphs",
     [
-        [networkx.cycle_graph(40), networkx.path_graph(40)],
-        [TRIANGLE, TRIANGLE, TRIANGLE],
-        (TRIANGLE, TRIANGLE),
         [TRIANGLE],
-        [networkx.empty_graph(1)],
-        [TRIANGLE, networkx.path_graph(9)],
+        (TRIANGLE, TRIANGLE),
         [TRIANGLE.adj, TRIANGLE.adj],
         [igraph.Graph(2, [(0, 1)])] * 2,
-        [igraph.Graph.Full(3)] * 2,
         [MATRIX, MATRIX],
-        [EXPECTED],
         (EXPECTED, EXPECTED),
         [MATRIX.tolist(), MATRIX.tolist()],
         [csr_matrix(EXPECTED)] * 2,
-        [csc_array(EXPECTED)],
-        [PAIRS, PAIRS],
         [PAIRS.tolist(), PAIRS.tolist()],
         [(PAIRS, 5), (PAIRS, 5)],
-        ((PAIRS, 5), (PAIRS, 5)),
         [tuple(PAIRS), tuple(PAIRS)],
-        [[(0, 1), (1, 2)], [(0, 2), (1, 2)]],
         [[("a", "b"), ("b", "c")], [("a", "b")]],
         [pandas.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
-        [polars.DataFrame({"a": [0, 1], "b": [1, 2]})] * 2,
         [pa.table({"a": [0, 1], "b": [1, 2]})] * 2,
-        [generate_gn(np.random.default_rng(0), 60, 4, 0.5, 0.05)] * 2,
         [SimpleNamespace(edge_index=PAIRS, num_nodes=5)] * 2,
-        [WithItems(), WithItems()],
         [(WithItems(), WithItems())] * 2,
         [[0, 1, 0], TRIANGLE, [0, 1, 0]],
         np.stack([MATRIX, MATRIX]),
@@ -198,32 +168,35 @@ def test_several_graphs_are_refused_with_the_right_call(graphs: object) -> None:
     assert "[icd.predict(graph) for graph in graphs]" in str(refused.value)
 
 
-def test_weights_of_a_repeated_pair_add() -> None:
+def test_weights_of_a_repeated_pair_add_and_directions_may_differ_by_rounding() -> None:
     pairs, weights = np.array([[0, 0, 1], [1, 1, 2]]), [1.0, 2.5, 4.0]
     data = SimpleNamespace(edge_index=pairs, num_nodes=3, edge_weight=weights)
     of_igraph = igraph.Graph(3, pairs.T.tolist())
     of_igraph.es["weight"] = weights
     for graph in (data, of_igraph):
         assert as_adjacency(graph).toarray().tolist() == [[0, 3.5, 0], [3.5, 0, 4], [0, 4, 0]]
+    names = pandas.Categorical(["b", "a", "b"])
+    table = pandas.DataFrame({"from": names, "to": ["a", "b", "c"], "weight": [1, 2, 5]})
+    assert as_named(table).adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]]
+    assert as_adjacency([(0, 1), (1, 0), (np.int64(2), np.int64(1))]).sum() == 4
+    similar = np.array([[1, 0.1 + 0.2, 0], [0.3, 1, 0.5], [0, 0.5, 1]])
+    adjacency = as_adjacency(similar)
+    assert (adjacency != adjacency.T).nnz == 0
+    assert adjacency.toarray() == pytest.approx(similar - np.eye(3))
 
 
 @pytest.mark.parametrize(
     ("graph", "words"),
     [
         ((TRIANGLE, 3), "is not an array"),
-        ((csc_array(EXPECTED), 5), "is not an array"),
         (list(networkx.grid_2d_graph(3, 3).edges), "ids are integers or strings"),
         (networkx.Graph([("a", "b", {"weight": "heavy"})]), "heavy"),
         (networkx.Graph([("a", "b", {"weight": 10**400})]), "too large"),
         (igraph.Graph(2, [(0, 1)], edge_attrs={"weight": ["a"]}), "weights must be numbers.*'a'"),
         ([(0, 1, 2), (1, 2, 2)], "column `weight`"),
-        ([(0, 1, 2), (1, 2, 2), (2, 3, 2)], "column `weight`"),
-        ([(0, 1, 2), (1, 2, 2), (2, 3, 2), (3, 4, 2)], "column `weight`"),
         (coo_array(np.ones((2, 3))), "square"),
         ((np.array([[0], [5]]), 5), "0..4"),
-        ((np.array([[0], [-1]]), 5), "0..4"),
         ((np.array([[0.5], [1.0]]), 5), "integers"),
-        ((np.array([0, 1]), 5), "shape"),
         (coo_array([[0.0, -1.0], [-1.0, 0.0]]), "-1.0"),
         (coo_array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
         (coo_array([[0.0, 1j], [1j, 0.0]]), "real numbers, not complex128"),
@@ -238,17 +211,13 @@ def test_weights_of_a_repeated_pair_add() -> None:
         ([[0, 1], [1]], "list is not an array"),
         ([[-1, 3, 4], [0, 1, 2]], "-1..4"),
         ([(0, 1), (1, "b")], "not all integers of 64 bits or all strings"),
-        ([(0, 1), (2**64, 1)], "not all integers of 64 bits or all strings"),
         ([(0.5, 1), (1, 2)], "src has type double"),
         (pandas.DataFrame({"a": ["x"], "b": ["x"]}), "no edge between two different nodes"),
-        (pandas.DataFrame({"a": [1], "b": [2], "c": [3]}), "two columns of ids"),
         (pandas.DataFrame({"a": [0, 1, 2], "b": [1, 2, 0], "n": [5, 1, 2]}), "two columns of ids"),
         (polars.DataFrame({"a": [0, 1], "weight": [1, 2]}), "two columns of ids.*a.*weight"),
         (np.array([[0, 10**15], [1, 2]]).T.repeat(2, axis=1), "node 1000000000000000.*num_nodes"),
         (np.array([[0, 0, 1], [2, 1, 2**63]], np.uint64), "node 9223372036854775808.*table"),
         (np.ma.masked_equal(EXPECTED, 1), "masked"),
-        ((np.ma.masked_equal(PAIRS, 3), 5), "masked"),
-        (tuple(np.ma.masked_equal(PAIRS, 3)), "masked"),
         (polars.DataFrame({"a": [1, 2], "b": [2, 3], "weight": [1.0, -2.0]}), "-2.0"),
     ],
 )
@@ -258,29 +227,11 @@ def test_a_graph_that_is_none_is_refused_with_its_fault(graph: object, words: st
         as_adjacency(graph)
 
 
-@pytest.mark.parametrize(("graph", "kind"), [("a graph", "str"), (3, "int"), ({0: [1]}, "dict")])
-def test_an_unknown_kind_is_named_and_told_what_to_give(graph: object, kind: str) -> None:
-    with pytest.raises(
-        BadSettings, match=f"a {kind} is not a supported graph.*NetworkX.*adjacency()"
-    ):
-        as_adjacency(graph)
-
-
-def test_a_graph_of_a_library_may_be_empty() -> None:
-    assert as_adjacency(networkx.Graph()).shape == as_adjacency(igraph.Graph()).shape == (0, 0)
-    loaded = ICD.load("lfr")
-    assert loaded.predict(networkx.Graph()).tolist() == []
-    assert loaded.predict_next(networkx.Graph()).memory.n_nodes == 0
-    with pytest.raises(BadSettings, match="at least one graph that has edges"):
-        ICD().fit_predict(networkx.Graph())
-
-
-def test_a_table_of_pairs_is_one_edge_a_pair_with_the_sum_of_its_weights() -> None:
-    names = pandas.Categorical(["b", "a", "b"])
-    table = pandas.DataFrame({"from": names, "to": ["a", "b", "c"], "weight": [1, 2, 5]})
-    graph = as_named(table)
-    assert graph.nodes.tolist() == ["a", "b", "c"]
-    assert graph.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]]
+def test_an_unknown_kind_is_named_and_told_what_to_give() -> None:
+    for graph, kind in (("a graph", "str"), (3, "int"), ({0: [1]}, "dict")):
+        reason = rf"a {kind} is not a supported graph.*NetworkX.*adjacency\(\)"
+        with pytest.raises(BadSettings, match=reason):
+            as_adjacency(graph)
 
 
 @pytest.mark.parametrize(
@@ -307,14 +258,11 @@ def test_nodes_have_the_names_that_the_graph_gives_them(graph: object, nodes: li
     assert as_named(graph).nodes.tolist() == nodes
 
 
-@pytest.mark.parametrize("nodes", [["a", "b"], [5, 9], ["a", "b", "c"]])
-@pytest.mark.parametrize("kind", [int, float])
-def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs(
-    nodes: list[object], kind: type
-) -> None:
-    path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
-    adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
-    assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
+def test_a_named_pandas_matrix_of_few_nodes_is_no_table_of_pairs() -> None:
+    for nodes, kind in ((["a", "b"], int), ([5, 9], float), (["a", "b", "c"], int)):
+        path = 3 * (np.eye(len(nodes), k=1) + np.eye(len(nodes), k=-1))
+        adjacency, names = as_named(pandas.DataFrame(path, nodes, nodes, dtype=kind))
+        assert (names.tolist(), adjacency.toarray().tolist()) == (nodes, path.tolist())
 
 
 @pytest.mark.parametrize("kind", ["Int64", "boolean", "double[pyarrow]"])

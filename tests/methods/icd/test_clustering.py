@@ -37,15 +37,9 @@ def test_plain_clusters_are_found(method: str) -> None:
 
 def test_the_fast_method_is_as_good_as_scikit_learn_on_hard_clusters() -> None:
     points, _ = blobs(1500, 30, 100, spread=1.2)
-    fast, reference = (
-        inertia(points, cluster(points, 30, method=method)) for method in ("fast", "scikit-learn")
-    )
-    assert fast < 1.005 * reference
-
-
-def test_the_same_seed_gives_the_same_answer_and_another_may_give_another() -> None:
-    points, _ = blobs(400, 20, 80, spread=1.5)
-    first, again, other = (cluster(points, 20, seed=seed) for seed in (5, 5, 6))
+    first, again, other = (cluster(points, 30, seed=seed) for seed in (5, 5, 6))
+    reference = cluster(points, 30, method="scikit-learn")
+    assert inertia(points, first) < 1.005 * inertia(points, reference)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -88,15 +82,9 @@ def test_large_clusterings_are_made_in_parts_of_exactly_k_in_all(
     labels = cluster(embedding, k)
     assert set(labels.tolist()) == set(range(k))
     assert np.array_equal(cluster(embedding, k, threads=2), labels)
-
-
-def test_clusters_that_are_plain_are_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    truth = rng.integers(60, size=6000)
-    points = rng.standard_normal((60, 40))[truth] + 0.05 * rng.standard_normal((6000, 40))
-    monkeypatch.setattr(clustering, "_FLAT", 6000 * 10)
-    monkeypatch.setattr(clustering, "_FEWEST", 10)
-    assert nmi(truth, cluster(points.astype(np.float32), 60)) > 0.95
+    plain, truth = blobs(3000, 60, 40, spread=0.05)
+    monkeypatch.setattr(clustering, "_FLAT", 3000 * 10)
+    assert nmi(truth, cluster(plain, 60)) > 0.95
 
 
 @pytest.mark.parametrize("work", [0, 10**11])

@@ -11,7 +11,6 @@ from scipy.sparse import block_array, csr_array
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.modularity import estimate_n_communities
-from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.clustering import cluster
@@ -61,12 +60,6 @@ def test_with_the_encoder_edges_description_length_counts_small_communities(
     assert found(NO_EDGE, of_edges) == [0, 1, 2, 3, 4]
 
 
-def test_each_mode_goes_its_own_way(graph: LabelledGraph, model: Model) -> None:
-    blunt = Model(model.recipe, BpParameters(resolution=0.01))
-    assert detect(graph.adjacency, blunt).communities.max() == 0
-    assert max(found(graph.adjacency, blunt)) > 0
-
-
 def test_stages_are_timed_by_the_clock_given(graph: LabelledGraph, model: Model) -> None:
     ticks = itertools.count(start=10.0, step=0.5)
     clock = lambda: next(ticks)  # noqa: E731
@@ -84,22 +77,14 @@ def test_k_is_estimated_where_it_is_not_given(graph: LabelledGraph, model: Model
     assert estimate_n_communities(adjacency) == 8
 
 
-def test_graphs_of_any_size_are_embedded_alike(model: Model) -> None:
-    for n in (3, 128, 500):
-        ring = np.arange(n)
-        adjacency = as_adjacency((np.stack([ring, (ring + 1) % n]), n))
-        assert embed(adjacency, model).shape == (n, 32)
-        assert np.isfinite(embed(adjacency, model)).all()
-
-
 @both_methods
-def test_a_k_that_cannot_be_is_refused(graph: LabelledGraph, model: Model, method: Method) -> None:
+def test_a_k_or_mode_that_cannot_be_is_refused(
+    graph: LabelledGraph, model: Model, method: Method
+) -> None:
     with pytest.raises(BadSettings, match="300"):
         detect(graph.adjacency, model, 301, method=method)
-    assert detect(NO_EDGE, model, 2, method=method).communities.shape == (5,)
-
-
-def test_an_unknown_mode_is_told_which_there_are(graph: LabelledGraph, model: Model) -> None:
+    with pytest.raises(BadSettings, match="1 to 5"):
+        detect(NO_EDGE, model, 6, method=method)
     with pytest.raises(BadSettings, match="bp, icd"):
         detect(graph.adjacency, model, 15, method="exact")
 
@@ -121,25 +106,15 @@ def test_one_thread_and_two_give_the_same_answer(model: Model, method: Method) -
         (2, [1, 0, 1, 0, 1, 1]),
         (3, [2, 0, 2, 1, 2, 2]),
         (4, [2, 0, 3, 1, 2, 3]),
+        (None, [1, 0, 2, 0, 3, 4]),
     ],
 )
-def test_isolated_nodes_are_one_community_of_a_k_given(
-    model: Model, k: int, labels: list[int]
+def test_isolated_nodes_are_alone_or_one_community_of_a_k_given_and_cost_no_clustering(
+    model: Model, k: int | None, labels: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     communities = np.array(found(PAIR, model, k))
     assert nmi(np.array(labels), communities) == 1.0
-    assert set(communities) == set(range(k))
-
-
-def test_isolated_nodes_are_alone_where_k_is_unknown(model: Model) -> None:
-    assert found(PAIR, model) == [1, 0, 2, 0, 3, 4]
-    assert found(csr_array((3, 3)), model) == [0, 1, 2]
-    assert found(csr_array((3, 3)), model, 2) == [0, 1, 0]
-    with pytest.raises(BadSettings, match="1 to 3"):
-        found(csr_array((3, 3)), model, 4)
-
-
-def test_isolated_nodes_cost_no_clustering(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(communities) == set(range(k or 5))
     clustered = []
 
     def counted(embedding, k, **options):  # type: ignore[no-untyped-def]
@@ -151,6 +126,8 @@ def test_isolated_nodes_cost_no_clustering(model: Model, monkeypatch: pytest.Mon
     more.resize((30_000, 30_000))
     assert len(set(found(more, model))) == 29_999
     assert clustered == [(2, 1)]
+    assert found(NO_EDGE, model) == [0, 1, 2, 3, 4]
+    assert len(set(found(NO_EDGE, model, 2))) == 2
 
 
 def test_isolated_nodes_change_nothing_for_the_others(graph: LabelledGraph, model: Model) -> None:

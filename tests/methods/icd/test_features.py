@@ -16,7 +16,6 @@ from stream_icd.methods.icd import features
 from stream_icd.methods.icd.features import (
     SparsePlusRankOne,
     model_features,
-    propagation_matrix,
     structure_matrix,
 )
 from stream_icd.methods.icd.recipe import EncoderSettings, Recipe, Variant
@@ -58,31 +57,17 @@ def test_features_equal_the_dense_product(
 ) -> None:
     structure = structure_matrix(graph.adjacency, variant)
     supernode = features._supernodes(structure, graph.adjacency, 128)
-    sizes = np.bincount(supernode)
-    coarsening = (supernode[:, None] == np.arange(128)) * sizes**exponent
-    found = z(graph.adjacency, 128, variant, exponent)
+    coarsening = (supernode[:, None] == np.arange(128)) * np.bincount(supernode) ** exponent
+    found, x = z(graph.adjacency, 128, variant, exponent), dense_structure(graph.adjacency, variant)
     assert found.shape == (300, 128)
     assert found.sparse.nnz <= graph.adjacency.nnz
-    dense = dense_structure(graph.adjacency, variant) @ coarsening
-    np.testing.assert_allclose(found.toarray(), dense, rtol=1e-5, atol=1e-6)
-
-
-@both_variants
-def test_a_graph_with_few_nodes_is_padded_with_zero_columns(
-    graph: LabelledGraph, variant: Variant
-) -> None:
-    found, x = z(graph.adjacency, 400, variant).toarray(), dense_structure(graph.adjacency, variant)
-    np.testing.assert_allclose(found, np.pad(x, ((0, 0), (0, 100))), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.toarray(), x @ coarsening, rtol=1e-5, atol=1e-6)
+    # A graph with few nodes is padded with columns of zeros.
+    padded = z(graph.adjacency, 400, variant).toarray()
+    np.testing.assert_allclose(padded, np.pad(x, ((0, 0), (0, 100))), rtol=1e-5, atol=1e-6)
     isolated = csr_array(np.pad(1 - np.eye(2), (0, 1)))
     assert not z(isolated, 2, variant).toarray()[2].any()
     assert not z(csr_array((4, 4)), 2, variant).toarray().any()
-
-
-def test_propagation_adds_a_loop_and_scales_both_sides(graph: LabelledGraph) -> None:
-    with_loops = graph.adjacency.toarray() + np.eye(300)
-    root = 1 / np.sqrt(with_loops.sum(axis=1))
-    expected = root[:, None] * with_loops * root
-    np.testing.assert_allclose(propagation_matrix(graph.adjacency).toarray(), expected)
 
 
 def reference_supernodes(i: list, j: list, weights: list, n: int, size: int) -> list[int]:
@@ -135,16 +120,13 @@ def test_isolated_nodes_are_merged_before_anything_is_lost() -> None:
     assert len(set(supernode[4:])) == 1
 
 
-def test_a_star_ends_soon() -> None:
+def test_a_star_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     merged(star(20_000), 19_999)
     started = time.process_time()
     supernode = merged(star(20_000), 1024)
     assert time.process_time() - started < 5
     assert len(set(supernode.tolist())) == 1024
     assert np.bincount(supernode).max() < 200
-
-
-def test_matchings_end_after_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, match = [], features._match
     monkeypatch.setattr(features, "_match", lambda *a: calls.append(1) or match(*a))
     for work, n_passes in ((10**7, features._MAX_PASSES), (0, features._FEWEST_PASSES)):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import combinations
+
+import numpy as np
 
 from stream_icd.core.arrays import Ids
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -14,9 +15,8 @@ from stream_icd.methods.memory.detect import Remembered, detect_remembering
 from stream_icd.methods.memory.encoding import decode_memory, encode_memory
 from stream_icd.methods.memory.memory import Memory
 from stream_icd.methods.model import Model
+from tests.testbed.windows import HOUR, START
 
-HOUR = timedelta(hours=1)
-START = datetime(2026, 1, 1, tzinfo=UTC)
 BELIEFS = BpParameters(resolution=2.0, mixing=0.3, iterations=1)
 
 
@@ -52,3 +52,13 @@ def detected(
 def ids_of(found: Remembered) -> Ids:
     """The id of each node's community, in the order of the window's nodes."""
     return found.community_ids[found.communities]
+
+
+def bits_of(memory: Memory) -> bytes:
+    """All that memory knows of its nodes and their communities, as bytes."""
+    arrays = [*memory.posterior[:2], np.array(memory.posterior[2:])]
+    arrays += [memory.seen, memory.community_ids]
+    for hypothesis in memory.hypotheses:
+        numbers = np.array([hypothesis.saved, hypothesis.n_vain, hypothesis.wait])
+        arrays += [*hypothesis.evidence, hypothesis.labels, numbers]
+    return b"".join(array.tobytes() for array in arrays)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
@@ -24,10 +23,8 @@ from stream_icd.methods.memory.nodes import cut
 from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.model import Method
 from stream_icd.methods.quality.agreement import nmi
-from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
-from stream_icd.sources.generated import planted_snapshots
 from stream_icd.streaming.detection.detect import finding
 from tests.methods.memory.streams import (
     BELIEFS,
@@ -41,6 +38,7 @@ from tests.methods.memory.streams import (
     through_bytes,
 )
 
+DEFAULT = open_model("default").model
 BOTH = pytest.mark.parametrize(
     "parameters", [BELIEFS, BpParameters()], ids=["beliefs", "modularity"]
 )
@@ -74,17 +72,15 @@ def test_ids_belong_to_nodes_whatever_their_places_and_new_ones_join_neighbours(
 
 
 @BOTH
-def test_a_community_that_was_away_comes_back_with_its_id(parameters: BpParameters) -> None:
-    (_, before), _, (away, _), (_, now) = seen(parameters, TWO, TWO, TWO[1:], TWO)
-    assert away.memory.n_nodes == 20
+def test_nodes_that_are_away_come_back_with_their_id_or_are_forgotten_in_the_end(
+    parameters: BpParameters,
+) -> None:
+    found = seen(parameters, TWO, TWO[1:], TWO, *[TWO[1:]] * 200)
+    (_, before), _, (_, now), *_ = found
     assert now[0] == before[0]
-
-
-@BOTH
-def test_nodes_that_stay_away_are_forgotten(parameters: BpParameters) -> None:
-    kept = [one.memory.n_nodes for one, _ in seen(parameters, TWO, *[TWO[1:]] * 199)]
-    assert (kept[1], kept[-1]) == (20, 10)
-    assert sorted(kept, reverse=True) == kept
+    n_nodes = [one.memory.n_nodes for one, _ in found]
+    assert (n_nodes[0], n_nodes[-1]) == (20, 10)
+    assert sorted(n_nodes, reverse=True) == n_nodes
 
 
 def test_missing_windows_change_nothing_and_are_counted_in_lengths_of_the_present_one() -> None:
@@ -111,34 +107,8 @@ def test_a_late_window_is_found_with_memory_and_leaves_it_unchanged(
     assert again.memory is second.memory
 
 
-@BOTH
-def test_another_model_goes_on_with_the_memory(parameters: BpParameters) -> None:
-    (first,) = detected([cliques(0, *TWO)])
-    (second,) = detected([cliques(1, *TWO)], model(parameters), first.memory)
-    assert ids_of(second).tolist() == ids_of(first).tolist()
-
-
-def test_ids_of_another_type_are_other_nodes() -> None:
-    texts = [[str(node) for node in group] for group in TWO]
-    first, second = detected([cliques(0, *TWO), cliques(1, *texts)])
-    assert second.n_continued == 0
-    assert second.community_ids.min() >= first.memory.next_id
-    assert second.memory.nodes.type == pa.string()
-
-
-def test_away_nodes_follow_a_community_that_merged() -> None:
-    others = (range(100, 110), range(200, 210), range(300, 310))
-    joined = ((*range(1, 8), *range(20, 30)), *others)
-    windows = (range(8), range(20, 30), *others), joined, (*joined, (0, 40))
-    (_, before), (second, now), _ = seen(BELIEFS, *windows)
-    assert now[20] == before[20]
-    memory = second.memory
-    assert memory.nodes[0].as_py() == 0
-    assert memory.community_ids[memory.posterior.communities[0, 0]] == now[20]
-
-
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("wrong", "reason"),
     [
         ({"snapshot": np.ones((3, 3))}, "a Snapshot in place of the ndarray"),
         ({"model": "default"}, "a Model in place of the str"),
@@ -146,41 +116,30 @@ def test_away_nodes_follow_a_community_that_merged() -> None:
     ],
 )
 def test_what_is_of_another_kind_is_named_with_what_it_should_be(
-    given: dict[str, object], wanted: str
+    wrong: dict[str, object], reason: str
 ) -> None:
-    right = {"snapshot": cliques(0, range(5)), "model": model(), "memory": None, **given}
-    with pytest.raises(BadSettings, match=wanted):
-        detect_remembering(**right)
-    with pytest.raises(BadSettings, match=wanted):
-        detect_smoothed([right["snapshot"]], right["model"], right["memory"])
-
-
-def test_an_adjacency_of_other_nodes_is_refused() -> None:
-    other = cliques(0, range(4)).adjacency()
+    right = {"snapshot": cliques(0, range(5)), "model": model(), "memory": None}
+    with pytest.raises(BadSettings, match=reason):
+        detect_remembering(**right | wrong)
+    arguments = right | wrong
+    with pytest.raises(BadSettings, match=reason):
+        detect_smoothed([arguments["snapshot"]], arguments["model"], arguments["memory"])
     with pytest.raises(BadInput, match=r"shape \(4, 4\); 5 nodes"):
-        detect_remembering(cliques(0, range(5)), model(), None, adjacency=other)
-
-
-def test_new_communities_get_ids_after_the_highest_that_is_read() -> None:
-    (first,) = detected([cliques(0, range(9))])
-    known = replace(first.memory, next_id=MOST_READ_IDS)
-    (second,) = detected([cliques(1, range(9), range(10, 19))], memory=known)
-    assert ids_of(second)[-1] == MOST_READ_IDS
+        detect_remembering(**right, adjacency=cliques(0, range(4)).adjacency())
 
 
 @BOTH
-def test_a_memory_that_was_cut_to_no_nodes_starts_with_new_ids(parameters: BpParameters) -> None:
-    ((first, _),) = seen(parameters, TWO)
-    (found,) = detected([cliques(1, *TWO)], model(parameters), cut(first.memory, 0))
-    assert min(found.community_ids) >= first.memory.next_id
-
-
-def test_no_community_is_remembered_twice_of_a_node() -> None:
-    """In the third window of this stream, a merger becomes the likeliest community of a node."""
-    settings = LfrSettings(1000, max_degree=100, max_community=100, mixing=0.6)
-    graphs = (graph for graph, _ in generate_drifting_lfr(4, 3, settings, churn=0.05))
-    windows = [one for one, _ in planted_snapshots(graphs, "drifting", "test")]
-    assert through_bytes(detected(windows)[-1].memory)  # else it is refused
+def test_ids_are_new_after_another_model_or_without_remembered_nodes_up_to_the_highest(
+    parameters: BpParameters,
+) -> None:
+    (first,) = detected([cliques(0, *TWO)])
+    (goes_on,) = detected([cliques(1, *TWO)], model(parameters), first.memory)
+    assert ids_of(goes_on).tolist() == ids_of(first).tolist()
+    (anew,) = detected([cliques(1, *TWO)], model(parameters), cut(first.memory, 0))
+    assert min(anew.community_ids) >= first.memory.next_id
+    highest = replace(first.memory, next_id=MOST_READ_IDS)
+    (last,) = detected([cliques(1, *TWO, range(40, 50))], model(parameters), highest)
+    assert ids_of(last)[-1] == MOST_READ_IDS
 
 
 def test_a_graph_that_stays_the_same_is_not_broken() -> None:
@@ -191,7 +150,7 @@ def test_a_graph_that_stays_the_same_is_not_broken() -> None:
         snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=hour(number))
         for number in range(2)
     ]
-    assert detected(hubs, open_model("default").model)[-1].n_continued
+    assert detected(hubs, DEFAULT)[-1].n_continued
 
 
 @BOTH
@@ -266,53 +225,35 @@ def test_on_any_stream(model: VersionedModel, method: Method, seed: int) -> None
         memory = found.memory
 
 
-N_NODES, N_GROUPS = 300, 10
-HEAVY, MOVED, LAST = 6, 9, 12
-"""Numbers of the heavy window, of the first one in which nodes have moved, and of the last."""
-MODEL = open_model("default").model
-BEFORE = np.arange(N_NODES) * N_GROUPS // N_NODES
+def last_window(weights: dict[int, float], unit: float = 1.0, horizon: Horizon = "auto") -> Memory:
+    """The memory of the last of 13 windows of 300 nodes; a fifth of them has moved in the tenth.
 
-
-def window(number: int, groups: NDArray[np.int64], factor: float) -> Snapshot:
-    """A window of 1,500 edges, nearly all within groups, with weights from 1 to 4."""
-    rng = np.random.default_rng(number)
-    src, dst = rng.integers(0, N_NODES, (2, 60 * N_NODES))
-    drawn = (src != dst) & ((groups[src] == groups[dst]) | (rng.random(len(src)) < 0.03))
-    src, dst = src[drawn][: 5 * N_NODES], dst[drawn][: 5 * N_NODES]
-    weights, at = rng.integers(1, 5, len(src)) * factor, hour(number)
-    return snapshot_from_pairs(src, dst, graph="g", id=f"g/{number}", window=at, weights=weights)
-
-
-def last_agreement(heavy: float) -> float:
-    """NMI of the last window, three windows after a fifth of the nodes has moved."""
-    rng = np.random.default_rng(5)
-    after = np.where(rng.random(N_NODES) < 0.2, rng.integers(0, N_GROUPS, N_NODES), BEFORE)
-    memory: Memory | None = None
-    for number in range(LAST + 1):
-        groups = BEFORE if number < MOVED else after
-        snapshot = window(number, groups, heavy if number == HEAVY else 1.0)
-        found = detect_remembering(snapshot, MODEL, memory)
+    weights: factor of all weights of a window, by its number; `unit` in others.
+    """
+    rng, memory = np.random.default_rng(5), None
+    before = np.arange(300) // 30
+    after = np.where(rng.random(300) < 0.2, rng.integers(0, 10, 300), before)
+    for number in range(13):
+        groups, rng = (before, after)[number >= 9], np.random.default_rng(number)
+        src, dst = rng.integers(0, 300, (2, 18_000))
+        drawn = (src != dst) & ((groups[src] == groups[dst]) | (rng.random(18_000) < 0.03))
+        src, dst = src[drawn][:1500], dst[drawn][:1500]
+        factors = rng.integers(1, 5, 1500) * weights.get(number, unit)
+        snapshot = snapshot_from_pairs(
+            src, dst, graph="g", id=f"g/{number}", window=hour(number), weights=factors
+        )
+        found = detect_remembering(snapshot, DEFAULT, memory, horizon=horizon)
         memory = found.memory
-    return nmi(found.communities, groups[snapshot.nodes.to_numpy()])
+    assert nmi(found.communities, groups[snapshot.nodes.to_numpy()]) > 0.98
+    return memory
 
 
 @pytest.mark.parametrize("heavy", [1.0, 1e4, 1e30, 1e140])
 def test_moves_are_found_as_soon_as_without_a_window_of_heavy_weights(heavy: float) -> None:
-    assert last_agreement(heavy) > 0.98
-
-
-def after_three(unit: float) -> Memory:
-    """The memory after three windows of the horizon 5, all weights in this unit."""
-    memory = None
-    for number in range(3):
-        memory = detect_remembering(window(number, BEFORE, unit), MODEL, memory, horizon=5).memory
-    assert memory is not None
-    return memory
+    assert last_window({6: heavy}).n_nodes == 300
 
 
 @pytest.mark.parametrize("unit", [1e-140, 1e-40, 1e40, 1e140])
 def test_the_unit_of_all_weights_does_not_matter(unit: float) -> None:
-    usual, other = after_three(1.0), after_three(unit)
-    edges = (one.hypotheses[0].evidence.indices.tolist() for one in (usual, other))
-    assert next(edges) == next(edges)
+    usual, other = last_window({}, horizon=5), last_window({}, unit, horizon=5)
     assert other.posterior.likeliest.tolist() == usual.posterior.likeliest.tolist()

@@ -47,10 +47,6 @@ MIXED: list[Mixed] = [
 ]
 
 
-def name_of(given: object) -> str:
-    return given.__name__ if isinstance(given, type) else str(given)
-
-
 def cliques(
     number: int, kind: pa.DataType, named: Callable[[int], int | str] = int, *more: int
 ) -> Snapshot:
@@ -69,7 +65,7 @@ def communities(snapshot: Snapshot) -> Communities:
     return replace(found, snapshot_id=snapshot.id, window=snapshot.window)
 
 
-@pytest.mark.parametrize(("one", "other", "named"), MIXED, ids=name_of)
+@pytest.mark.parametrize(("one", "other", "named"), MIXED, ids=str)
 def test_windows_of_mixed_types_give_the_bytes_of_one_type(
     one: pa.DataType, other: pa.DataType, named: Callable[[int], int | str]
 ) -> None:
@@ -77,26 +73,20 @@ def test_windows_of_mixed_types_give_the_bytes_of_one_type(
     mixed = [cliques(n, (one, other)[n % 2], named) for n in range(5)]
     alike = [cliques(n, usual, named) for n in range(5)]
     assert [encode_snapshot(w) for w in mixed] == [encode_snapshot(w) for w in alike]
-    for ours, theirs in zip(detected(mixed), detected(alike), strict=True):
+    found = detected(mixed)
+    for ours, theirs in zip(found, detected(alike), strict=True):
         assert encode_memory(ours.memory) == encode_memory(theirs.memory)
         assert ours.community_ids.tolist() == theirs.community_ids.tolist()
-    assert detected(mixed)[-1].memory.next_id == 4
     smoothed, expected = (detect_smoothed(each, model()) for each in (mixed, alike))
     for ours, theirs in zip(smoothed, expected, strict=True):
         assert ours.community_ids.tolist() == theirs.community_ids.tolist()
+    events = tracked(mixed)[-1]
+    assert found[-1].memory.next_id == events.next_community == 4
+    assert {event.community for event in events.events} == {0, 1, 2, 3}
 
 
 def tracked(snapshots: list[Snapshot]) -> list[CommunityEvents]:
     return follow(map(communities, snapshots))
-
-
-@pytest.mark.parametrize(("one", "other", "named"), MIXED, ids=name_of)
-def test_trackers_see_the_same_nodes(
-    one: pa.DataType, other: pa.DataType, named: Callable[[int], int | str]
-) -> None:
-    events = tracked([cliques(n, (one, other)[n % 2], named) for n in range(5)])
-    assert events[-1].next_community == 4
-    assert {event.community for event in events[-1].events} == {0, 1, 2, 3}
 
 
 def rewritten(table: pa.Table, kind: pa.DataType, *names: str) -> bytes:
@@ -108,27 +98,22 @@ def rewritten(table: pa.Table, kind: pa.DataType, *names: str) -> bytes:
     return write_table(table)
 
 
-def table_of(value: bytes) -> pa.Table:
-    return pa.ipc.open_stream(value).read_all()
-
-
 def test_every_decoder_widens() -> None:
     snapshot = cliques(0, pa.int64())
-    message = encode_communities(communities(snapshot))
-    value = rewritten(table_of(message.value), pa.uint16(), "node")
-    assert encode_communities(decode_communities(message.key, value, message.headers)) == message
-
-    message = encode_events(tracked([snapshot])[0])
-    value = rewritten(table_of(message.value), pa.int16(), "members")
-    assert encode_events(decode_events(message.key, value, message.headers)) == message
-
-    message = encode_snapshot(snapshot)
-    value = rewritten(table_of(message.value), pa.int8(), *table_of(message.value).column_names)
-    assert encode_snapshot(decode_snapshot(message.key, value, message.headers)) == message
-
+    of_snapshot, of_result = encode_snapshot(snapshot), encode_communities(communities(snapshot))
+    of_events = encode_events(tracked([snapshot])[0])
+    for message, encode, decode, columns in (
+        (of_snapshot, encode_snapshot, decode_snapshot, ("src", "dst")),
+        (of_result, encode_communities, decode_communities, ("node",)),
+        (of_events, encode_events, decode_events, ("members",)),
+    ):
+        value = rewritten(pa.ipc.open_stream(message.value).read_all(), pa.int8(), *columns)
+        assert value != message.value
+        assert encode(decode(message.key, value, message.headers)) == message
     memory = encode_memory(detected([snapshot])[0].memory)
     rest = json.loads(pa.ipc.open_stream(memory).schema.metadata[METADATA])
-    narrow = enclosed(table_of(rewritten(table_of_nodes(memory), pa.uint32(), "node")), rest)
+    value = rewritten(table_of_nodes(memory), pa.uint32(), "node")
+    narrow = enclosed(pa.ipc.open_stream(value).read_all(), rest)
     assert narrow != memory
     assert encode_memory(decode_memory(narrow)) == memory
 
@@ -156,29 +141,27 @@ def test_a_table_of_smaller_ids_fits_the_schema_of_large_ones() -> None:
     assert in_schema(small, texts.schema) is None
 
 
-def test_a_negative_id_is_never_one_above_int64() -> None:
+def test_a_negative_id_is_never_one_above_int64_and_no_number_is_a_text() -> None:
     below = pa.array([-HIGH, -1, 5], pa.int64())
     above = pa.array([5, HIGH, 2 * HIGH - 1], pa.uint64())
     assert places(below, above).tolist() == [-1, -1, 0]
     assert places(above, below).tolist() == [2, -1, -1]
     windows = [cliques(0, pa.int64(), int, -1), cliques(2, pa.uint64(), int, 2 * HIGH - 1)]
     assert detected(windows)[-1].n_continued == 4
+    numbers, texts = cliques(0, pa.int64()), cliques(2, pa.string(), str)
+    first, second = detected([numbers, texts])
+    assert second.n_continued == 0
+    assert second.community_ids.min() >= first.memory.next_id
+    assert second.memory.nodes.type == pa.string()
+    assert tracked([numbers, texts])[-1].next_community == 8
 
 
-def test_numbers_are_never_texts() -> None:
-    numbers, texts = pa.array([1, 2]), pa.array(["1", "2"])
-    assert places(numbers, texts).tolist() == [-1, -1]
-    assert places(texts, numbers).tolist() == [-1, -1]
-    first = cliques(0, pa.int64())
-    assert tracked([first, cliques(2, pa.string(), str)])[-1].next_community == 8
-
-
-@pytest.mark.parametrize("kind", INTEGERS, ids=str)
-def test_labels_belong_to_the_same_nodes(kind: pa.DataType) -> None:
+def test_labels_belong_to_the_same_nodes() -> None:
     snapshot = cliques(0, pa.int64(), int, HIGH - 1)
-    known = np.arange(40) // 10
-    labels = Labels("g", "g/0", snapshot.window, pa.array(range(40), kind), known.astype(np.int32))
-    joined = Lesson.of(snapshot, labels).labels
-    assert joined is not None
-    assert (joined >= 0).sum() == 40
-    assert labels.nodes.type == pa.int64()
+    for kind in INTEGERS:
+        nodes, known = pa.array(range(40), kind), (np.arange(40) // 10).astype(np.int32)
+        labels = Labels("g", "g/0", snapshot.window, nodes, known)
+        joined = Lesson.of(snapshot, labels).labels
+        assert joined is not None
+        assert (joined >= 0).sum() == 40
+        assert labels.nodes.type == pa.int64()

@@ -70,18 +70,6 @@ def test_bits_are_those_of_describing_the_window_with_the_change_undone(weighted
     assert told[-1, 20] == pytest.approx(expected, abs=2e-3)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("seed", range(20))
-def test_what_rounding_leaves_of_a_community_without_its_nodes_counts_nothing(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    before = np.repeat([10, 11, 12], 20)
-    now = np.where(np.arange(60) < 10, 13, before)  # 13 has no node that was not in 10
-    weights = np.triu(rng.random((60, 60)) ** 4, 1)
-    graph = csr_array(weights + weights.T)
-    ids, labels = np.unique(now, return_inverse=True)
-    assert np.isfinite(moved(graph, labels.astype(np.int32), ids, before, 13).bits).all()
-
-
 def test_ids_may_be_as_large_as_they_get() -> None:
     graph = planted(np.random.default_rng(2), np.repeat([0, 1], 20), 0.5, 0.02)
     before = np.repeat([10**15 - 3, 10**15 - 2], 20)

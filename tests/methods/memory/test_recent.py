@@ -18,6 +18,7 @@ from stream_icd.streaming.detection import snapshot as detection
 from stream_icd.streaming.detection.record import RecordDetection
 from stream_icd.streaming.detection.settings import DetectSettings
 from stream_icd.streaming.execution.work import Relay
+from tests.methods.memory.streams import bits_of
 from tests.streaming.workers.remembered import records
 from tests.testbed.drifting import remembering_model, stream
 
@@ -58,7 +59,7 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
         def put(self, graph: str, encoded: bytes, memory: Memory) -> None:
             again = decode_memory(encoded)
             assert memory.nodes.equals(again.nodes)
-            assert bits(memory) == bits(again)
+            assert bits_of(memory) == bits_of(again)
             kept.append(memory)
             super().put(graph, encoded, memory)
 
@@ -66,13 +67,6 @@ def test_what_is_kept_is_what_would_be_decoded() -> None:
         found = states(work(Noting()))  # so none is decoded
     assert found == states(work(RecentMemories(most_kept=0)))
     assert any(one.since > 1 for one in kept)
-
-
-def bits(memory: Memory) -> bytes:
-    arrays = [*memory.posterior[:2], np.array(memory.posterior[2:])]
-    for one in memory.hypotheses:
-        arrays += [*one.evidence, one.labels, np.array([one.saved, one.n_vain, one.wait])]
-    return b"".join(array.tobytes() for array in arrays)
 
 
 @pytest.mark.parametrize("room", [1.5, 2.5])
@@ -88,16 +82,11 @@ def test_the_longest_unused_are_dropped(room: float) -> None:
     assert recent.get("c", encoded[1:]) is None
 
 
-TWO_IDS = pa.array(["a" * 4000, "b" * 4000])
-
-
-@pytest.mark.parametrize("memory", [forgotten(0), empty_memory(BEFORE_ALL, TWO_IDS, 0)])
-def test_graphs_without_edges_are_dropped_too_and_ids_count_with_their_bytes(
-    memory: Memory,
-) -> None:
-    recent = RecentMemories()
-    assert (memory.n_bytes > 8000) == (memory.n_nodes > 0)
-    for number in range(_MOST_KEPT // (_A_GRAPH + memory.n_bytes) + 1):
-        recent.put(str(number), b"", memory)
-    assert recent.get("0", b"") is None
-    assert recent.get("1", b"") is memory
+def test_graphs_without_edges_are_dropped_too_and_ids_count_with_their_bytes() -> None:
+    for memory in (forgotten(0), empty_memory(BEFORE_ALL, pa.array(["a" * 4000, "b" * 4000]), 0)):
+        recent = RecentMemories()
+        assert (memory.n_bytes > 8000) == (memory.n_nodes > 0)
+        for number in range(_MOST_KEPT // (_A_GRAPH + memory.n_bytes) + 1):
+            recent.put(str(number), b"", memory)
+        assert recent.get("0", b"") is None
+        assert recent.get("1", b"") is memory

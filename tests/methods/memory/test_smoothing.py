@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from stream_icd.core.errors import BadInput, BadSettings
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.methods.bp.parameters import BpParameters
-from stream_icd.methods.bp.prior import N_KEPT, Prior
 from stream_icd.methods.memory.encoding import encode_memory
-from stream_icd.methods.memory.smoothing import backward_message, detect_smoothed, two_sided_prior
+from stream_icd.methods.memory.smoothing import detect_smoothed
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_drifting_lfr
 from tests.methods.memory.streams import cliques, detected, hour, ids_of, model
@@ -37,20 +36,28 @@ def planted(
     return snapshots, truths
 
 
-def test_the_future_improves_the_past() -> None:
+def test_the_future_improves_the_past_and_makes_its_communities_more_probable() -> None:
     snapshots, truths = planted(7, 7)
+    found = detected(snapshots, LFR), detect_smoothed(snapshots, LFR)
     ahead, both = (
-        [nmi(truth, one.communities) for truth, one in zip(truths, found, strict=True)]
-        for found in (detected(snapshots, LFR), detect_smoothed(snapshots, LFR))
+        [nmi(truth, one.communities) for truth, one in zip(truths, windows, strict=True)]
+        for windows in found
     )
     assert ahead[0] < 0.65
     assert min(both[:-1]) > 0.94
     assert 1 - np.mean(both[2:5]) < 0.55 * (1 - np.mean(ahead[2:5]))
+    filtered, smoothed = (windows[1] for windows in found)
+    assert filtered.probabilities.mean() < smoothed.probabilities.mean() <= 1
+    assert (smoothed.second_ids != ids_of(smoothed)).all()
+    counts = np.zeros((len(smoothed.community_ids), truths[1].max() + 1))
+    np.add.at(counts, (smoothed.communities, truths[1]), 1)
+    right = counts.argmax(axis=1)[smoothed.communities] == truths[1]
+    assert smoothed.probabilities.mean() == pytest.approx(right.mean(), abs=0.1)
 
 
 def test_smoothed_windows_have_the_ids_and_leave_the_memory_of_forward_detection() -> None:
     snapshots, _ = planted(7, 6)
-    ahead, both = detected(snapshots, LFR), detect_smoothed(snapshots, LFR)
+    ahead, both, again = detected(snapshots, LFR), *(detect_smoothed(snapshots, LFR) for _ in "12")
     known = {id for result in ahead for id in result.community_ids}
     for at, (one, other) in enumerate(zip(ahead, both, strict=True)):
         assert encode_memory(one.memory) == encode_memory(other.memory)
@@ -58,16 +65,10 @@ def test_smoothed_windows_have_the_ids_and_leave_the_memory_of_forward_detection
             assert set(other.community_ids) <= known
             assert np.mean(ids_of(one) == ids_of(other)) > 0.8
     assert np.array_equal(ids_of(both[-1]), ids_of(ahead[-1]))
-
-
-def test_equal_windows_give_equal_results_and_a_part_goes_on_from_its_memory() -> None:
-    snapshots, _ = planted(3, 5)
-    whole, again = (detect_smoothed(snapshots, LFR) for _ in range(2))
-    part = detect_smoothed(snapshots[2:], LFR, detected(snapshots[:2], LFR)[-1].memory)
-    for one, other in zip(whole, again, strict=True):
-        assert one.communities.tobytes() == other.communities.tobytes()
-    for one, other in zip(whole[2:], part, strict=True):
-        assert ids_of(one).tolist() == ids_of(other).tolist()
+    part = detect_smoothed(snapshots[2:], LFR, ahead[1].memory)
+    for others in (again, part):  # equal windows, and those after a memory
+        for one, other in zip(both[-len(others) :], others, strict=True):
+            assert ids_of(one).tobytes() == ids_of(other).tobytes()
 
 
 def test_a_complete_change_says_nothing_about_the_windows_before_it() -> None:
@@ -91,24 +92,16 @@ def test_a_community_is_not_split_or_merged_before_its_edges_show_it() -> None:
     assert ids_of(two).tolist() == [0] * 20 + [2] * 20
 
 
-def test_a_node_that_the_window_lacks_is_told_by_the_windows_around_it() -> None:
-    """Node 10 has one edge to each community in the second window; before and after it has many."""
-    first, last = (cliques(n, [*range(10), 10], range(20, 30)) for n in (0, 3))
-    away = cliques(1, range(10), range(20, 30))
-    doubtful = cliques(2, range(10), range(20, 30), [9, 10], [10, 20])
-    found = detect_smoothed([first, away, doubtful, last], model())
-    assert ids_of(found[2])[10] == ids_of(found[0])[0]
-
-
-def test_a_node_without_edges_keeps_its_community() -> None:
-    first, last = (cliques(n, range(11), range(20, 30)) for n in (0, 2))
-    groups = [pair for group in (range(10), range(20, 30)) for pair in combinations(group, 2)]
-    src, dst = zip(*groups, strict=True)
-    middle = snapshot_from_pairs(
-        [*src, 10], pa.array([*dst, None]), graph="g", id="g/1", window=hour(1)
-    )
-    found = detect_smoothed([first, middle, last], model())
-    assert ids_of(found[1])[10] == ids_of(found[0])[10]
+def test_a_node_without_edges_or_in_doubt_is_told_by_the_windows_around_it() -> None:
+    """Node 10 has one edge to each community in the fourth window; in the first and last, many."""
+    groups = range(10), range(20, 30)
+    first, last = (cliques(number, [*range(10), 10], groups[1]) for number in (0, 4))
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    src, dst = zip(*pairs, (10, None), strict=True)
+    alone = snapshot_from_pairs(src, pa.array(dst), graph="g", id="g/1", window=hour(1))
+    away, doubtful = cliques(2, *groups), cliques(3, *groups, [9, 10], [10, 20])
+    found = detect_smoothed([first, alone, away, doubtful, last], model())
+    assert ids_of(found[0])[10] == ids_of(found[1])[10] == ids_of(found[3])[10]
 
 
 def test_windows_that_modularity_decides_stay_as_they_are() -> None:
@@ -136,73 +129,3 @@ def test_no_windows_no_results_and_windows_must_be_in_order() -> None:
         detect_smoothed([snapshot, replace(snapshot, id="again")], model())
     with pytest.raises(BadInput, match="one graph; there are g and other"):
         detect_smoothed([snapshot, replace(cliques(1, range(5)), graph="other")], model())
-
-
-def test_what_the_future_shows_makes_communities_more_probable() -> None:
-    snapshots, truths = planted(7, 5)
-    filtered, smoothed = (
-        found[1] for found in (detected(snapshots, LFR), detect_smoothed(snapshots, LFR))
-    )
-    assert filtered.probabilities is not None
-    assert smoothed.probabilities is not None
-    assert smoothed.second_ids is not None
-    assert filtered.probabilities.mean() < smoothed.probabilities.mean() <= 1
-    assert (smoothed.second_ids != ids_of(smoothed)).all()
-    counts = np.zeros((len(smoothed.community_ids), truths[1].max() + 1))
-    np.add.at(counts, (smoothed.communities, truths[1]), 1)
-    right = counts.argmax(axis=1)[smoothed.communities] == truths[1]
-    assert smoothed.probabilities.mean() == pytest.approx(right.mean(), abs=0.1)
-
-
-K, N = 6, 200
-BEFORE, AFTER = 0.8, 0.6
-"""η before and after the window."""
-
-
-def beliefs(rng: np.random.Generator, total: float) -> Prior:
-    """Random sparse beliefs about N nodes that add up to `total`; some places are unused."""
-    communities = np.array([rng.permutation(K)[:N_KEPT] for _ in range(N)], np.int32)
-    n_used = rng.integers(1, N_KEPT + 1, N)[:, None]
-    unused = np.arange(N_KEPT) >= n_used
-    shares = -np.sort(-rng.random((N, N_KEPT)) * ~unused, axis=1)
-    shares *= total / shares.sum(axis=1, keepdims=True)
-    return Prior(np.where(unused, -1, communities).astype(np.int32), shares.astype("f4"))
-
-
-def dense(sizes: NDArray[np.float64], one: Prior) -> NDArray[np.float64]:
-    """(N, K): what is missing to 1 is spread by size."""
-    table = np.zeros((N, K + 1))
-    np.put_along_axis(table, one.communities.astype(np.int64), one.shares.astype(float), axis=1)
-    table = table[:, :K]
-    spread: NDArray[np.float64] = table + (1 - table.sum(axis=1, keepdims=True)) * sizes
-    return spread
-
-
-@pytest.mark.parametrize("total", [1.0, 0.7])
-def test_the_prior_is_that_of_the_chain(total: float) -> None:
-    rng = np.random.default_rng(1)
-    sizes = rng.dirichlet(np.ones(K))
-    past, now = beliefs(rng, total), beliefs(rng, total)
-    then = beliefs(rng, 1.0)
-    found = two_sided_prior(sizes, past, BEFORE, backward_message(sizes, now, then, AFTER))
-
-    def moves(stay: float) -> NDArray[np.float64]:
-        table: NDArray[np.float64] = (1 - stay) * sizes + stay * np.eye(K)  # from row to column
-        return table
-
-    predicted = dense(sizes, now) @ moves(AFTER)
-    message = (dense(sizes, then) / predicted) @ moves(AFTER).T
-    expected = (dense(sizes, past) @ moves(BEFORE)) * message
-    expected /= expected.sum(axis=1, keepdims=True)
-    few = (found.communities >= 0).sum(axis=1) < N_KEPT  # nothing was left out
-    assert few.sum() > 20
-    assert dense(sizes, found)[few] == pytest.approx(expected[few], abs=1e-5)
-
-
-def test_without_a_future_the_prior_is_the_past() -> None:
-    rng = np.random.default_rng(2)
-    sizes, past, now = rng.dirichlet(np.ones(K)), beliefs(rng, 1.0), beliefs(rng, 1.0)
-    nothing = Prior(np.full((N, N_KEPT), -1, np.int32), np.zeros((N, N_KEPT), np.float32))
-    found = two_sided_prior(sizes, past, BEFORE, backward_message(sizes, now, nothing, AFTER))
-    assert found.communities.tolist() == past.communities.tolist()
-    assert found.shares == pytest.approx(BEFORE * past.shares, abs=1e-6)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pandas
 import polars
@@ -45,25 +42,12 @@ def test_a_name_says_how_much_of_its_community_it_covers() -> None:
     assert (unknown.value, unknown.members, unknown.total) == (None, 5, 5)
 
 
-@pytest.mark.parametrize("table", [dict, pandas.DataFrame, polars.DataFrame, pa.table])
-def test_attributes_may_be_in_any_table(table) -> None:  # type: ignore[no-untyped-def]
-    attributes = attributes_of(NODES, table({"class": CLASSES, "tier": range(100)}))
-    assert attributes.names == ("class", "tier")
-    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        (["CH"] * 30 + [float("nan")] * 70, "CH"),
-        (np.array(["CH"] * 30 + [float("nan")] * 70, object), "CH"),
-        (pa.array([1.0] * 30 + [float("nan")] * 70), "1"),
-    ],
-)
-def test_what_is_missing_is_no_value(column: Sequence[object], value: str) -> None:
-    (attribute,) = attributes_of(NODES, {"country": column}).columns
-    assert attribute.values == (value,)
-    assert attribute.codes.tolist() == [0] * 30 + [-1] * 70
+def test_what_is_missing_is_no_value() -> None:
+    texts, numbers = ["CH"] * 30 + [float("nan")] * 70, pa.array([1.0] * 30 + [float("nan")] * 70)
+    for column, value in ((texts, "CH"), (np.array(texts, object), "CH"), (numbers, "1")):
+        (attribute,) = attributes_of(NODES, {"country": column}).columns
+        assert attribute.values == (value,)
+        assert attribute.codes.tolist() == [0] * 30 + [-1] * 70
 
 
 def test_communities_at_random_have_names_in_at_most_one_window_of_twenty() -> None:
@@ -98,13 +82,6 @@ def test_there_is_agreement_with_values_and_a_name_with_something_to_compare() -
     assert (nobody.names(), nobody.agreement()) == ({}, {"class": None, "none": None})
 
 
-def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
-    attributes = attributes_of(pa.array([5, 3, 9]), {"country": ["CH", "AT", "DE"]})
-    (attribute,) = attributes.of_nodes(pa.array([9, 4, 3, 5]))
-    values = [*attribute.values, None]  # the last one for -1, that of a node without a value
-    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
-
-
 @pytest.mark.parametrize(
     ("nodes", "columns", "said"),
     [
@@ -116,7 +93,6 @@ def test_nodes_may_come_in_any_order_and_be_missing_from_the_table() -> None:
         ([1, 2], {"tier": [1, "a"]}, "column tier is not all text or all numbers: .*'a'"),
         ([1], {"country": ["\ud800"]}, "column country is not all text or all numbers: .*surrog"),
         ([1], {"country": ["CH", "AT"]}, "column country has 2 values for 1 nodes"),
-        ([1, 2], {"country": {1: "CH", 2: "AT"}}, "column country is a dict: give a list"),
         ([1, 2], {"country": "CH"}, "column country is a str: give a list"),
         ({1, 2}, {"country": ["CH", "AT"]}, "are a set, which has no order"),
         (["a", 1], {"country": ["CH", "AT"]}, "node ids are neither integers of 64 bits nor text"),
@@ -127,40 +103,41 @@ def test_a_table_that_cannot_be_used_says_why(nodes: list, columns: dict, said: 
         attributes_of(nodes, columns)
 
 
-def test_ids_of_another_kind_are_refused_when_the_graph_is_seen() -> None:
-    attributes = attributes_of(pa.array(["7018"]), {"country": ["US"]})
-    with pytest.raises(BadSettings, match="names nodes by text, the graph by integers"):
-        named(pa.array([7018]), np.array([0]), attributes)
-
-
 @pytest.mark.parametrize(
-    "column",
+    ("column", "table"),
     [
-        list,
-        np.array,
-        pandas.Series,
-        polars.Series,
-        lambda ids: pa.chunked_array([ids[:40], ids[40:]]),
+        (list, dict),
+        (np.array, pandas.DataFrame),
+        (pandas.Series, polars.DataFrame),
+        (polars.Series, pa.table),
+        (lambda ids: pa.chunked_array([ids[:40], ids[40:]]), dict),
     ],
 )
-def test_ids_may_be_in_any_column(column) -> None:  # type: ignore[no-untyped-def]
+def test_ids_and_attributes_may_be_in_any_column_and_table(column, table) -> None:  # type: ignore[no-untyped-def]
     nodes, communities = column(NODES.to_pylist()), np.repeat([0, 1], 50)
     expected = named(NODES, communities, attributes_of(NODES, {"class": CLASSES})).names()
-    table = pandas.DataFrame({"class": CLASSES})
-    assert named(nodes, communities, attributes_of(nodes, table)).names() == expected
-    assert attributes_of([2**63, 1], {"class": ["x", "y"]}).nodes.to_pylist() == [1, 2**63]
+    attributes = attributes_of(nodes, table({"class": CLASSES, "tier": range(100)}))
+    assert attributes.names == ("class", "tier")
+    assert attributes.columns[0].values == ("2BIO1", "MP", "PC")
+    only_class = attributes_of(nodes, table({"class": CLASSES}))
+    assert named(nodes, communities, only_class).names() == expected
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (np.array([0]), "2 nodes need one community each; got 1"),
-        (np.zeros(2), "communities are integers, not float64"),
-        ([None, None], "communities are integers, not"),
-        (np.zeros((2, 1), int), "communities are integers, not"),
-    ],
-)
-def test_each_node_has_a_community(wrong: Any, said: str) -> None:
+def test_ids_may_come_in_any_order_be_missing_and_be_large_but_not_of_another_kind() -> None:
+    attributes = attributes_of(
+        pa.array([5, 3, 2**63], pa.uint64()), {"country": ["CH", "AT", "DE"]}
+    )
+    (attribute,) = attributes.of_nodes(pa.array([2**63, 4, 3, 5], pa.uint64()))
+    values = [*attribute.values, None]  # the last one for -1, that of a node without a value
+    assert [values[code] for code in attribute.codes] == ["DE", None, "AT", "CH"]
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        named(pa.array(["7018"]), np.array([0]), attributes)
+
+
+def test_each_node_has_a_community() -> None:
     countries = attributes_of(pa.array([1, 2]), {"country": ["US", "CH"]})
-    with pytest.raises(BadInput, match=said):
-        named(pa.array([1, 2]), wrong, countries)
+    with pytest.raises(BadInput, match="2 nodes need one community each; got 1"):
+        named(pa.array([1, 2]), np.array([0]), countries)
+    for wrong in (np.zeros(2), [None, None], np.zeros((2, 1), int)):
+        with pytest.raises(BadInput, match="communities are integers, not"):
+            named(pa.array([1, 2]), wrong, countries)

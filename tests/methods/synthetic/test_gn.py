@@ -16,11 +16,14 @@ def n_inside(graph: PlantedGraph) -> int:
     return int(np.equal(*graph.communities[graph.edges]).sum())
 
 
-def test_edges_are_as_many_as_in_the_paper() -> None:
+def test_edges_are_as_many_as_in_the_paper_and_outside_as_all_others_share() -> None:
     graphs = [gn(seed, p_in=0.3) for seed in range(4)]
     n_edges = np.mean([graph.edges.shape[1] for graph in graphs])
     assert n_edges == pytest.approx(49_250, abs=4 * (49_250 / 4) ** 0.5)
     assert np.mean([*map(n_inside, graphs)]) == pytest.approx(47_500 * 0.3, rel=0.02)
+    graph = gn(0, 600, 3, p_in=0.8)
+    outside = graph.edges.shape[1] - n_inside(graph)
+    assert outside == pytest.approx(3 * 200 * 200 * 0.2 / 2, rel=0.05)
 
 
 def test_communities_are_equal_edges_simple_and_ids_say_nothing() -> None:
@@ -38,12 +41,6 @@ def test_communities_are_equal_edges_simple_and_ids_say_nothing() -> None:
     assert set(np.bincount(gn(0, 101, 7).communities)) == {14, 15}  # 101 is no multiple of 7
 
 
-def test_the_default_outside_is_shared_among_the_other_communities() -> None:
-    graph = gn(0, 600, 3, p_in=0.8)
-    outside = graph.edges.shape[1] - n_inside(graph)
-    assert outside == pytest.approx(3 * 200 * 200 * 0.2 / 2, rel=0.05)
-
-
 def test_probabilities_of_0_and_1_and_any_number_of_communities_are_allowed() -> None:
     cliques = gn(0, 60, 6, p_in=1.0, p_out=0.0)
     assert cliques.edges.shape[1] == n_inside(cliques) == 6 * 45
@@ -57,18 +54,15 @@ def test_every_pair_is_equally_likely() -> None:
     assert np.allclose(adjacency[~np.eye(6, dtype=bool)] / 500, 0.4, atol=0.1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_impossible_settings_are_refused() -> None:
+    for settings, message in (
         ({"p_in": 1.2}, "p_in"),
         ({"p_out": -0.1}, "p_out"),
         ({"n_communities": 0}, "0 communities of 5000 nodes"),
         ({"n_communities": 5001}, "5001 communities of 5000 nodes"),
-    ],
-)
-def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(BadSettings, match=message):
-        gn(**settings)
+    ):
+        with pytest.raises(BadSettings, match=message):
+            gn(**settings)
 
 
 PATH = np.array([[2, 0, 3], [1, 1, 2]])  # 0 - 1 - 2 - 3, in a careless order

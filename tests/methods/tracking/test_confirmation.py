@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -43,34 +42,26 @@ def test_events_that_last_are_confirmed_that_many_windows_later_and_others_are_n
     windows = tracked(TOGETHER, TOGETHER, APART, APART, TOGETHER, TOGETHER)
     assert {"split"} in kinds(windows, 1)
     assert {"split"} not in kinds(windows, 2)
-
-
-def test_a_merger_of_unknown_parts_holds_while_its_community_exists() -> None:
-    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
-    (event,) = merged.events
-    for later in (merged, gone):
-        exists = event.community in later.communities
-        assert still_hold([event], None, merged, later) == [exists]
-    assert event.community not in gone.communities
-
-
-def test_births_deaths_and_sizes_are_compared_with_later_windows() -> None:
-    born = [0] * 10 + [1] * 8 + [2] * 6
+    born = [*APART, *[2] * 6]
     first, second, third = tracked(APART, born, APART)
-    hold = still_hold(second.events, first, second, third)
-    assert {event.kind: it for event, it in zip(second.events, hold, strict=True)} == {
-        "continued": True,
-        "born": False,
-    }
+    held = zip(second.events, still_hold(second.events, first, second, third), strict=True)
+    assert {event.kind: holds for event, holds in held} == {"continued": True, "born": False}
     assert all(still_hold(second.events, first, second, second))
+    # A merger of unknown parts holds while its community exists.
+    _, merged, gone = tracked(APART, TOGETHER, [*range(18)])
+    holds = [still_hold(merged.events, None, merged, later) for later in (merged, gone)]
+    assert holds == [[True], [False]]
+
+
+def late_window(window: CommunityEvents) -> CommunityEvents:
+    nothing = {"nodes": window.nodes.slice(0, 0), "communities": np.empty(0, np.int64)}
+    return replace(window, **nothing, events=(), late=True)
 
 
 def test_graphs_are_confirmed_each_for_itself_and_late_windows_are_left_out() -> None:
     one, other = (tracked(APART, TOGETHER, TOGETHER, graph=graph) for graph in ("a", "b"))
     mixed = [window for pair in zip(one, other, strict=True) for window in pair]
-    late = CommunityEvents("a", "a/-1", one[0].window, "m@1", one[0].nodes.slice(0, 0),
-                           np.empty(0, np.int64), (), 2, late=True)  # fmt: skip
-    found = list(confirmed([*mixed[:3], late, *mixed[3:]], 1))
+    found = list(confirmed([*mixed[:3], late_window(one[0]), *mixed[3:]], 1))
     assert [each.snapshot_id for each in found] == ["a/0", "b/0", "a/1", "b/1"]
 
 
@@ -79,26 +70,12 @@ def test_a_revision_takes_the_place_of_the_window_that_it_corrects() -> None:
     (_, right) = tracked(APART, APART)
     assert kinds([first, wrong, third], 1) == [set(), {"merged"}]
     assert kinds([first, wrong, right, third], 1) == [set(), set()]
-
-
-class Compared(np.ndarray):
-    """Communities of nodes that count how often all of them are compared."""
-
-    times = 0
-
-    def __eq__(self, other: object) -> Any:
-        Compared.times += 1
-        return np.asarray(self) == other
-
-
-def test_all_nodes_are_not_compared_for_each_of_many_mergers() -> None:
-    apart = np.repeat(np.arange(60), 4)
-    before, at, later = tracked(apart, apart // 2, apart // 2)
-    at = replace(at, communities=at.communities.view(Compared))
-    mergers = [event for event in at.events if event.kind == "merged"]
-    assert still_hold(mergers, before, at, later) == 30 * [True]
-    assert still_hold(mergers, before, at, before) == 30 * [False]
-    assert Compared.times < len(mergers)
+    for waiting in (0, 9):  # all are told to those who follow
+        told = list(followed([first, wrong, right, late_window(first), third], waiting))
+        assert [one.late for one in told] == [False, False, False, True, False]
+        assert [one.events for one in told[1:3]] == [wrong.events, right.events]
+        assert told[2].before is not None
+        assert told[2].before.snapshot_id == "g/0"
 
 
 def lasted(told: Sequence[FollowedEvents], kind: str) -> list[tuple[int, bool]]:
@@ -115,28 +92,12 @@ def test_windows_that_wait_tell_how_long_their_events_have_lasted() -> None:
     assert lasted(told, "split") == [(1, False)]
     long = list(followed(tracked(APART, *[TOGETHER] * 9), 20))  # known as of the last step
     assert lasted(long, "merged") == [(max(step for step in STEPS if step < 9), False)]
-    assert told[0].before is None
-    assert [one.before.snapshot_id for one in told[1:] if one.before] == [
-        f"g/{hour}" for hour in range(5)
-    ]
     at_once = list(followed(windows, 0))
     assert [one.events for one in at_once] == [one.events for one in windows]
     assert not any(one.lasted for one in at_once)
-    assert at_once[4].before is not None
-    assert at_once[4].before.snapshot_id == "g/3"
-
-
-def test_late_and_corrected_windows_are_told_too() -> None:
-    first, wrong, third = tracked(APART, TOGETHER, TOGETHER)
-    (_, right) = tracked(APART, APART)
-    late = replace(first, nodes=first.nodes.slice(0, 0), communities=np.empty(0, np.int64),
-                   events=(), late=True)  # fmt: skip
-    for waiting in (0, 9):
-        told = list(followed([first, wrong, right, late, third], waiting))
-        assert [one.late for one in told] == [False, False, False, True, False]
-        assert [one.events for one in told[1:3]] == [wrong.events, right.events]
-        assert told[2].before is not None
-        assert told[2].before.snapshot_id == "g/0"
+    for found in (told, at_once):
+        before = [one.before and one.before.snapshot_id for one in found]
+        assert before == [None, "g/0", "g/1", "g/2", "g/3", "g/4"]
 
 
 def test_names_of_the_tracker_are_those_of_both_windows() -> None:

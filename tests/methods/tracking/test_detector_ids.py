@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.methods.tracking.track import TrackSettings, remember, track
-from stream_icd.wire.communities import decode_communities, encode_communities
 from stream_icd.wire.events import decode_events, encode_events
 from tests.testbed.windows import events_of, follow, groups, window
 
@@ -61,22 +60,22 @@ def test_ids_of_the_detector_are_the_stable_ones_where_they_continue_the_windows
 
 
 def test_ids_decide_what_is_born_splits_and_dies() -> None:
-    (first,) = follow([window(0, THREE, **FIRST)])
-    assert events_of(first) == [("born", 4), ("born", 9), ("born", 2)]
-    _, second = follow([window(0, THREE, **FIRST), window(1, HALVES, ids=[4, 17, 9, 2])])
-    assert events_of(second)[:2] == [("split", 4, (4, 17)), ("born", 17, (4,))]
-    _, second = follow([window(0, THREE, **FIRST), window(1, MOVED, ids=[4, 9])])
-    assert ("died", 4) not in events_of(second)
-    _, second = follow([window(0, THREE, **FIRST), window(1, OTHER, ids=[10, 11, 12])])
-    born, died = (10, 11, 12), (2, 4, 9)
-    assert events_of(second) == [*(("born", c) for c in born), *(("died", c) for c in died)]
+    first = window(0, THREE, **FIRST)
 
+    def events_after(*second: object, ids: list[int]) -> list[tuple[object, ...]]:
+        return events_of(follow([first, window(1, *second, ids=ids)])[1])
 
-def test_a_community_all_of_whose_nodes_are_others_lives_on_if_the_detector_says_so() -> None:
-    nodes = [*range(100, 110), *range(10, 30)]
-    _, second = follow([window(0, THREE, **FIRST), window(1, THREE, nodes, ids=[4, 9, 2])])
-    assert second.community_of(100) == 4
-    assert events_of(second) == [("continued", 9), ("continued", 2), ("continued", 4)]
+    assert events_of(follow([first])[0]) == [("born", 4), ("born", 9), ("born", 2)]
+    assert events_after(HALVES, ids=[4, 17, 9, 2])[:2] == [
+        ("split", 4, (4, 17)),
+        ("born", 17, (4,)),
+    ]
+    assert ("died", 4) not in events_after(MOVED, ids=[4, 9])
+    born, died = (("born", c) for c in (10, 11, 12)), (("died", c) for c in (2, 4, 9))
+    assert events_after(OTHER, ids=[10, 11, 12]) == [*born, *died]
+    others = [*range(100, 110), *range(10, 30)]  # all nodes of 4 are other ones
+    lives_on = [("continued", 9), ("continued", 2), ("continued", 4)]
+    assert events_after(THREE, others, ids=[4, 9, 2]) == lives_on
 
 
 def test_ids_bridge_more_missing_windows_than_matching_does() -> None:
@@ -84,27 +83,21 @@ def test_ids_bridge_more_missing_windows_than_matching_does() -> None:
     assert {e.kind for e in follow([window(0, THREE), window(**late)])[1].events} >= {"died"}
     _, second = follow([window(0, THREE, **FIRST), window(**late, ids=[4, 9, 2])])
     assert {(e.kind, e.away) for e in second.events} == {("continued", 19)}
-
-
-def test_a_community_that_comes_back_after_long_has_its_number_again() -> None:
-    away, there = window(0, groups(10, 10), ids=[0, 1]), groups(20)
-    hours = [window(hour, there, ids=[0]) for hour in range(1, 9)]
-    back = window(9, groups(10, 10), ids=[0, 1])
-    last = follow([away, *hours, back], TrackSettings(absence=2))[-1]
+    # One that was away for longer than `absence` has its id again, too.
+    there = [window(hour, groups(20), ids=[0]) for hour in range(1, 9)]
+    apart = (window(hour, groups(10, 10), ids=[0, 1]) for hour in (0, 9))
+    last = follow([next(apart), *there, next(apart)], TrackSettings(absence=2))[-1]
     assert names(last, 0, 10) == [0, 1]
     (event,) = (event for event in last.events if event.community == 1)
     assert (event.kind, event.size, event.size_before, event.away) == ("returned", 10, 0, 3)
 
 
-def test_a_revision_of_the_first_window_keeps_ids_from_the_middle_of_a_stream() -> None:
+def test_a_revision_of_the_first_window_keeps_ids_and_a_reset_gives_none_again() -> None:
     first = track((), window(0, THREE, **FIRST, revision="a"))
     again = track((first,), window(0, THREE, ids=[4, 9, 11], revision="b"))
     assert names(again, 0, 10, 20) == [4, 9, 11]
     reused = track((first,), window(0, THREE, ids=[4, 9, 3], revision="c"))
     assert min(names(reused, 0, 10, 20)) >= 10
-
-
-def test_after_a_reset_ids_from_before_are_not_given_again() -> None:
     numbered = track((), window(0, THREE, **FIRST), first_id=5)
     assert names(numbered, 0, 10, 20) == [5, 6, 7]
     assert names(track((), window(0, THREE, **FIRST), first_id=2), 0, 10, 20) == [4, 9, 2]
@@ -169,15 +162,3 @@ def test_a_merger_has_the_bits_of_what_went_in_and_a_split_of_what_came_out() ->
     untold = found(1, [0] * 18 + [2] * 12, {})
     assert bits(BEFORE, untold)["merged", 0] is None
     assert bits(BEFORE, replace(untold, moved=None, moved_bits=None))["merged", 0] is None
-
-
-def test_bits_come_through_the_messages() -> None:
-    after = found(1, [0] * 18 + [2] * 12, {(1, 0): 21.5})
-    message = encode_communities(after)
-    read = decode_communities(message.key, message.value, message.headers)
-    assert read.moved is not None
-    assert read.moved_bits is not None
-    assert (read.moved.tolist(), read.moved_bits.tolist()) == ([[1, 0]], [21.5])
-    tracked = track(remember((), track((), BEFORE)), read)
-    sent = encode_events(tracked)
-    assert decode_events(sent.key, sent.value, sent.headers).events == tracked.events

@@ -3,6 +3,7 @@ one is among them (the papers' definitions in brute force; CDlib's are in test_c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import combinations
 
@@ -24,7 +25,7 @@ from tests.testbed.planted_events import (
     planted_events,
     score_late,
 )
-from tests.testbed.windows import follow, window
+from tests.testbed.windows import window
 
 Truth = NDArray[np.int64]
 _Change = tuple[Drift, CommunityEvents, CommunityEvents, Truth, Truth]
@@ -75,27 +76,31 @@ def members(tracked: CommunityEvents) -> dict[int, set[int]]:
             for c in np.unique(tracked.communities).tolist()}  # fmt: skip
 
 
-def asur_mergers(old: dict[int, set[int]], new: dict[int, set[int]]) -> set[tuple[int, ...]]:
-    """(a, b, c): C_a and C_b merged into C_c, Asur et al. (2007), section 4.1, κ = 50 %."""
+def mergers(
+    old: dict[int, set[int]],
+    new: dict[int, set[int]],
+    takes_part: Callable[[set[int], set[int]], bool],
+) -> set[tuple[int, ...]]:
+    """(a, b, c) for all a and b that take part in c."""
     return {
         (a, b, c)
         for c, whole in new.items()
-        for a, b in combinations(
-            [a for a in sorted(old) if len(old[a] & whole) > len(old[a]) / 2], 2
-        )
-        if len((old[a] | old[b]) & whole) > 0.5 * max(len(old[a] | old[b]), len(whole))
+        for a, b in combinations([a for a in sorted(old) if takes_part(old[a], whole)], 2)
+    }
+
+
+def asur_mergers(old: dict[int, set[int]], new: dict[int, set[int]]) -> set[tuple[int, ...]]:
+    """C_a and C_b merged into C_c, Asur et al. (2007), section 4.1, κ = 50 %."""
+    return {
+        (a, b, c)
+        for a, b, c in mergers(old, new, lambda part, whole: len(part & whole) > len(part) / 2)
+        if len((old[a] | old[b]) & new[c]) > 0.5 * max(len(old[a] | old[b]), len(new[c]))
     }
 
 
 def greene_mergers(old: dict[int, set[int]], new: dict[int, set[int]]) -> set[tuple[int, ...]]:
-    """(a, b, c): C_c matches the fronts C_a and C_b, Greene et al. (2010), section 3, θ = 0.3."""
-    return {
-        (a, b, c)
-        for c, whole in new.items()
-        for a, b in combinations(
-            [a for a in sorted(old) if len(old[a] & whole) >= 0.3 * len(old[a] | whole)], 2
-        )
-    }
+    """C_c matches the fronts C_a and C_b, Greene et al. (2010), section 3, θ = 0.3."""
+    return mergers(old, new, lambda part, whole: len(part & whole) >= 0.3 * len(part | whole))
 
 
 def pairs_told(tracked: CommunityEvents, kind: str) -> set[tuple[int, ...]]:
@@ -148,34 +153,9 @@ def detected() -> tuple[Step, ...]:
 def test_planted_events_are_found_in_graphs() -> None:
     """`benchmarks.tracking_memory` measures it on more streams."""
     score = score_late(detected(), first=4, latest=3)
-    found, missed, invented = counts(score)
+    found, missed, invented = (
+        sum(events.values()) for events in (score.found, score.missed, score.invented)
+    )
     assert found >= 5
     assert 2 * found / (2 * found + missed + invented) >= 0.9
-    assert score.delays[2] + score.delays[3] <= 0.05 * found
-
-
-def counts(score: Score) -> tuple[int, int, int]:
-    found, missed, invented = (sum(n.values()) for n in (score.found, score.missed, score.invented))
-    return found, missed, invented
-
-
-def given(*truths: list[int], drifts: dict[int, Drift]) -> list[Step]:
-    """True labels, tracked; what was planted in each window as given."""
-    tracked = follow(window(hour, truth) for hour, truth in enumerate(truths))
-    nothing = [Drift(np.unique(truth), np.empty(0, np.int64)) for truth in truths]
-    return [
-        Step(drifts.get(hour, nothing[hour]), np.array(truth), tracked[hour])
-        for hour, truth in enumerate(truths)
-    ]
-
-
-def test_an_event_reported_late_counts_once_within_the_limit() -> None:
-    apart, together = [0] * 10 + [1] * 10 + [2] * 10, [0] * 20 + [2] * 10
-    merger = Drift(np.array([0, 2]), np.empty(0, np.int64), merges=((1, 0),))
-    stream = given(apart, apart, together, drifts={1: merger})  # planted in 1, reported in 2
-    assert counts(score_late(stream, latest=1)) == (1, 0, 0)
-    assert score_late(stream, latest=1).delays == {1: 1}
-    assert score_late(stream, latest=1).on_time() == 1
-    assert counts(score_late(stream, latest=0)) == (0, 1, 1)
-    in_time = given(apart, apart, together, drifts={2: merger})
-    assert score_late(in_time).delays == {0: 1}
+    assert score.on_time() >= 0.95

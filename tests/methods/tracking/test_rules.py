@@ -39,12 +39,9 @@ def subject(kind: str = "merged", nodes: tuple[str, ...] = (), **numbers: float 
 @pytest.mark.parametrize(
     ("rule", "fires"),
     [
-        ("merged", True),
-        ("split", False),
         ("merged and bits >= 20 and size >= 50", True),
         ("merged and bits > 25", False),
         ("split or merged", True),
-        ("not merged", False),
         ("split or born and merged", False),
         ("(split or merged) and size=60", True),
         ("not (split or born)", True),
@@ -54,17 +51,13 @@ def subject(kind: str = "merged", nodes: tuple[str, ...] = (), **numbers: float 
         ("merged and not (split or size < 9) and (bits > 99 or graph = as733)", True),
         ("overlap < 1", False),  # not known
         ("not overlap < 1", True),
-        ("community = 3", True),
-        ("community != 3", False),
-        ("graph = as733", True),
+        ("community = 3 and not community != 3", True),
         ("graph != 'as733'", False),
         ('graph contains "73"', True),
-        ("name contains UA", True),
-        ("name = UA", False),
+        ("name contains UA and not name = UA", True),
         ("node in watch.csv", True),
         ('node in "my nodes.txt"', False),
-        ("node = 7", True),
-        ("node != 7", False),
+        ("node = 7 and not node != 7", True),
         ("bits>=2.5e1", True),
     ],
 )
@@ -72,7 +65,7 @@ def test_what_rules_mean(rule: str, fires: bool) -> None:
     assert parse(rule).fires(subject(nodes=("7",), bits=25.0)) is fires
 
 
-def test_a_rule_that_asks_for_nodes_that_moved() -> None:
+def test_a_rule_that_asks_for_nodes_that_moved_and_one_without_end() -> None:
     rule = parse("node in watch.csv and moved")
     assert rule.moves
     assert rule.fires(subject(MOVED, ("x",)))
@@ -81,13 +74,17 @@ def test_a_rule_that_asks_for_nodes_that_moved() -> None:
     assert not parse("merged").moves
     with pytest.raises(KeyError):  # as the file is read
         parse("node in other.csv")
+    deepest = (MOST_WORDS - 1) // 2
+    assert parse("(" * deepest + "merged" + ")" * deepest).fires(subject())
+    assert parse("not " * (MOST_WORDS - 2) + "merged").fires(subject())
+    with pytest.raises(BadSettings, match=f"at most {MOST_WORDS} words"):
+        parse("not " * MOST_WORDS + "merged")
 
 
 @pytest.mark.parametrize(
     ("rule", "reason", "word"),
     [
         ("merged and bitz >= 20", "'bitz' is no kind of event and no field; did you", "bitz"),
-        ("merge", "did you mean merged", "merge"),
         ("bits >= many", "bits is compared with a number, not 'many'", "many"),
         ("bits >= '20'", "bits is compared with a number", "'20'"),
         ("bits >= nan", "bits is compared with a number", "nan"),
@@ -96,16 +93,15 @@ def test_a_rule_that_asks_for_nodes_that_moved() -> None:
         ("size < 3 and (merged or split", "the rule ends, expected a closing bracket", ""),
         ("(merged size > 3)", "expected ) here", "size"),
         ("merged and", "the rule ends, expected a condition", ""),
-        ("", "the rule ends", ""),
         ("community = x", "'x' is no id of a community", "x"),
         ("community < 3", "compare a community with = !=", "<"),
         ("node watch.csv", "after node, expected in = !=", "watch.csv"),
         ("moved and size > 3", "say which nodes", "moved"),
         ("graph > a", "compare graph with = != contains", ">"),
-        ("graph = 'as", "\"'\" is not expected here", "'"),
+        ("graph = 'as", '"\'" is not expected here', "'"),
         ("merged and 'split'", "'split' is no kind of event", "'split'"),
     ],
-)  # fmt: skip
+)
 def test_errors_point_at_the_word(rule: str, reason: str, word: str) -> None:
     with pytest.raises(BadSettings) as error:
         parse(rule)
@@ -114,17 +110,7 @@ def test_errors_point_at_the_word(rule: str, reason: str, word: str) -> None:
     assert shown == rule
     start = mark.index("^")
     assert mark[start:] == "^" * max(len(word), 1)
-    assert rule[start : start + len(word)] == word
-    if not word:
-        assert start == len(rule)
-
-
-def test_a_rule_has_an_end() -> None:
-    deepest = (MOST_WORDS - 1) // 2
-    assert parse("(" * deepest + "merged" + ")" * deepest).fires(subject())
-    assert parse("not " * (MOST_WORDS - 2) + "merged").fires(subject())
-    with pytest.raises(BadSettings, match=f"at most {MOST_WORDS} words"):
-        parse("not " * MOST_WORDS + "merged")
+    assert rule[start:] == "" if not word else rule[start : start + len(word)] == word
 
 
 @given(st.lists(st.sampled_from([*CONDITIONS, *SIGNS])) | st.text())

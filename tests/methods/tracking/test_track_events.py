@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.events import CommunityEvents
-from stream_icd.methods.tracking import track
 from stream_icd.methods.tracking.track import TrackSettings
 from tests.testbed.windows import events_of, follow, groups, window
 
@@ -71,25 +67,16 @@ def test_with_part_1_only_who_is_alike_merges_and_splits() -> None:
     assert events_of(second) == [("merged", 1, (0, 1)), ("continued", 2)]
 
 
-def test_sizes_and_overlap() -> None:
-    _, second = follow([window(0, groups(8, 12)), window(1, groups(10, 10))])
-    grown, shrunk = second.events
-    assert (grown.size_before, grown.size, grown.label) == (8, 10, 0)
-    assert (shrunk.size_before, shrunk.size, shrunk.label) == (12, 10, 1)
-    assert grown.overlap == pytest.approx(8 / 10)
-    assert shrunk.overlap == pytest.approx(10 / 12)
-
-
 def test_nodes_that_come_and_go_do_not_blur_who_is_who() -> None:
+    _, second = follow([window(0, groups(8, 12)), window(1, groups(10, 10))])
+    told = [(e.kind, e.size_before, e.size, e.label, e.overlap) for e in second.events]
+    assert told == [("grown", 8, 10, 0, 8 / 10), ("shrunk", 12, 10, 1, 10 / 12)]
     # Only 4 of 20 nodes stay of each: on all nodes the overlap would be 4 of 36.
     before = window(0, groups(20, 20), nodes=range(40))
     nodes = [*range(4), *range(100, 116), *range(20, 24), *range(200, 216)]
     _, second = follow([before, window(1, groups(20, 20), nodes)])
     assert events_of(second) == [("continued", 0), ("continued", 1)]
     assert [event.overlap for event in second.events] == [1.0, 1.0]
-
-
-def test_a_community_of_which_no_node_is_left_has_died() -> None:
     _, second = follow([window(0, groups(5, 5)), window(1, groups(5, 5), range(5, 15))])
     assert events_of(second) == [("continued", 1), ("born", 2), ("died", 0)]
 
@@ -118,19 +105,16 @@ def test_a_community_that_comes_back_has_its_id_back() -> None:
     assert (last.events[1].size_before, last.events[1].away) == (8, 1)
 
 
-def test_what_it_was_before_it_was_seen_last_does_not_count() -> None:
-    # Community 0 has moved on from nodes 0 to 9 to 4 to 13 when it goes: 0 to 5 are not it.
-    hours = [groups(10, 30), [1] * 4 + [0] * 10 + [1] * 26, [1] * 40, groups(6, 34)]
-    *_, last = follow(window(hour, labels) for hour, labels in enumerate(hours))
-    assert set(last.communities.tolist()) == {1, 2}
-
-
 def test_what_is_away_for_too_long_is_forgotten() -> None:
     apart, together = groups(10, 8), groups(18)
     hours = [window(0, apart), *(window(i, together) for i in range(1, 4)), window(4, apart)]
     assert follow(hours, TrackSettings(absence=3))[-1].events[1].community == 1
     last = follow(hours, TrackSettings(absence=2))[-1]
     assert last.events[1].community == 2, "an id is never given a second time"
+    # Community 0 has moved on from nodes 0 to 9 to 4 to 13 when it goes: 0 to 5 are not it.
+    labels = [groups(10, 30), [1] * 4 + [0] * 10 + [1] * 26, [1] * 40, groups(6, 34)]
+    *_, last = follow(window(hour, one) for hour, one in enumerate(labels))
+    assert set(last.communities.tolist()) == {1, 2}
 
 
 def test_missing_windows_are_bridged_and_counted_unless_they_are_too_many() -> None:
@@ -143,22 +127,14 @@ def test_missing_windows_are_bridged_and_counted_unless_they_are_too_many() -> N
     assert events_of(second) == [("born", 2), ("born", 3), ("died", 0), ("died", 1)]
 
 
-def test_a_late_window_is_not_tracked_and_changes_nothing() -> None:
-    hours = [window(0, groups(5, 5)), window(2, groups(5, 5))]
-    *_, late, last = follow([*hours, window(1, groups(10)), window(3, groups(5, 5))])
+def test_a_late_window_is_not_tracked_and_another_model_is_matched_on() -> None:
+    hours = [window(0, groups(5, 5)), window(2, groups(5, 5), model="m@2")]
+    after = window(3, groups(5, 5), model="m@2")
+    _, second, late, last = follow([*hours, window(1, groups(10)), after])
     assert (late.late, late.events, len(late.nodes)) == (True, (), 0)
-    assert events_of(last) == [("continued", 0), ("continued", 1)]
-    assert not last.late
-    assert last.missed == 0
-
-
-def test_another_model_is_matched_on_and_named() -> None:
-    hours = [window(0, groups(5, 5)), window(1, groups(5, 5), model="m@2"),
-             window(2, groups(5, 5), model="m@2")]  # fmt: skip
-    _, second, third = follow(hours)
-    assert events_of(second) == [("continued", 0), ("continued", 1)]
-    assert (second.model_before, second.model) == ("m@1", "m@2")
-    assert third.model_before is None
+    assert events_of(second) == events_of(last) == [("continued", 0), ("continued", 1)]
+    assert (second.missed, last.missed, last.late) == (1, 0, False)
+    assert (second.model_before, second.model, last.model_before) == ("m@1", "m@2", None)
 
 
 def test_the_community_of_a_node() -> None:
@@ -167,11 +143,7 @@ def test_the_community_of_a_node() -> None:
     assert numbers.community_of(5) is numbers.community_of("AS5") is None
     assert (numbers.community_of(701.0), numbers.community_of(701.5)) == (0, None)
     (texts,) = follow([window(0, groups(1, 1), ["701", "b"])])
-    assert (texts.community_of("701"), texts.community_of(701), texts.community_of("c")) == (
-        0,
-        0,
-        None,
-    )
+    assert [texts.community_of(node) for node in ("701", 701, "c")] == [0, 0, None]
 
 
 @pytest.mark.parametrize(
@@ -236,25 +208,3 @@ def test_with_an_absence_of_0_or_without_ids_only_the_last_window_counts() -> No
     labels = (APART, SOME, MORE)
     assert happened(hours(*labels, settings=TrackSettings(absence=0))[-1]) == []
     assert happened(follow(map(window, range(3), labels))[-1]) == []
-
-
-def test_a_long_chain_of_mergers_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    k, counts, plain = 200, Counter[str](), track._merged_lately
-
-    class Community(int):
-        """A stable id that counts how often it is looked up in a set or a mapping."""
-
-        def __hash__(self) -> int:
-            counts["look-ups"] += 1
-            return hash(int(self))
-
-    def counted(recent: Sequence[CommunityEvents]) -> dict[int, int]:
-        return {Community(old): Community(new) for old, new in plain(recent).items()}
-
-    apart = [community for community in range(k) for _ in range(10)]
-    most = [label + (at % 10 < 6) for at, label in enumerate(apart)]  # of each are in the next one
-    parted = moved(most, *[at for at, label in enumerate(most) if label == k - 1][:5], into=k + 1)
-    assert [event[0] for event in happened(hours(apart, most, most)[-1])] == ["merged"] * (k - 1)
-    monkeypatch.setattr(track, "_merged_lately", counted)
-    hours(apart, most, most, parted)
-    assert counts["look-ups"] < 100 * k

@@ -13,14 +13,14 @@ from structlog.testing import capture_logs
 
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import BpParameters, as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import as_adjacency
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 from stream_icd.methods.icd.recipe import EDGES, Recipe
 from stream_icd.methods.model import Method, MethodChoice, Model
 from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
-from stream_icd.methods.weighing import weighing
+from stream_icd.methods.weighing import Weighing
 from stream_icd.registry.find import open_model
 from stream_icd.registry.model import VersionedModel
 from stream_icd.streaming.detection.detect import detect, finding
@@ -73,14 +73,14 @@ def with_isolated(graph: LabelledGraph) -> csr_array:
 def test_bp_searches_the_weighted_graph(
     learned: Model, with_isolated: csr_array, k: int | None
 ) -> None:
-    weigh = weighing(learned)
+    weigh = Weighing.of(learned)
     assert weigh is not None
     weighed = weigh(with_isolated)
     assert np.array_equal(weighed.indices, with_isolated.indices)
     assert len(np.unique(weighed.data)) > 1000
     assert (weighed != weighed.T).nnz == 0
     detection = detect(with_isolated, learned, k, method="bp")
-    expected = find_communities(weighed, as_weighted(0.0), k)
+    expected = find_communities(weighed, BpParameters.as_weighted(0.0), k)
     assert np.array_equal(detection.communities, expected)
     assert detection.milliseconds["encode"] > 0
     assert detect(csr_array((4, 4)), learned, method="bp").communities.tolist() == [0, 1, 2, 3]
@@ -97,7 +97,7 @@ def test_bp_does_without_an_encoder_that_is_untrained_or_has_a_power_of_0(
 ) -> None:
     untrained, without = Model(Recipe(name="edges", encoder=EDGES), BP), trained(learned, power=0)
     for model in (untrained, Model(Recipe(name="hops"), BP), without):
-        assert weighing(model) is None
+        assert Weighing.of(model) is None
         detection = detect(graph.adjacency, model, method="bp")
         assert detection.communities.max() == 0
         assert detection.milliseconds["encode"] == 0

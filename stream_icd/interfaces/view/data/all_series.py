@@ -17,8 +17,8 @@ from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import Identity, SeenWindow, Series, SeriesName
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.quality.agreement import nmi
+from stream_icd.methods.tracking.identities import Partition
 from stream_icd.methods.tracking.packed import packed
-from stream_icd.methods.tracking.partition import Partition
 from stream_icd.wire.announcements import Announcement
 
 _ReadEvents = Callable[[], CommunityEvents | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import islice
@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from stream_icd.core.communities import Communities
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.node_ids import places
-from stream_icd.methods.names.names import Naming, WindowNames
+from stream_icd.methods.names.names import Name, NamedWindow, Naming
 from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
 Identity = tuple[str, str, str, str]
 """Graph, snapshot, model and revision of a result."""
+
+_NAME_BYTES = 400
+"""Bytes of a name in memory, measured."""
 
 
 class SeriesName(NamedTuple):
@@ -34,6 +37,23 @@ class SeriesName(NamedTuple):
     graph: str
     model: str  # of such a series; empty: one model after the other, as a detector changes them
     origin: str  # topic or archive that the results were read from
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowNames:
+    """What is kept of a `NamedWindow`: its `names` and its `agreement`."""
+
+    names: Mapping[int, Name] = field(default_factory=dict)
+    agreement: Mapping[str, float | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, window: NamedWindow | None) -> _WindowNames:
+        return cls() if window is None else cls(window.names(), window.agreement())
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in memory."""
+        return _NAME_BYTES * len(self.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -52,7 +72,7 @@ class SeenWindow:
     sizes: NDArray[np.int64]  # (K,) number of members of each
     kinds: frozenset[str]  # of the events: only windows with wanted ones are unpacked
     nmi: float | None  # agreement with the known communities, if these are known
-    known: WindowNames
+    known: _WindowNames
     held: tuple[int, ...]
     levels: NDArray[np.int64]  # (L, K) for each of `ids`, the coarsest level first
 
@@ -226,7 +246,7 @@ class Series:
     def take_names_back(self) -> None:
         """Forget the names of all windows."""
         for place, window in enumerate(self.windows):
-            self._replace(place, replace(window, known=WindowNames()))
+            self._replace(place, replace(window, known=_WindowNames()))
 
     def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return at most `last` windows, the newest of them with number `until` or lower."""
@@ -294,7 +314,9 @@ def _seen_window(
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),
         nmi=nmi,
-        known=WindowNames() if naming is None else naming.of(result.graph, nodes, communities),
+        known=_WindowNames.of(
+            None if naming is None else naming.window(result.graph, nodes, communities)
+        ),
         held=(0,) * len(tracked.events),
         levels=_levels(result, tracked, ids),
     )

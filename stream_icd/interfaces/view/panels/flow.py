@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_icd.core.events import CHANGES, CommunityEvent
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.confirmation import held_for
-from stream_icd.methods.tracking.partition import Partition
+from stream_icd.methods.tracking.identities import Partition
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 

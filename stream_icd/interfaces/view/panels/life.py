@@ -11,7 +11,7 @@ import numpy as np
 from stream_icd.core.communities import STAGES
 from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
-from stream_icd.methods.tracking.partition import Partition
+from stream_icd.methods.tracking.identities import Partition
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from stream_icd.core.arrays import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.methods.bp.find import find_communities
-from stream_icd.methods.bp.parameters import as_weighted
+from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.adjacency import among, linked_nodes
 from stream_icd.methods.graphs.weights import comparable
 from stream_icd.methods.icd.encoder.contract import Weights, initial_weights
@@ -258,7 +258,7 @@ def _agreement(one: _Prepared, how: tuple[float, float], seed: int) -> float:
     """AMI with the labels of what bp finds with a power and a resolution, K unknown."""
     power, resolution = how
     graph = weighted(one.graph, one.log_odds, power)
-    found = find_communities(graph, as_weighted(resolution), seed=seed)
+    found = find_communities(graph, BpParameters.as_weighted(resolution), seed=seed)
     return ami(*of_known(one.labels, found))
 
 

@@ -23,7 +23,6 @@ from stream_icd.methods.icd.features import (
     SparsePlusRankOne,
     model_features,
     structure_matrix,
-    weighted_degrees,
 )
 from stream_icd.methods.icd.recipe import Recipe, Variant
 
@@ -177,7 +176,7 @@ def _membership_strength(
     """The only non-zero entry of each row of H, `(n,)`."""
     if variant == "ICD-M":
         return np.ones(len(labels))
-    degrees = weighted_degrees(adjacency)
+    degrees = adjacency.sum(axis=1, dtype=np.float64)
     volumes = np.maximum(np.bincount(labels, degrees), 0.1)  # the scripts' floor
     return np.asarray(np.sqrt(degrees / volumes[labels]))
 

@@ -28,14 +28,8 @@ if TYPE_CHECKING:
 Weights = dict[str, NDArray[np.float32]]
 """An encoder's parameters by name: what a model file holds."""
 
-ENCODERS: Mapping[str, tuple[str, str]] = {
-    "gcn": ("layers", "Gcn"),
-    "gat": ("layers", "Gat"),
-    "gin": ("layers", "Gin"),
-    "hops": ("hops", "Hops"),
-    "edges": ("edges", "Edges"),
-}
-"""The module and the class of every encoder; a contract test runs on each."""
+ENCODERS = {"gcn": "layers", "gat": "layers", "gin": "layers", "hops": "hops", "edges": "edges"}
+"""The module whose `KINDS` has the class of every encoder; a contract test runs on each."""
 
 _BLOCK = 1024
 """Rows of a Hadamard matrix to compute at a time."""
@@ -122,13 +116,12 @@ class Differentiable(Encoder):
 
 
 def encoder(settings: EncoderSettings) -> Encoder:
-    """The encoder of these settings; its class is imported on first use.
-
-    `edges` imports numba, a third of the start of a detector's main process, which encodes nothing.
-    """
-    module, name = ENCODERS[settings.kind]
-    found: type[Encoder] = getattr(import_module(f"{__package__}.{module}"), name)
-    return found(settings)
+    """The encoder of these settings."""
+    # Imported here: `edges` loads numba, a third of the start of a detector's main process, which
+    # encodes nothing.
+    module = import_module(f"{__package__}.{ENCODERS[settings.kind]}")
+    kinds: Mapping[str, type[Encoder]] = module.KINDS
+    return kinds[settings.kind](settings)
 
 
 def initial_weights(recipe: Recipe) -> Weights:
@@ -145,6 +138,7 @@ def digest(weights: Weights) -> str:
     """SHA-256 of names and values, sorted by name, with values as little-endian float32."""
     sha256 = hashlib.sha256()
     for name in sorted(weights):
+        # Names too: two weights that were exchanged would have the same bytes otherwise.
         sha256.update(name.encode())
         sha256.update(np.ascontiguousarray(weights[name], "<f4").data)
     return sha256.hexdigest()

@@ -10,14 +10,10 @@ from scipy.sparse import csr_array
 
 from stream_icd.core.arrays import Floats, Labels
 from stream_icd.core.compiled import compiled
-from stream_icd.methods.icd.features import SparsePlusRankOne
-from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
+from stream_icd.methods.icd.row_blocks import Floats32
 
-_ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
+ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """Liberties of the compiler in sums of products: it may use vector instructions."""
-
-_SMALLEST = np.float32(1e-30)
-"""A smaller square of a row's length counts as this."""
 
 
 class _Forward(NamedTuple):
@@ -48,8 +44,7 @@ class EdgeGraph(NamedTuple):
         _number_edges(indptr, indices, number, source, target)
         weights = np.empty(n_edges, np.float32)
         weights[number] = adjacency.data
-        forward = _Forward(*(np.empty(n, np.int32) for n in (len(indptr), n_edges, n_edges)))
-        _turn_forward(indptr, indices, number, *forward)
+        forward = _turned_forward(indptr, indices, number)
         return cls(indptr, indices, number, source, target, weights, forward)
 
     @property
@@ -58,6 +53,7 @@ class EdgeGraph(NamedTuple):
 
     def strengths(self, values: Floats32) -> Floats32:
         """The sum of the values `(E,)` of each node's edges, `(n,)`."""
+        # In float64: a hub adds up millions of float32 values.
         total = np.zeros(self.n_nodes)
         _add_to_ends(self.source, self.target, values, total)
         return total.astype(np.float32)
@@ -72,33 +68,11 @@ class EdgeGraph(NamedTuple):
 
     def common_neighbours(self, weights: Floats32, total: Floats32) -> None:
         """Fill `total`, `(E,)`: Σ_k w_ik w_kj of each edge; `weights`: of the edges, `(E,)`."""
-        _common_neighbours(*self.forward, weights, total)
+        _common_neighbours(self.forward, weights, total)
 
     def smaller_and_larger(self, of_nodes: Floats32, columns: Floats32) -> None:
         """Fill two rows of `columns`, `(2k, E)`, with a row of `of_nodes`, `(k, n)`, each."""
         _smaller_and_larger(self.source, self.target, of_nodes, columns)
-
-
-def unit_product(
-    matrix: SparsePlusRankOne, hidden: Floats32, following: Floats32, threads: int
-) -> None:
-    """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
-    sparse, n_nodes = matrix.sparse, matrix.shape[0]
-    left, constant = np.zeros(n_nodes, np.float32), np.zeros(hidden.shape[1], np.float32)
-    if matrix.outer is not None:
-        left, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
-        with single_threaded_blas():
-            constant = right @ hidden
-    indptr, indices = (np.asarray(one, np.int32) for one in (sparse.indptr, sparse.indices))
-
-    def fill(rows: slice) -> None:
-        end = min(rows.stop, n_nodes)  # compiled loops do not check it
-        _hop(indptr, indices, sparse.data, hidden, left, constant, rows.start, end, following)
-
-    if threads == 1:
-        fill(slice(0, n_nodes))
-    else:
-        for_blocks(fill, n_nodes, threads)
 
 
 @compiled()
@@ -126,77 +100,25 @@ def _number_edges(
 
 
 @compiled()
-def _turn_forward(
-    indptr: Labels,
-    indices: Labels,
-    number: Labels,
-    forward: Labels,
-    others: Labels,
-    numbers: Labels,
-) -> None:
-    """Fill the last three, the parts of `_Forward`."""
-    n_edges = 0
+def _turned_forward(indptr: Labels, indices: Labels, number: Labels) -> _Forward:
+    """Return each edge at one of its ends."""
+    n_edges, most = 0, len(indices) // 2
+    starts, ends = np.empty_like(indptr), np.empty(most, np.int32)
+    numbers = np.empty(most, np.int32)
     for i in range(len(indptr) - 1):
-        forward[i] = n_edges
+        starts[i] = n_edges
         for entry in range(indptr[i], indptr[i + 1]):
             j = indices[entry]
             more = (indptr[j + 1] - indptr[j]) - (indptr[i + 1] - indptr[i])
+            # At the end with fewer neighbours: a hub would be at the start of all its triangles.
             if more > 0 or (more == 0 and i < j):
-                others[n_edges], numbers[n_edges] = j, number[entry]
+                ends[n_edges], numbers[n_edges] = j, number[entry]
                 n_edges += 1
-    forward[-1] = n_edges
+    starts[-1] = n_edges
+    return _Forward(starts, ends, numbers)
 
 
-@compiled(fastmath=_ANY_ORDER)
-def _hop(
-    indptr: Labels,
-    indices: Labels,
-    weights: Floats32,
-    hidden: Floats32,
-    shift: Floats32,
-    constant: Floats32,
-    start: int,
-    end: int,
-    following: Floats32,
-) -> None:
-    """Fill rows start to end of `following`: row i of M H + s cᵀ, scaled to length 1.
-
-    M: a sparse matrix, `(n, m)`: indptr, indices, weights. H: `hidden`, `(m, width)`. s, `(n,)`:
-    `shift`. c, `(width,)`: `constant`. A row of zeros stays zero.
-    """
-    width = hidden.shape[1]
-    total = np.empty(width, np.float32)
-    for i in range(start, end):
-        for column in range(width):
-            total[column] = shift[i] * constant[column]
-        entry, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
-        while entry + 3 < last:  # four rows at a time: half the time of one by one
-            w0, w1 = weights[entry], weights[entry + 1]
-            w2, w3 = weights[entry + 2], weights[entry + 3]
-            j0, j1 = np.uint32(indices[entry]), np.uint32(indices[entry + 1])
-            j2, j3 = np.uint32(indices[entry + 2]), np.uint32(indices[entry + 3])
-            for column in range(width):
-                total[column] += (
-                    w0 * hidden[j0, column]
-                    + w1 * hidden[j1, column]
-                    + w2 * hidden[j2, column]
-                    + w3 * hidden[j3, column]
-                )
-            entry += 4
-        while entry < last:
-            weight, j = weights[entry], np.uint32(indices[entry])
-            for column in range(width):
-                total[column] += weight * hidden[j, column]
-            entry += 1
-        square = np.float32(0)
-        for column in range(width):
-            square += total[column] * total[column]
-        scale = np.float32(1) / np.sqrt(max(square, _SMALLEST))
-        for column in range(width):
-            following[i, column] = scale * total[column]
-
-
-@compiled(fastmath=_ANY_ORDER)
+@compiled(fastmath=ANY_ORDER)
 def _scalar_products(source: Labels, target: Labels, hidden: Floats32, products: Floats32) -> None:
     width = hidden.shape[1]
     for edge in range(len(source)):
@@ -208,41 +130,40 @@ def _scalar_products(source: Labels, target: Labels, hidden: Floats32, products:
 
 
 @compiled()
-def _common_neighbours(
-    forward: Labels, others: Labels, numbers: Labels, weights: Floats32, total: Floats32
-) -> None:
-    """As the method; `_Forward` in parts.
+def _common_neighbours(forward: _Forward, weights: Floats32, total: Floats32) -> None:
+    """As the method.
 
     Each triangle is found once, at its end that comes first in all three edges. The time grows with
     E^1.5 at most (Latapy, TCS 2008, algorithm forward); a star's with E.
     """
-    n_nodes = len(forward) - 1
+    starts, ends, numbers = forward
+    n_nodes = len(starts) - 1
     edge_to = np.full(n_nodes, -1, np.int32)  # the edge from i to each node
     total[:] = 0
     for i in range(n_nodes):
-        start, end = forward[i], forward[i + 1]
+        start, end = starts[i], starts[i + 1]
         for entry in range(start, end):
-            edge_to[others[entry]] = numbers[entry]
+            edge_to[ends[entry]] = numbers[entry]
         for entry in range(start, end):
-            j, ij = others[entry], numbers[entry]
-            for further in range(forward[j], forward[j + 1]):
-                ik = edge_to[others[further]]
+            j, ij = ends[entry], numbers[entry]
+            for further in range(starts[j], starts[j + 1]):
+                ik = edge_to[ends[further]]
                 if ik >= 0:
                     jk = numbers[further]
                     total[ij] += weights[ik] * weights[jk]
                     total[ik] += weights[ij] * weights[jk]
                     total[jk] += weights[ij] * weights[ik]
         for entry in range(start, end):
-            edge_to[others[entry]] = -1
+            edge_to[ends[entry]] = -1
 
 
-@compiled(fastmath=_ANY_ORDER)
+@compiled(fastmath=ANY_ORDER)
 def _smaller_and_larger(
     source: Labels, target: Labels, of_nodes: Floats32, columns: Floats32
 ) -> None:
     for edge in range(len(source)):
         i, j = np.uint32(source[edge]), np.uint32(target[edge])
         for kind in range(len(of_nodes)):
-            one, other = of_nodes[kind, i], of_nodes[kind, j]
-            columns[2 * kind, edge] = min(one, other)
-            columns[2 * kind + 1, edge] = max(one, other)
+            of_source, of_target = of_nodes[kind, i], of_nodes[kind, j]
+            columns[2 * kind, edge] = min(of_source, of_target)
+            columns[2 * kind + 1, edge] = max(of_source, of_target)

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from stream_icd.core.arrays import Labels
+from stream_icd.core.compiled import compiled
 from stream_icd.methods.icd.encoder.contract import Encoder, Weights, projection
-from stream_icd.methods.icd.encoder.edge_graph import EdgeGraph, unit_product
+from stream_icd.methods.icd.encoder.edge_graph import ANY_ORDER, EdgeGraph
 from stream_icd.methods.icd.features import SparsePlusRankOne, propagation_matrix
-from stream_icd.methods.icd.row_blocks import Floats32, single_threaded_blas
+from stream_icd.methods.icd.row_blocks import Floats32, for_blocks, single_threaded_blas
 
 ROUNDS, _HOPS, _LAST_HOPS = 5, 4, 10
 """Rounds of corrections, and hops of the filter in each and after the last one, chosen on
@@ -35,6 +37,9 @@ _SUREST = 12.0
 """The largest log-odds of an edge, to either side: no weight becomes zero."""
 
 _LEAST = np.float32(1e-12)
+
+_SMALLEST = np.float32(1e-30)
+"""A smaller square of a row's length counts as this."""
 
 _COLUMNS = (
     *(f"cosine after hop {number}" for number in range(1, _HOPS + 1)),
@@ -88,7 +93,7 @@ class Edges(Encoder):
             "second_bias": (ROUNDS, _HIDDEN),
             "last": (ROUNDS, _HIDDEN + 1),  # with the bias
             "power": (1,),  # of the probabilities, see `weighted`
-            "resolution": (1,),  # for bp on that graph, see `as_weighted`
+            "resolution": (1,),  # for bp on that graph, see `BpParameters.as_weighted`
         }
 
     def initial_weights(self, rng: np.random.Generator) -> Weights:
@@ -100,6 +105,7 @@ class Edges(Encoder):
             weights[name] += 1
         for name in ("first", "second"):
             n_in = weights[name].shape[1]
+            # Versions of NumPy share raw bits, but not what distributions make of them.
             raw = np.asarray(rng.bit_generator.random_raw(weights[name].size))
             uniform = (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1  # from -1 to 1
             bound = np.sqrt(6 / n_in)  # He et al. 2015: the variance of rectified units stays
@@ -153,7 +159,7 @@ class Edges(Encoder):
 def weighted(graph: EdgeGraph, log_odds: Floats32, power: float) -> csr_array:
     """The graph for bp, `(n, n)`: each weight times a power of the probability of its edge.
 
-    Its weights are comparable already: bp takes them with `weight_exponent` 1 (`as_weighted`).
+    Its weights are comparable already: bp takes them as they are (`BpParameters.as_weighted`).
     """
     weights = graph.weights * _probabilities(log_odds) ** np.float64(power)
     return graph.matrix(weights[graph.number])
@@ -191,20 +197,21 @@ def edge_columns(
     source, target, weights, columns = graph.source, graph.target, graph.weights, work.columns
     rows = iter(columns)
     probability = _probabilities(log_odds)
-    kept = weights * probability
-    before, strengths = (np.maximum(graph.strengths(w), _LEAST) for w in (weights, kept))
+    joining = weights * probability
+    # The logarithm of a strength of 0 would be infinite.
+    before, strengths = (np.maximum(graph.strengths(w), _LEAST) for w in (weights, joining))
     degrees = np.maximum(np.diff(graph.indptr), 1).astype(np.float32)
 
     for hidden in _filtered(graph, features, log_odds, number, work.two, threads):
         graph.cosines(hidden, cosine := next(rows))
     typical = graph.strengths(cosine) / degrees
-    one, other = typical[source], typical[target]
+    of_source, of_target = typical[source], typical[target]
     excess, difference = next(rows), next(rows)
-    np.subtract(2 * cosine, one + other, out=excess)
-    np.abs(one - other, out=difference)
+    np.subtract(2 * cosine, of_source + of_target, out=excess)
+    np.abs(of_source - of_target, out=difference)
 
     common, share = next(rows), next(rows)
-    graph.common_neighbours(kept, common)
+    graph.common_neighbours(joining, common)
     root = 1 / np.sqrt(strengths)
     np.multiply(common, root[source] * root[target], out=share)
     np.log1p(common, out=common)
@@ -227,6 +234,7 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
         weights[name][number]
         for name in ("mean", "scale", "first", "first_bias", "second", "second_bias", "last")
     )
+    # Scale and mean go into the layer: the columns of all edges are not copied for them.
     first = first / scale[:, None]
     bias = bias - mean @ first
     following = log_odds.copy()
@@ -234,9 +242,9 @@ def corrected(log_odds: Floats32, columns: Floats32, weights: Weights, number: i
     with single_threaded_blas():
         for start in range(0, len(log_odds), _BLOCK):
             block = slice(start, start + _BLOCK)
-            one, two = layers[:, :, : len(log_odds) - start]
-            hidden = _rectified(first, columns[:, block], bias, one)
-            hidden = _rectified(second, hidden, second_bias, two)
+            of_first, of_second = layers[:, :, : len(log_odds) - start]
+            hidden = _rectified(first, columns[:, block], bias, of_first)
+            hidden = _rectified(second, hidden, second_bias, of_second)
             following[block] += last[:-1] @ hidden + last[-1]
     return following.clip(-_SUREST, _SUREST, out=following)
 
@@ -262,17 +270,91 @@ def _filtered(
     """
     hidden, spare = two
     onto = projection(features.shape[1], hidden.shape[1], number)
-    unit_product(features, onto, hidden, threads)
-    kept = graph.weights * _probabilities(log_odds)
-    strengths = np.maximum(graph.strengths(kept), _LEAST)
-    step = kept[graph.number] * (strengths ** np.float32(-_DEGREE_EXPONENT))[graph.indices]
+    _unit_product(features, onto, hidden, threads)
+    joining = graph.weights * _probabilities(log_odds)
+    strengths = np.maximum(graph.strengths(joining), _LEAST)
+    step = joining[graph.number] * (strengths ** np.float32(-_DEGREE_EXPONENT))[graph.indices]
     matrix = SparsePlusRankOne(graph.matrix(step))
     for _ in range(_LAST_HOPS if number == ROUNDS else _HOPS):
-        unit_product(matrix, hidden, spare, threads)
+        _unit_product(matrix, hidden, spare, threads)
         hidden, spare = spare, hidden
         yield hidden
+
+
+def _unit_product(
+    matrix: SparsePlusRankOne, hidden: Floats32, following: Floats32, threads: int
+) -> None:
+    """Fill `following` with the product of `(n, m)` and `(m, width)`, rows scaled to length 1."""
+    sparse, n_nodes = matrix.sparse, matrix.shape[0]
+    shift, constant = np.zeros(n_nodes, np.float32), np.zeros(hidden.shape[1], np.float32)
+    if matrix.outer is not None:
+        shift, right = (part.astype(np.float32, copy=False) for part in matrix.outer)
+        with single_threaded_blas():
+            constant = right @ hidden
+    indptr, indices = (np.asarray(part, np.int32) for part in (sparse.indptr, sparse.indices))
+
+    def fill(rows: slice) -> None:
+        end = min(rows.stop, n_nodes)  # compiled loops do not check it
+        _hop(indptr, indices, sparse.data, hidden, shift, constant, rows.start, end, following)
+
+    if threads == 1:
+        fill(slice(0, n_nodes))
+    else:
+        for_blocks(fill, n_nodes, threads)
+
+
+@compiled(fastmath=ANY_ORDER)
+def _hop(
+    indptr: Labels,
+    indices: Labels,
+    weights: Floats32,
+    hidden: Floats32,
+    shift: Floats32,
+    constant: Floats32,
+    start: int,
+    end: int,
+    following: Floats32,
+) -> None:
+    """Fill rows start to end of `following`: row i of M H + s cᵀ, scaled to length 1.
+
+    M: a sparse matrix, `(n, m)`: indptr, indices, weights. H: `hidden`, `(m, width)`. s, `(n,)`:
+    `shift`. c, `(width,)`: `constant`. A row of zeros stays zero.
+    """
+    width = hidden.shape[1]
+    total = np.empty(width, np.float32)
+    for i in range(start, end):
+        for column in range(width):
+            total[column] = shift[i] * constant[column]
+        entry, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        while entry + 3 < last:  # four rows at a time: half the time of one by one
+            w0, w1 = weights[entry], weights[entry + 1]
+            w2, w3 = weights[entry + 2], weights[entry + 3]
+            j0, j1 = np.uint32(indices[entry]), np.uint32(indices[entry + 1])
+            j2, j3 = np.uint32(indices[entry + 2]), np.uint32(indices[entry + 3])
+            for column in range(width):
+                total[column] += (
+                    w0 * hidden[j0, column]
+                    + w1 * hidden[j1, column]
+                    + w2 * hidden[j2, column]
+                    + w3 * hidden[j3, column]
+                )
+            entry += 4
+        while entry < last:
+            weight, j = weights[entry], np.uint32(indices[entry])
+            for column in range(width):
+                total[column] += weight * hidden[j, column]
+            entry += 1
+        square = np.float32(0)
+        for column in range(width):
+            square += total[column] * total[column]
+        scale = np.float32(1) / np.sqrt(max(square, _SMALLEST))
+        for column in range(width):
+            following[i, column] = scale * total[column]
 
 
 def _probabilities(log_odds: Floats32) -> Floats32:
     odds = np.exp(-log_odds)
     return np.reciprocal(odds + np.float32(1), out=odds)
+
+
+KINDS = {"edges": Edges}

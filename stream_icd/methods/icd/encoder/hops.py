@@ -28,7 +28,7 @@ _NOISE = 0.01
 _LEAST_DEGREE = 1e-12
 
 
-class Hops(Differentiable):
+class _Hops(Differentiable):
     """U = Σ w_k H_k, with H_0 = D^-c Z R and H_k = D^-a A D^-b H_(k-1); D holds the degrees.
 
     Rows of each H_k and of U are optionally scaled to length 1; then a and c have no effect. R is a
@@ -52,10 +52,11 @@ class Hops(Differentiable):
         self, weights: Weights, features: SparsePlusRankOne, adjacency: csr_array, threads: int = 1
     ) -> Floats32:
         # Loads numba, which who only reads a model does not need.
-        from stream_icd.methods.icd.features import propagation_matrix, weighted_degrees
+        from stream_icd.methods.icd.features import propagation_matrix
 
         a, b, c = weights["exponents"]
-        degrees = np.maximum(weighted_degrees(adjacency), _LEAST_DEGREE).astype(np.float32)
+        # The power of a degree of 0 would be infinite.
+        degrees = np.maximum(adjacency.sum(axis=1), _LEAST_DEGREE).astype(np.float32)
         with single_threaded_blas():
             first = features.times_dense(projection(features.shape[1], self.settings.widths[-1]))
         first *= degrees[:, None] ** -c
@@ -85,6 +86,7 @@ class Hops(Differentiable):
 
 def _uniform(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     """Numbers from -1 to 1, from raw output of the bit generator."""
+    # Versions of NumPy share raw bits, but not what distributions make of them.
     raw = np.asarray(rng.bit_generator.random_raw(n))
     return (raw >> np.uint64(11)).astype(np.float64) / 2**52 - 1
 
@@ -98,8 +100,13 @@ def _add(total: Floats32, weight: np.float32, hidden: Floats32, threads: int) ->
     for_blocks(add, len(total), threads)
 
 
-def _scaled_both_sides(left: Floats32, adjacency: csr_array, right: Floats32) -> csr_array:
+def _scaled_both_sides(
+    row_scale: Floats32, adjacency: csr_array, column_scale: Floats32
+) -> csr_array:
     scaled = adjacency.astype(np.float32)
     row = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
-    scaled.data *= left[row] * right[scaled.indices]
+    scaled.data *= row_scale[row] * column_scale[scaled.indices]
     return scaled
+
+
+KINDS = {"hops": _Hops}

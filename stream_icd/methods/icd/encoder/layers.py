@@ -52,7 +52,7 @@ class _Layers(Differentiable):
         return self.smoothed(hidden, neighbourhood)
 
 
-class Gcn(_Layers):
+class _Gcn(_Layers):
     """H ← tanh(D̂^-½ Â D̂^-½ H W), no bias: the paper's encoder (section 4.1, eq. 5)."""
 
     def embed(
@@ -62,9 +62,9 @@ class Gcn(_Layers):
         from stream_icd.methods.icd.features import propagation_matrix
 
         propagation = propagation_matrix(adjacency).astype(np.float32)
-        first, *others = (weights[f"layer.{k}"] for k in range(len(weights)))
-        mixed = _first_layer(propagation, features, first, others, self.settings, threads)
-        for matrix in others[1:]:
+        first, *later = (weights[f"layer.{k}"] for k in range(len(weights)))
+        mixed = _first_layer(propagation, features, first, later, self.settings, threads)
+        for matrix in later[1:]:
             hidden = self._propagated(propagation, mixed, threads, squash=True)
             mixed = product(hidden, matrix, threads)
         hidden = self._propagated(propagation, mixed, threads, squash=True)
@@ -84,7 +84,7 @@ def _first_layer(
     propagation: csr_array,
     features: SparsePlusRankOne,
     first: Floats32,
-    others: list[Floats32],
+    later: list[Floats32],
     settings: EncoderSettings,
     threads: int,
 ) -> Floats32:
@@ -93,16 +93,16 @@ def _first_layer(
     H, `(n, width)`, is the widest matrix of a graph, so only `_COLUMNS` of its columns are computed
     at a time: H W₂ is a sum over columns of H, divided by the lengths of H's rows afterwards.
     """
-    if not others:
+    if not later:
         with single_threaded_blas():
             return np.asarray(features.times_dense(first), np.float32)
-    total = np.zeros((len(features), others[0].shape[1]), np.float32)
+    total = np.zeros((len(features), later[0].shape[1]), np.float32)
     squares = np.zeros(len(features), np.float32)
     for start in range(0, first.shape[1], _COLUMNS):
         columns = slice(start, start + _COLUMNS)
         with single_threaded_blas():
             mixed = features.times_dense(np.ascontiguousarray(first[:, columns]))
-        _add_columns(propagation, mixed, others[0][columns], total, squares, threads)
+        _add_columns(propagation, mixed, later[0][columns], total, squares, threads)
     if settings.normalise_rows:
         total /= np.maximum(np.sqrt(squares), 1e-12)[:, None]
     return total
@@ -148,7 +148,7 @@ class _LayersOnTorch(_Layers):
             return np.asarray(self.forward(tensors, FeatureTensors(features), neighbourhood))
 
 
-class Gat(_LayersOnTorch):
+class _Gat(_LayersOnTorch):
     """H ← tanh(attention(H W)), one head: each node weighs its neighbours (Veličković et al. 2018).
 
     Edges define the neighbours; the values of their weights are ignored. The memory per edge is
@@ -168,7 +168,7 @@ class Gat(_LayersOnTorch):
         return neighbourhood.attend(source, target, mixed).tanh()
 
 
-class Gin(_LayersOnTorch):
+class _Gin(_LayersOnTorch):
     """H ← tanh(tanh(((1 + ε) H + A H) W) V): a perceptron on sums (GIN, Xu et al. 2019)."""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -200,8 +200,12 @@ def _one_thread() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
+    # Several threads add up in an order of their own, and the embedding would differ by bits.
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+KINDS = {"gcn": _Gcn, "gat": _Gat, "gin": _Gin}

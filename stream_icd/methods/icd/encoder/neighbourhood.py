@@ -55,6 +55,7 @@ class GraphNeighbourhood:
         # order, so training would not be reproducible.
         score = source.index_select(0, self._row) + target.index_select(0, self._column)
         score = torch.nn.functional.leaky_relu(score, 0.2)
+        # The largest of each row is taken off, so that no exponential overflows.
         highest = torch.full_like(source, -torch.inf)
         highest = highest.scatter_reduce(0, self._row, score.detach(), "amax")
         weight = (score - highest[self._row]).exp()
