@@ -76,6 +76,7 @@ RULES: dict[str, dict[str, Any]] = {
     "the handicap of shorter sums": {f"{JUDGE}.HANDICAP": 0.0},
     "the margin of the filter": {f"{JUDGE}.MARGIN": 0.0},
     "the filter in the second window": {f"{FOLLOW}._filter_takes_over": lambda *_: None},
+    "several searches in the first windows": {f"{FOLLOW}._N_SEARCHES": 1},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
     "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},

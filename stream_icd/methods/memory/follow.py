@@ -61,16 +61,16 @@ nodes had, `(n,)`, `NOBODY` for new ones, and labels that some nodes are known t
 (`bp.known.Known`), or None: a method may start from them."""
 
 _SMALL = 24_000
-"""Entries of the sum of a follower that takes in each window; a larger one only takes in those in
-which it is searched, since this costs as much as the window itself."""
+"""Entries of a small graph, and of the sum of a follower that takes in each window; a larger one
+only takes in those in which it is searched, since this costs as much as the window itself."""
 
 _FEW = 8000
 """Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
 searched last."""
 
-_N_SEARCHES, _N_OF_OTHERS = 4, 2
-"""How often the leader is searched in its turn, and another sum, if they are small: there a search
-ends in one of many states, and takes a few milliseconds. The shortest description decides."""
+_N_SEARCHES, _N_FIRST = 4, 8
+"""How often a sum that leads is searched in its turn in the first windows of a small graph. There a
+search ends in one of many states, and later windows start from it."""
 
 _TRIES = 4
 """The filter is followed as often before its first pause: it goes on from the leader, and takes
@@ -236,16 +236,14 @@ def _follow_others(
         if at == leader:
             continue
         first = hypotheses[0].evidence  # it has grown already: the first comes first
-        is_small = _is_small(hypothesis, aligned)
         if hypothesis.kind.by == "filter":
             hypotheses[at], filtered = _follow_filter(step, aligned, hypothesis, at in due)
         elif at in due:
             n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
-            n_searches = _N_OF_OTHERS if is_small else 1
-            sought = _search(step, aligned, hypothesis, first, n_searches).hypothesis
+            sought = _search(step, aligned, hypothesis, first, 1).hypothesis
             hypotheses[at] = replace(sought, n_vain=n_vain, wait=pause(n_vain))
             rest = _rest(sought.evidence, aligned.window)
-        elif is_small or (at == 0 and leads == "weighted"):
+        elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
             hypotheses[at] = _search(step, aligned, hypothesis, first, 0).hypothesis
     return rested(hypotheses, leader, rest), filtered
 
@@ -272,7 +270,8 @@ def _follow_leader(
         hypotheses[leader] = replace(hypothesis, labels=posterior.likeliest)
         return posterior, False
     is_due = not (hypothesis.wait or step.lacking)
-    n_searches = is_due * (_N_SEARCHES if _is_small(hypothesis, aligned) else 1)
+    is_first = aligned.memory.n_windows < _N_FIRST and len(aligned.window.indices) <= _SMALL
+    n_searches = is_due * (_N_SEARCHES if is_first else 1)
     sought = _search(step, aligned, hypothesis, hypotheses[0].evidence, n_searches)
     hypotheses[leader] = sought.hypothesis
     if is_due:
