@@ -48,26 +48,20 @@ def pytest_report_header() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    """Put back what a command, or Ray, does to the signals of this process.
+def own_signals_and_log() -> Iterator[None]:
+    """Put back what a command, or Ray, does to the signals and the log of this process.
 
-    Processes that a later test forks would take the handlers over, and not end when asked to.
+    Processes that a later test forks would take the handlers over, and not end when asked to. Its
+    log would go to where a command before it did, which may be closed by now: a fixture of a whole
+    file may have run that command before this one has seen any test.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    _forget_the_log_of_commands()
     yield
+    _forget_the_log_of_commands()
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-@pytest.fixture(autouse=True)
-def own_log() -> Iterator[None]:
-    """Let no test log to where a command before it did, which may be closed by now.
-
-    A fixture of a whole file may run that command before this one has seen any test.
-    """
-    _forget_the_log_of_commands()
-    yield
-    _forget_the_log_of_commands()
 
 
 def _forget_the_log_of_commands() -> None:
@@ -116,14 +110,13 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if not tests or list(tests[0].parent.glob(f"__pycache__/{tests[0].stem}.*")):
         return
     collect = ["-m", "pytest", "--collect-only", "-q"]
-    commands = (
-        ["-m", "tests.testbed.compile_loops"],
-        [*collect, *tests[::2]],
-        [*collect, *tests[1::2]],
-    )
     running = [
         subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
-        for command in commands
+        for command in (
+            ["-m", "tests.testbed.compile_loops"],
+            [*collect, *tests[::2]],
+            [*collect, *tests[1::2]],
+        )
     ]
     for process in running:
         process.wait()
@@ -200,8 +193,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> brokers.Broker:
     """The broker of this run of the test: see `pytest_generate_tests`."""
-    found: brokers.Broker = request.getfixturevalue(request.param)
-    return found
+    opened: brokers.Broker = request.getfixturevalue(request.param)
+    return opened
 
 
 @pytest.fixture
@@ -240,5 +233,5 @@ def store(request: pytest.FixtureRequest) -> Store:
     """An empty folder, on a disk and in an object store: a test that takes it runs on both."""
     if request.param == "s3":
         return open_store(new_folder(request.getfixturevalue("s3")))
-    found: Store = request.getfixturevalue("disk")
-    return found
+    on_disk: Store = request.getfixturevalue("disk")
+    return on_disk

@@ -29,9 +29,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,13 +40,29 @@ from pathlib import Path
 import structlog
 
 from benchmarks.shared.pages.sections import write_section
-from stream_icd.kafka.topics import COMMUNITIES, MEMORY
+from stream_icd.core.snapshot import Snapshot
+from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.delivery.handler import BatchDone
+from stream_icd.kafka.in_process.broker import memory_broker
+from stream_icd.kafka.publisher import Publisher
+from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.record import Record
+from stream_icd.kafka.settings import KafkaSettings
+from stream_icd.kafka.topics import COMMUNITIES, MEMORY, SNAPSHOTS, create_topics
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import save_model
+from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
+from stream_icd.streaming.detection.settings import DetectSettings
+from stream_icd.streaming.workers.detect import Detector
+from stream_icd.streaming.workers.memories import Memories
+from stream_icd.streaming.workers.runner import Runner
+from stream_icd.wire.message import Message
 from tests.testbed.brokers import KafkaNode
-from tests.testbed.drifting import contents_of, remembering_model, stream, undisturbed
+from tests.testbed.drifting import outgoing, remembering_model, stream
 from tests.testbed.faults.ground import Ground, open_cluster_ground, open_ground, open_secure_ground
 from tests.testbed.faults.play import Outcome, Play, Program, by_graph, held, result
+from tests.testbed.fingerprint import fingerprint
+from tests.testbed.handlers import WhenDone
 
 GRAPHS = 12
 # Of a run, while snapshots are sent: the rest is for the last faults to come.
@@ -57,6 +74,9 @@ GROUNDS: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "tls": open_secure_ground,
     "cluster": lambda folder: open_cluster_ground(folder, {}),
 }
+
+Contents = dict[tuple[str, str], list[str]]
+"""By topic and snapshot id: the fingerprint of each record about it."""
 
 
 @dataclass
@@ -303,6 +323,49 @@ def main() -> int:
     if options.minutes >= 10 and options.on == "one broker":
         write_section("measured/faults.md", "chaos.py", text)
     return int(not found.kept)
+
+
+def contents_of(records: Iterable[Record]) -> Contents:
+    """What results and states say of each snapshot; when and where each was made does not count."""
+    found: Contents = {}
+    for record in records:
+        snapshot_id = dict(record.headers)["icd_snapshot_id"].decode()
+        message = Message(record.key or b"", record.value or b"", record.headers)
+        found.setdefault((record.topic, snapshot_id), []).append(fingerprint(message))
+    return found
+
+
+def undisturbed(snapshots: Iterable[Snapshot], model: VersionedModel, group: str) -> Contents:
+    """What one detector publishes that nothing happens to: its results, and its states."""
+    with memory_broker() as broker:
+        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        create_topics(settings)
+        with Publisher(settings) as publisher:
+            for snapshot in snapshots:
+                publisher.send(outgoing(snapshot, SNAPSHOTS))
+            sent = publisher.sent
+        _detect(settings, model, group, sent)
+        found: list[Record] = []
+        for topic in (COMMUNITIES, MEMORY):
+            with open_reader(settings, topic, until="end") as there:
+                found.extend(there)
+    return contents_of(found)
+
+
+def _detect(settings: KafkaSettings, model: VersionedModel, group: str, count: int) -> None:
+    """Run a detector in this process, until it has done that many snapshots."""
+    stop, done = threading.Event(), 0
+
+    def on_done(batch: BatchDone) -> None:
+        nonlocal done
+        done += len(batch.records)
+        if done >= count:
+            stop.set()
+
+    with_memory = DetectSettings(memory="auto", group=group, threads=1)
+    detector = Detector(lambda: model, with_memory, memories=Memories.open(settings, group))
+    runner = Runner(detector, DeadLetterLimit())
+    run_consumer(settings, SNAPSHOTS, group, runner, stop, watchers=[WhenDone(on_done)])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.generated import independent_gn, independent_lfr
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
+from stream_icd.sources.timed_rows import Columns, EventSettings
 from stream_icd.sources.windows import Hopping, TimedRows, windowed_snapshots
 
 HOUR = timedelta(hours=1)
@@ -55,7 +55,7 @@ def taxis(data: Path) -> Iterator[Source]:
         "t", {"taxi": "taxi"}, TaxiSettings.degrees("lat", "lon"), zone="Asia/Shanghai"
     )
     for seed in range(N_SAMPLES):
-        rows = timed_rows(read_rows(data / "tdrive_1h.parquet", columns.names, stop), columns, stop)
+        rows = columns.read(read_rows(data / "tdrive_1h.parquet", columns.names, stop), stop)
         settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
         yield windowed_snapshots(rows, settings, on_late=stop)
 
@@ -64,7 +64,7 @@ def events(
     data: Path, file: str, time_column: str, window: timedelta, least_nodes: int
 ) -> Iterator[Source]:
     columns = Columns(time_column, {"src": "src", "dst": "dst"})
-    rows = timed_rows(read_rows(data / file, columns.names, stop), columns, stop)
+    rows = columns.read(read_rows(data / file, columns.names, stop), stop)
     batches = (batch for batch in rows if isinstance(batch, TimedRows))
     settings = EventSettings("events", Hopping(window, window), least_nodes=least_nodes)
     yield windowed_snapshots(batches, settings, on_late=stop)

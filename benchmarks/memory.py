@@ -64,7 +64,7 @@ from stream_icd.methods.synthetic.planted_graph import PlantedGraph
 from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import stop_at_bad_row
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time
 from stream_icd.sources.windows import windowed_snapshots
 
 DOCS = Path(__file__).parents[1] / "docs" / "measured"
@@ -336,7 +336,7 @@ def _taxis(data: Path) -> Iterator[Snapshot]:
         tick=timedelta(minutes=1), stale=timedelta(minutes=10), sample=N_TAXIS, seed=0
     )
     rows = read_rows(data / "tdrive_1h.parquet", columns.names, stop_at_bad_row)
-    fixes = sorted_by_time(timed_rows(rows, columns, stop_at_bad_row))
+    fixes = sorted_by_time(columns.read(rows, stop_at_bad_row))
     for snapshot, _ in windowed_snapshots(fixes, settings, on_late=lambda _: None).snapshots:
         if snapshot.n_nodes == N_TAXIS:
             yield snapshot

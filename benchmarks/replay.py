@@ -28,7 +28,7 @@ import structlog
 
 from benchmarks.shared.machine import BY_CLOCK, Machine
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, windows
+from stream_icd.history.archive import Archive
 from stream_icd.history.replay.ray_engine import RayActors
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.consumer import run_consumer
@@ -144,7 +144,7 @@ def detect_all(settings: KafkaSettings, redetection: Redetection, count: int) ->
 
 def replayed(store: Store, engine: Engine[Job, Outcome]) -> Run:
     """From the archive."""
-    jobs = (Job.of_archived(store.uri, noted) for noted in windows(store, Selection()))
+    jobs = (Job.of_archived(store.uri, noted) for noted in Archive(store).windows())
 
     def results() -> Iterator[Message]:
         for job, outcome in engine(jobs, Relay.empty):

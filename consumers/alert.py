@@ -185,14 +185,14 @@ def _in_topic(settings: KafkaSettings | None, graph: str | None) -> Iterator[Com
 
 def _in_archive(history: str, graph: str | None) -> Iterator[CommunityEvents]:
     from stream_icd.core.store.store import open_store
-    from stream_icd.history.archive import Selection, nothing_selected, read_message, windows
+    from stream_icd.history.archive import Archive, Selection
     from stream_icd.wire.events import decode_events
     from stream_icd.wire.limits import Limits
 
     store, selection, limits = open_store(history), Selection("events", graph), Limits()
-    chosen = list(windows(store, selection))
+    chosen = list(Archive(store).windows(selection))
     if not chosen:
-        raise nothing_selected(store, selection)
+        raise Archive(store).nothing_selected(selection)
     for noted in chosen:
-        message = read_message(store, noted)
+        message = Archive(store).read_message(noted)
         yield decode_events(message.key, message.value, message.headers, limits)

@@ -120,9 +120,13 @@ class Detect(DetectionOptions, WorkerOptions):
         if follows:
             settings = replace(settings, follows_known=True)
         elif self.known is not None:
+            from stream_icd.methods.bp.known import Known
             from stream_icd.sources.node_tables import read_known
 
-            known = read_known(self.known, fixed=self.known_fixed, graph=self.graph)
+            known = {
+                graph: Known.from_labels(labels, fixed=self.known_fixed)
+                for graph, labels in read_known(self.known, self.graph).items()
+            }
             settings = replace(settings, known=known)
         place = place_of(self.model, self.registry)
 

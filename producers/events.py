@@ -88,6 +88,6 @@ class Events(RowOptions, ReadingProducer):
             source="urn:stream_icd:events"
             + (f"?weight={quote(self.weight)}" if self.weight else ""),
         )
-        usual = end_columns(self.found) or ("src", "dst")
+        usual = end_columns(self.file_columns) or ("src", "dst")
         ends = {"src": self.src or usual[0], "dst": self.dst or usual[1]}
         return windowed_source(self, settings, ends, weights, run, size + settings.lateness)

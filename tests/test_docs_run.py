@@ -35,7 +35,7 @@ from stream_icd.core.child_process import start_child, stop_children, tail
 from stream_icd.core.errors import LimitExceeded
 from stream_icd.core.settings import ENV_PREFIX
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
@@ -144,7 +144,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def is_settled(folder: Path, broker: brokers.Broker) -> bool:
     """Whether all days were detected, tracked and archived."""
     store = open_store(str(folder / "history"))
-    archived = sum(1 for _ in windows(store, Selection("communities", "as733")))
+    archived = sum(1 for _ in Archive(store).windows(Selection("communities", "as733")))
     with open_reader(broker.settings(), EVENTS, until="end") as events:
         return archived >= len(DAYS) and sum(1 for _ in events) >= len(DAYS)
 
@@ -287,7 +287,7 @@ def test_the_tutorial_runs(system: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     def is_settled() -> bool:
         chosen = Selection("communities", "contacts"), Selection("snapshots", "contacts")
-        archived = [sum(1 for _ in windows(store, kind)) for kind in chosen]
+        archived = [sum(1 for _ in Archive(store).windows(kind)) for kind in chosen]
         with open_reader(KafkaSettings(), EVENTS, until="end") as events:
             tracked = sum(event.key == b"contacts" for event in events)
         return [*archived, tracked] == [3, 3, 3]

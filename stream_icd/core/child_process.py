@@ -41,7 +41,7 @@ def start_child(
 
 def stop_children(processes: Sequence[subprocess.Popen[bytes]], timeout_s: float) -> list[int]:
     """Terminate all, kill those that still run after `timeout_s` seconds; return their statuses."""
-    for process in processes:
+    for process in processes:  # all before the first wait: they end side by side
         process.terminate()
     deadline = time.monotonic() + timeout_s
     for process in processes:

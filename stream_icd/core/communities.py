@@ -334,4 +334,5 @@ def _wrong_levels(communities: Communities) -> str | None:
     return None
 
 
+# Ids first: the checks after it take them for sound.
 _CHECKS = _wrong_ids, _wrong_moves, _wrong_probabilities, _wrong_levels

@@ -51,12 +51,12 @@ _FOR_READING, _KEPT_CLOSE, _DATA = 0, 3, 1
 class _SaysThatItCompiles(event.Listener):
     """Logs it once in a process: nothing else is seen for half a minute."""
 
-    said = False
+    has_logged = False
 
     def on_start(self, compiling: Any) -> None:
         module = getattr(compiling.data["dispatcher"].py_func, "__module__", None) or ""
-        if not self.said and module.partition(".")[0] == _PACKAGE:
-            self.said = True
+        if not self.has_logged and module.partition(".")[0] == _PACKAGE:
+            self.has_logged = True
             _LOG.info("compiling, which takes half a minute at the first start on a machine")
 
     def on_end(self, compiling: Any) -> None:
@@ -72,7 +72,7 @@ class _SparedCache(FunctionCache):
     numba raises what the file system or pickle raises then, and no detector would start.
     """
 
-    said = False
+    has_logged = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -91,8 +91,8 @@ class _SparedCache(FunctionCache):
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
-            if not _SparedCache.said:
-                _SparedCache.said = True
+            if not _SparedCache.has_logged:
+                _SparedCache.has_logged = True
                 _LOG.warning(
                     "what is compiled cannot be kept, so each process compiles for itself: "
                     "%s: %s; NUMBA_CACHE_DIR names another folder",
@@ -128,10 +128,10 @@ def uninterrupted() -> Iterator[None]:
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
         return
-    waiting: list[tuple[int, FrameType | None]] = []
+    waiting: list[FrameType | None] = []
 
-    def wait(number: int, frame: FrameType | None) -> None:
-        waiting.append((number, frame))
+    def wait(_number: int, frame: FrameType | None) -> None:
+        waiting.append(frame)
         signal.signal(signal.SIGINT, handler)
 
     signal.signal(signal.SIGINT, wait)
@@ -140,7 +140,7 @@ def uninterrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, handler)
         if waiting:
-            handler(*waiting[0])
+            handler(signal.SIGINT, waiting[0])
 
 
 _kept = threading.local()
@@ -203,13 +203,14 @@ def in_threads(work: Callable[[int, int], _Result], bounds: Sequence[int]) -> li
 
     def take_turns() -> None:
         for turn in turns:
-            results[turn] = work(*ranges[turn])
+            start, end = ranges[turn]
+            results[turn] = work(start, end)
 
-    others = [_kept.pool.submit(take_turns) for _ in range(min(n_threads(), len(ranges)) - 1)]
+    helpers = [_kept.pool.submit(take_turns) for _ in range(min(n_threads(), len(ranges)) - 1)]
     take_turns()
-    for other in others:
-        if not other.cancel():
-            other.result()
+    for helper in helpers:
+        if not helper.cancel():  # one that has not begun has nothing left to do
+            helper.result()
     return results
 
 
@@ -249,10 +250,10 @@ def _compiled_prefetch(array: Any, index: Any) -> Any:  # noqa: ARG001
 @intrinsic
 def _ask(_typing: Any, array: Any, _index: Any) -> Any:
     def generated(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        stride = builder.extract_value(made.strides, 0)
-        place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
+        stride = builder.extract_value(struct.strides, 0)
+        place = builder.gep(builder.bitcast(struct.data, byte), [builder.mul(arguments[1], stride)])
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         instruction = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
         flags = [ir.Constant(number, flag) for flag in (_FOR_READING, _KEPT_CLOSE, _DATA)]

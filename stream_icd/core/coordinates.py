@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from stream_icd.core.arrays import Floats
 from stream_icd.core.errors import BadSnapshot
@@ -29,21 +29,20 @@ class Coordinates:
         cls,
         node: NDArray[np.integer],
         n_nodes: int,
-        x: ArrayLike | None,
-        y: ArrayLike | None,
+        x: Floats | None,
+        y: Floats | None,
         crs: str,
     ) -> Coordinates | None:
         """Return the places of nodes from rows that name some; None if no row names one.
 
-        Each array is `(n_rows,)`; x and y are null or NaN in rows that name none. Raises
-        `BadSnapshot` if one is missing, out of range, or two rows name different places of a node.
+        Each array is `(n_rows,)`; x and y are NaN in rows that name none. Raises `BadSnapshot` if
+        one is missing, out of range, or two rows name different places of a node.
         """
         if x is None and y is None:
             return None
         if x is None or y is None:
             raise BadSnapshot("a place has two coordinates: give both x and y, or none")
-        # Adding 0 makes -0.0 and 0.0 the same bytes.
-        columns = [numbers(name, values, len(node)) + 0.0 for name, values in (("x", x), ("y", y))]
+        columns = x + 0.0, y + 0.0  # -0.0 and 0.0 become the same bytes
         named = ~np.isnan(columns[0])
         if not np.array_equal(named, ~np.isnan(columns[1])):
             raise BadSnapshot("x and y are the place of a node: give both in a row, or none")
@@ -53,12 +52,12 @@ class Coordinates:
         places = np.full((2, n_nodes), np.nan)
         ranges = (180.0, 90.0) if crs == DEGREES else (_FARTHEST, _FARTHEST)
         for name, column, most, place in zip("xy", columns, ranges, places, strict=True):
-            given = column[named]
-            far = given[np.abs(given) > most]
+            stated = column[named]
+            far = stated[np.abs(stated) > most]
             if len(far):
                 raise BadSnapshot(f"{name} is {far[0]:g}; it must be {-most:g} to {most:g}")
-            place[at] = given
-            if not np.array_equal(place[at], given):
+            place[at] = stated
+            if not np.array_equal(place[at], stated):
                 raise BadSnapshot("a node has two different places in x and y; give each node one")
         return cls(places[0], places[1], crs)
 
@@ -74,20 +73,3 @@ class Coordinates:
             and np.array_equal(self.x, other.x, equal_nan=True)
             and np.array_equal(self.y, other.y, equal_nan=True)
         )
-
-
-def numbers(name: str, values: ArrayLike, n_rows: int) -> Floats:
-    """Return a column of the pairs, `(n_rows,)`, as numbers.
-
-    Raises `BadSnapshot` if it is none, or has another length.
-    """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "cmM":  # numpy takes the real part, or the number of microseconds
-            raise TypeError(f"it has type {array.dtype}")
-        column = np.asarray(array, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
-    if column.shape != (n_rows,):
-        raise BadSnapshot(f"{name} has shape {column.shape}; {n_rows} pairs need one each")
-    return column

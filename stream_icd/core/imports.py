@@ -61,7 +61,7 @@ def without_pandas() -> None:
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
     try:
-        import_module("pyarrow").array([0])
+        import_module("pyarrow").array([0])  # at the first conversion, it looks
     finally:
         sys.meta_path.remove(finder)
 

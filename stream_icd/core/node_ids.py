@@ -7,6 +7,7 @@ int64, or uint64 if an id is above its range, or string.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,19 +92,10 @@ def _text_bytes(texts: pa.Array | pa.ChunkedArray) -> int:
     if not pa.types.is_string_view(texts.type):
         return int(texts.nbytes)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-    return sum(map(viewed_bytes, chunks))
+    return sum(int(_views(chunk)[_valid(chunk), 0].sum(dtype=np.int64)) for chunk in chunks)
 
 
-def text_lengths(texts: pa.Array) -> NDArray[np.integer]:
-    """Return the bytes of each text, `(n,)`, of an array of `string` or `large_string`."""
-    if not len(texts):  # it may have no buffers
-        return np.zeros(0, np.int64)
-    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    offsets = np.frombuffer(texts.buffers()[1], wide)
-    return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
-
-
-def without_views(table: pa.Table) -> pa.Table:
+def _without_views(table: pa.Table) -> pa.Table:
     """Return the table with `string` for `string_view`, which few functions of Arrow take."""
     for at, field in enumerate(table.schema):
         if pa.types.is_string_view(field.type):
@@ -123,16 +115,19 @@ def _without_hidden(texts: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(texts.type, len(texts), parts, texts.null_count)
 
 
-def plain_columns(table: pa.Table) -> pa.Table:
-    """Return a table from a file with `values_of` categories, and `without_views`.
+def plain_columns(table: pa.Table, check_views: Callable[[int], None] = lambda _: None) -> pa.Table:
+    """Return a table from outside with `values_of` categories, and `string` for `string_view`.
 
-    Raises `pyarrow.ArrowException` if it is damaged.
+    Calls `check_views` with the bytes of text in views before it writes these out: many views may
+    share few bytes. Raises `pyarrow.ArrowException` if the table is damaged.
     """
     table.validate(full=True)  # else it could end the process, and its texts be no UTF-8
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, values_of(table.column(at)))
-    return without_views(table)
+    views = [column for column in table.columns if pa.types.is_string_view(column.type)]
+    check_views(sum(map(_text_bytes, views)))
+    return _without_views(table)
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -148,11 +143,6 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column.cast(column.type.value_type)
 
 
-def viewed_bytes(texts: pa.Array) -> int:
-    """Return the bytes of text in a `string_view` array; many views may share few bytes."""
-    return int(_views(texts)[_valid(texts), 0].sum(dtype=np.int64))
-
-
 def _views(texts: pa.Array) -> NDArray[np.int32]:
     """Return the views of a `string_view` array, `(n, 4)`: the first number is the length."""
     views = texts.buffers()[1] or b""
@@ -163,18 +153,18 @@ def _valid(texts: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(texts.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
-def common_type(ids: pa.Array, others: pa.Array) -> pa.DataType | None:
+def common_type(ids: pa.Array, other_ids: pa.Array) -> pa.DataType | None:
     """Return the type that holds both; None if there is none, such as for numbers and texts.
 
-    Without others, it is that of the ids: an array of none may have any type.
+    Without `other_ids`, it is that of the ids: an array of none may have any type.
     """
-    if ids.type == others.type or not len(others):
+    if ids.type == other_ids.type or not len(other_ids):
         return ids.type
-    if is_text(ids.type) and is_text(others.type):
+    if is_text(ids.type) and is_text(other_ids.type):
         return pa.large_string()
-    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(others.type)):
+    if not (pa.types.is_integer(ids.type) and pa.types.is_integer(other_ids.type)):
         return None
-    least = min(int(numbers.to_numpy().min(initial=0)) for numbers in (ids, others))
+    least = min(int(numbers.to_numpy().min(initial=0)) for numbers in (ids, other_ids))
     return pa.uint64() if least >= 0 else None
 
 
@@ -218,21 +208,23 @@ def places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
 
 def _found(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_integer(ids.type) and not (ids.null_count or among.null_count):
-        wanted, known = ids.to_numpy(), among.to_numpy()
-        if len(known) and (known[1:] > known[:-1]).all():  # as in windows and memories
-            return _found_ascending(wanted, known)
+        ids_sought, ids_among = ids.to_numpy(), among.to_numpy()
+        if len(ids_among) and (ids_among[1:] > ids_among[:-1]).all():  # as in windows and memories
+            return _found_ascending(ids_sought, ids_among)
     import pyarrow.compute as pc  # a tenth of a subscriber's start
 
     at = pc.fill_null(pc.index_in(ids, value_set=among), -1)
     return np.asarray(at).astype(np.int64)
 
 
-def _found_ascending(wanted: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.int64]:
-    first, last = int(known[0]), int(known[-1])
-    if last - first + len(known) < _FEW_FOR_EACH * len(wanted) and last < 1 << 63:
+def _found_ascending(
+    sought: NDArray[np.integer], ascending: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    first, last = int(ascending[0]), int(ascending[-1])
+    if last - first + len(ascending) < _FEW_FOR_EACH * len(sought) and last < 1 << 63:
         table = np.full(last - first + 2, -1, np.int64)  # a third of the time of a search
-        table[known - first] = np.arange(len(known))
-        inside = (wanted >= first) & (wanted <= last)
-        return table[np.where(inside, wanted - first, last - first + 1)]
-    place = np.searchsorted(known, wanted)
-    return np.where(known[place.clip(max=len(known) - 1)] == wanted, place, -1)
+        table[ascending - first] = np.arange(len(ascending))
+        inside = (sought >= first) & (sought <= last)
+        return table[np.where(inside, sought - first, last - first + 1)]
+    place = np.searchsorted(ascending, sought)
+    return np.where(ascending[place.clip(max=len(ascending) - 1)] == sought, place, -1)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from stream_icd.core.arrays import Floats, Ids
-from stream_icd.core.coordinates import Coordinates, numbers
+from stream_icd.core.coordinates import Coordinates
 from stream_icd.core.errors import BadSnapshot, LimitExceeded
-from stream_icd.core.node_ids import is_id_type, is_text, text_lengths, widened
+from stream_icd.core.node_ids import is_id_type, is_text, widened
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -98,7 +98,7 @@ def checked_ids(ids: pa.Array) -> pa.Array:
     ids = widened(ids)
     if is_text(ids.type) and ids.nbytes > MOST_NODE_BYTES:
         for chunk in ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]:
-            sizes = text_lengths(chunk)
+            sizes = _text_lengths(chunk)
             if (size := int(sizes.max(initial=0))) > MOST_NODE_BYTES:
                 node = chunk[int(sizes.argmax())].as_py()
                 raise LimitExceeded(
@@ -106,6 +106,15 @@ def checked_ids(ids: pa.Array) -> pa.Array:
                     "send a shorter id, such as a hash of it"
                 )
     return ids
+
+
+def _text_lengths(texts: pa.Array) -> NDArray[np.integer]:
+    """Return the bytes of each text, `(n,)`, of an array of `string` or `large_string`."""
+    if not len(texts):  # it may have no buffers
+        return np.zeros(0, np.int64)
+    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    offsets = np.frombuffer(texts.buffers()[1], wide)
+    return np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,20 +299,27 @@ def snapshot_from_pairs(
     if src_ids.null_count:
         raise BadSnapshot(f"src is null in {src_ids.null_count} rows; only dst may be null")
     nodes, row, column = _positions(src_ids, dst_ids)
-    coordinates = Coordinates.of_rows(row, len(nodes), x, y, crs)
+    coordinates = Coordinates.of_rows(
+        row,
+        len(nodes),
+        x=_numbers("x", x, len(src_ids)),
+        y=_numbers("y", y, len(src_ids)),
+        crs=crs,
+    )
     paired = np.asarray(dst_ids.is_valid()) if dst_ids.null_count else slice(None)
     row = row[paired]
-    kept = None if weights is None else numbers("weight", weights, len(src_ids))[paired]
+    weight = _numbers("weight", weights, len(src_ids))
+    weight = None if weight is None else weight[paired]
     loops = row == column
     n_self_loops = int(np.count_nonzero(loops))
     if n_self_loops == len(row):
         raise BadSnapshot(f"snapshot {id!r} has no edge between two different nodes")
     if n_self_loops:
         row, column = row[~loops], column[~loops]
-        kept = None if kept is None else kept[~loops]
+        weight = None if weight is None else weight[~loops]
     pairs = _numbered(row, column, len(nodes))
     del row, column, loops  # frees memory for the next step, for large graphs
-    edges, merged = _merge(pairs, kept, len(nodes))
+    edges, merged = _merge(pairs, weight, len(nodes))
     return Snapshot(
         graph=graph,
         id=id,
@@ -333,6 +349,25 @@ def _ids(name: str, values: Any) -> pa.Array:
     if isinstance(ids, pa.ChunkedArray):  # a single chunk needs no copy
         ids = ids.chunk(0) if ids.num_chunks == 1 else ids.combine_chunks()
     return widened(ids) if pa.types.is_string_view(ids.type) else ids  # which cannot be sorted
+
+
+def _numbers(name: str, values: ArrayLike | pa.Array | None, n_rows: int) -> Floats | None:
+    """Return a column of the pairs, `(n_rows,)`, as numbers; None if it is not given.
+
+    Raises `BadSnapshot` if it is none, or has another length.
+    """
+    if values is None:
+        return None
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "cmM":  # numpy takes the real part, or the number of microseconds
+            raise TypeError(f"it has type {array.dtype}")
+        column = np.asarray(array, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadSnapshot(f"{name} is not a column of numbers: {error}") from error
+    if column.shape != (n_rows,):
+        raise BadSnapshot(f"{name} has shape {column.shape}; {n_rows} pairs need one each")
+    return column
 
 
 def check_id_types(src: pa.DataType, dst: pa.DataType) -> None:
@@ -444,10 +479,10 @@ def _first(ascending: Ids) -> NDArray[np.bool_]:
     return np.append([True], ascending[1:] != ascending[:-1])
 
 
-def _split(pairs: Ids, kept: NDArray[np.bool_], n: int) -> Ids:
-    """Return both ends, `(2, n_kept)`, of the numbered pairs in `kept`."""
-    if not kept.all():
-        pairs = pairs[kept]
+def _split(pairs: Ids, chosen: NDArray[np.bool_], n: int) -> Ids:
+    """Return both ends, `(2, n_chosen)`, of the chosen numbered pairs."""
+    if not chosen.all():
+        pairs = pairs[chosen]
     ends = np.empty((2, len(pairs)), np.int64)
     np.floor_divide(pairs, n, out=ends[0])
     np.multiply(ends[0], n, out=ends[1])

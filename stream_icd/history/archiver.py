@@ -45,7 +45,7 @@ _CONTENT = "icd_content"
 def _whole_state(
     key: bytes | None, value: bytes | None, headers: Headers, limits: Limits
 ) -> MemoryState:
-    """Decode a state, and what it holds: other tables may be unfit for Parquet, or too large."""
+    # What it holds is decoded, too: other tables may be unfit for Parquet, or too large.
     state = decode_state(key, value, headers, limits)
     if is_of_this_version(state.value):
         decode_memory(state.value, limits)
@@ -85,6 +85,7 @@ class Archiver(Step):
                 return Processed("not archived: of another version", {"kind": self._kind})
             if self._kind == "events" and is_late(message.headers):  # it replaces no other message
                 return Processed("not archived: the window was late", {"kind": self._kind})
+            # Durable when this returns, since the offset is committed after the batch.
             new = self._archive.add(self._kind, message, received)
         except BadInput as error:
             return Refused("archive", error)
@@ -102,5 +103,5 @@ class Archiver(Step):
         content = dict(message.headers).get(_CONTENT)
         if self._kind != "snapshots" or dict(whole.headers).get(_CONTENT) == content:
             return Message(message.key, message.value, whole.headers)
-        others = (header for header in whole.headers if header[0] != _CONTENT)
-        return Message(message.key, message.value, (*others, (_CONTENT, content or b"")))
+        headers = (header for header in whole.headers if header[0] != _CONTENT)
+        return Message(message.key, message.value, (*headers, (_CONTENT, content or b"")))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 from xml.sax.saxutils import XMLGenerator
@@ -25,7 +26,8 @@ from stream_icd.core.printable import listed, printable, safe_cells
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
 from stream_icd.core.times import rfc3339
-from stream_icd.history.archive import Selection, nothing_selected, read_window, windows
+from stream_icd.history.archive import Archive, Selection
+from stream_icd.history.files import ArchivedWindow
 
 _WRITERS: Mapping[str, Callable[..., Any]] = {
     ".parquet": partial(pq.ParquetWriter, compression="zstd"),
@@ -64,19 +66,20 @@ def export(store: Store, selection: Selection, out: Path) -> int:
 
 def _tables(store: Store, selection: Selection) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
-    for noted in windows(store, selection):
-        archived = read_window(store, noted)
+    archive = Archive(store)
+    for window in archive.windows(selection):
+        archived = archive.read_window(window)
         schema = schema or archived.schema
         rows = in_schema(archived, schema)
         if rows is None:
             raise BadSettings(
-                f"graph {noted.partition.graph!r} has other types of ids than the windows before "
+                f"graph {window.partition.graph!r} has other types of ids than the windows before "
                 "it, and a file has one type: choose with --graph, --from and --to"
             )
-        graph = pa.repeat(pa.scalar(noted.partition.graph), rows.num_rows)
+        graph = pa.repeat(pa.scalar(window.partition.graph), rows.num_rows)
         yield rows.add_column(0, "graph", graph)
     if schema is None:
-        raise nothing_selected(store, selection)
+        raise archive.nothing_selected(selection)
 
 
 _Interval = tuple[str, str]
@@ -98,12 +101,11 @@ class _GraphInTime:
     edges: dict[tuple[Any, Any], _Spells] = field(default_factory=dict)
 
     def at_the_end(self) -> _GraphInTime:
-        """Return the graph of the newest window alone."""
         spells = [*self.nodes.values(), *self.edges.values()]
         end = max(of[-1][0][1] for of in spells)
 
-        def last(all_of: Mapping[Any, _Spells]) -> dict[Any, _Spells]:
-            return {one: of[-1:] for one, of in all_of.items() if of[-1][0][1] == end}
+        def last(elements: Mapping[Any, _Spells]) -> dict[Any, _Spells]:
+            return {name: of[-1:] for name, of in elements.items() if of[-1][0][1] == end}
 
         return _GraphInTime(self.name, last(self.nodes), last(self.edges))
 
@@ -129,27 +131,27 @@ def _export_graph(store: Store, selection: Selection, out: Path) -> int:
 
 
 def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
-    """Return the nodes and edges of the selected graph, as `_export_graph`."""
     snapshots = replace(selection, kind="snapshots", model=None)
-    graph = _GraphInTime(selection.graph or "")
-    for noted in windows(store, snapshots):
-        rows, at = read_window(store, noted), _interval(noted.window.start, noted.window.end)
-        columns = (rows[name].to_pylist() for name in ("src", "dst", "weight"))
-        for src, dst, weight in zip(*columns, strict=True):
+    archive, graph = Archive(store), _GraphInTime(selection.graph or "")
+
+    def rows(window: ArchivedWindow, *columns: str) -> Iterator[_Values]:
+        table = archive.read_window(window)
+        return zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+    for window in archive.windows(snapshots):
+        at = _interval(window)
+        for src, dst, weight in rows(window, "src", "dst", "weight"):
             _say(graph.nodes, src, at, (None, None))
             if dst is not None:
                 _say(graph.nodes, dst, at, (None, None))
                 _say(graph.edges, (src, dst), at, (weight,))
     if not graph.nodes:
-        raise nothing_selected(store, snapshots)
+        raise archive.nothing_selected(snapshots)
     models = set()
-    for noted in windows(store, replace(selection, kind="communities")):
-        models.add(noted.identity.model)
-        rows, at = read_window(store, noted), _interval(noted.window.start, noted.window.end)
-        for node, *values in zip(
-            *(rows[name].to_pylist() for name in ("node", "community_id", "probability")),
-            strict=True,
-        ):
+    for window in archive.windows(replace(selection, kind="communities")):
+        models.add(window.identity.model)
+        at = _interval(window)
+        for node, *values in rows(window, "node", "community_id", "probability"):
             _say(graph.nodes, node, at, tuple(values))
     if len(models) > 1:
         raise BadSettings(
@@ -160,19 +162,19 @@ def _graph_in_time(store: Store, selection: Selection) -> _GraphInTime:
     return graph
 
 
-def _interval(start: Any, end: Any) -> _Interval:
-    return rfc3339(start), rfc3339(end)
+def _interval(window: ArchivedWindow) -> _Interval:
+    return rfc3339(window.window.start), rfc3339(window.window.end)
 
 
-def _say(spells: dict[Any, _Spells], one: Any, at: _Interval, values: _Values) -> None:
+def _say(spells: dict[Any, _Spells], element: Any, at: _Interval, values: _Values) -> None:
     """Note what is said of a node or an edge in a window; what is said later replaces it."""
-    spells.setdefault(one, []).append((at, values))
+    spells.setdefault(element, []).append((at, values))
 
 
 def _joined(spells: _Spells) -> _Spells:
     """Return each window once, with what was said last, and equal neighbours in one."""
     joined: _Spells = []
-    for at, values in sorted(dict(spells).items(), key=lambda one: one[0]):
+    for at, values in sorted(dict(spells).items(), key=itemgetter(0)):
         if joined and joined[-1][0][1] == at[0] and joined[-1][1] == values:
             joined[-1] = (joined[-1][0][0], at[1]), values
         else:
@@ -189,7 +191,7 @@ class _Xml:
 
     @contextmanager
     def inside(self, name: str, **attributes: Any) -> Any:
-        texts = {one: printable(str(of)) for one, of in attributes.items()}
+        texts = {key: printable(str(value)) for key, value in attributes.items()}
         self._out.startElement(name, AttributesImpl(texts))
         yield
         self._out.endElement(name)

@@ -51,8 +51,12 @@ _REVISION_DIGITS = 12
 _DECODED_BEFORE = Limits.model_construct(header_bytes=sys.maxsize, name_bytes=sys.maxsize)
 """A message is decoded within its reader's limits before it is archived."""
 _NODES = "src", "dst", "node"
-_NUMBERS = "weight", "x", "y"
-"""The optional columns of snapshots."""
+_OPTIONAL: dict[Kind, dict[str, pa.DataType]] = {
+    "snapshots": dict.fromkeys(("weight", "x", "y"), pa.float64()),
+    "communities": MEMBERSHIP,
+    "events": {"name": pa.string()},
+}
+"""Columns that messages may lack, and archived rows have, so that all files have one schema."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,12 +99,10 @@ class ArchivedDay:
 
     @staticmethod
     def folder_of(graph: str) -> str:
-        """The folder of a graph in that of a kind."""
         return f"graph={quote(graph, safe='')}"
 
     @classmethod
     def of(cls, kind: Kind, graph: str, window: Window) -> ArchivedDay:
-        """The day of a window."""
         return cls(window.start.astimezone(UTC).date(), graph, kind)
 
     @classmethod
@@ -109,9 +111,9 @@ class ArchivedDay:
         kind, graph, day = folder.split("/")
         with suppress(ValueError):
             day_of = date.fromisoformat(day.removeprefix("date="))
-            found = cls(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
-            if found.folder == folder:  # no other folder means the same, such as date=20260101
-                return found
+            archived = cls(day_of, unquote(graph.removeprefix("graph=")), cast(Kind, kind))
+            if archived.folder == folder:  # no other folder means the same, such as date=20260101
+                return archived
         return None
 
 
@@ -188,10 +190,9 @@ class ArchivedWindow:
     def rows_of(self, table: pa.Table) -> pa.Table:
         """Return the table to archive: what the headers say of all rows, and the message's columns.
 
-        Snapshots always have the columns `weight`, `x` and `y`, communities those of `MEMBERSHIP`,
-        and events `name`, null where a graph has none, so that all files have the same schema.
+        Those of `_OPTIONAL` are null where the message has none.
         """
-        kind, said = self.partition.kind, dict(self.headers)
+        kind, headers = self.partition.kind, dict(self.headers)
 
         def constant(value: object, type: pa.DataType) -> pa.Array:
             return pa.repeat(pa.scalar(value, type), table.num_rows)
@@ -207,7 +208,7 @@ class ArchivedWindow:
             columns["model"] = constant(self.identity.model, pa.string())
         if kind == "communities":
             for name, type in SUMMARY.items():
-                text = said.get(f"icd_{name}", b"").decode()
+                text = headers.get(f"icd_{name}", b"").decode()
                 columns[name] = constant(_value(text, type), type)
         columns |= {name: table[name] for name in table.column_names}
         if kind == "communities":
@@ -215,13 +216,8 @@ class ArchivedWindow:
             none = pa.nulls(table.num_rows, pa.int64())
             of_nodes = none if ids is None else pa.array(ids[table["community"].to_numpy()])
             columns["community_id"] = of_nodes  # earlier versions have it in the metadata only
-            for name, type in MEMBERSHIP.items():
-                columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
-        if kind == "snapshots":
-            for name in _NUMBERS:
-                columns[name] = columns.pop(name, pa.nulls(table.num_rows, pa.float64()))
-        if kind == "events":
-            columns["name"] = columns.pop("name", pa.nulls(table.num_rows, pa.string()))
+        for name, type in _OPTIONAL.get(kind, {}).items():
+            columns[name] = columns.pop(name, pa.nulls(table.num_rows, type))
         return pa.table(columns)
 
     def read(self, store: Store) -> pa.Table:
@@ -240,6 +236,7 @@ class ArchivedWindow:
 
         try:
             return self.rows_of(_with_wide_ids(_read(store, self.path, table_in)))
+        # Before their own kinds below: a file that was merged, or lack of memory, is no damage.
         except (FileNotFoundError, MemoryError):
             raise
         except (pa.ArrowException, OSError, LookupError) as error:
@@ -273,7 +270,6 @@ def _revision(kind: Kind, fields: EventHeaders, message: Message) -> str:
 
 
 def _value(text: str, type: pa.DataType) -> str | float | None:
-    """Return the value of a header in a column of this type; None without one."""
     if not text:
         return None
     return float(text) if pa.types.is_floating(type) else text
@@ -322,10 +318,10 @@ def read_footer(store: Store, path: str) -> list[ArchivedWindow]:
     try:
         footer = _read(store, path, pq.read_metadata)
         schema = str(footer.schema.to_arrow_schema().remove_metadata())
-        said, crc = footer.metadata[_FOOTER], footer.metadata.get(_FOOTER_CRC)
-        if crc not in (None, _crc(said)):  # other programs may write none
+        text, crc = footer.metadata[_FOOTER], footer.metadata.get(_FOOTER_CRC)
+        if crc not in (None, _crc(text)):  # other programs may write none
             raise ValueError("the checksum of its footer is wrong")
-        noted = json.loads(said)
+        noted = json.loads(text)
         sizes = [footer.row_group(at).total_byte_size for at in range(len(noted))]
         windows = [_from_json(window, path, at, schema, sizes) for at, window in enumerate(noted)]
         has_times = all("received" in window for window in noted)

@@ -26,7 +26,7 @@ from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.learning.training.bp.fitted import Fit
 from stream_icd.learning.training.icd.epochs import History
 from stream_icd.learning.training.icd.learn_edges import LearnedEdges
-from stream_icd.learning.training.icd.taught import fit_edges, last_tenth
+from stream_icd.learning.training.icd.taught import fit_edges
 from stream_icd.methods.bp.evidence import evidence_for
 from stream_icd.methods.bp.known import Known
 from stream_icd.methods.bp.level_graph import finest_level
@@ -169,22 +169,22 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         recipe = preset(self.recipe) if isinstance(self.recipe, str) else self.recipe
         encoder = EDGES if self.method == "icd" else UNTRAINED
         recipe = (recipe or Recipe(name="model", encoder=encoder)).changed(seed=self.seed)
-        known = _with_labels(graphs, labels)
+        labelled = _with_labels(graphs, labels)
         history: History = ()
         learned: Fit | LearnedEdges | None = None
         if self.method == "icd" and recipe.encoder.kind == "edges":
-            learned = fit_edges(known, recipe, self.threads)
+            learned = fit_edges(labelled, recipe, self.threads)
             model = Model(recipe, trained=learned.weights, method="icd")
         elif self.method == "icd":
             with needs_extra("train", "torch"):
                 from stream_icd.learning.training.icd.train_encoder import train
-            linked = [graph for graph in known if graph.adjacency.nnz]
+            linked = [graph for graph in labelled if graph.adjacency.nnz]
             if len(linked) < 2:
                 raise BadSettings(
                     f"the encoder {recipe.encoder.kind} learns from one graph and is validated on "
                     "another: give two that have edges, or no recipe, to learn the encoder edges"
                 )
-            at = len(linked) - last_tenth(len(linked))
+            at = len(linked) - max(1, round(len(linked) / 10))  # the last tenth validates
             training = train(
                 linked[:at],
                 recipe,
@@ -194,9 +194,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
             model, history = replace(training.model, method="icd"), training.history
         else:
-            learned = fit_parameters(known, self.seed, self.threads)
+            learned = fit_parameters(labelled, self.seed, self.threads)
             model = Model(recipe, learned.parameters)
-        self._forget()
+        self._forget()  # only now: a fit that fails changes nothing
         self.model_, self.learned_, self.history_ = model, learned, history
         return self
 
@@ -227,7 +227,7 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         model = self._fitted()
         adjacency, nodes = as_named(graph)
-        given, names = _labels_known(nodes, known or {})
+        known_labels, names = _labels_known(nodes, known or {})
         detection = detect(
             adjacency,
             model,
@@ -235,21 +235,20 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             method=self.method,
             seed=self.seed,
             threads=self.threads,
-            known=given if names else None,
+            known=known_labels if names else None,
             fixed=fixed,
         )
-        found, sure = detection.communities, detection.memberships
+        labels, memberships = detection.communities, detection.memberships
         self.known_ = dict(zip(names, detection.of_known, strict=True))
-        self.bits_, self.evidence_ = evidence_for(adjacency, found)
-        self.nodes_, self.labels_ = nodes, found
-        self.probabilities_ = None if sure is None else sure.probabilities
+        self.bits_, self.evidence_ = evidence_for(adjacency, labels)
+        self.nodes_, self.labels_ = nodes, labels
+        self.probabilities_ = None if memberships is None else memberships.probabilities
         self.hierarchy_: pa.Table | None = None
         if self.levels:
             graph = finest_level(comparable(adjacency, model.bp.weight_exponent))
-            self.hierarchy_ = hierarchy_table(
-                nodes, found, levels_of(graph, found, "all", self.seed)
-            )
-        return found
+            levels = levels_of(graph, labels, "all", self.seed)
+            self.hierarchy_ = hierarchy_table(nodes, labels, levels)
+        return labels
 
     def predict_next(
         self,
@@ -311,39 +310,39 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"memory is a {type(memory).__name__}; give the `memory` of the result before"
             )
         snapshot, adjacency, order = next_window(graph, memory, nodes)
-        if memory is not None and (said := change_of_kind(memory.nodes, snapshot.nodes)):
-            warnings.warn(said, stacklevel=2)
-        given, labels = _known_nodes(known or {}, fixed=fixed)
-        found = detect_remembering(
+        if memory is not None and (warning := change_of_kind(memory.nodes, snapshot.nodes)):
+            warnings.warn(warning, stacklevel=2)
+        known_nodes, known_labels = _known_nodes(known or {}, fixed=fixed)
+        result = detect_remembering(
             snapshot,
             model,
             memory,
             n_communities,
             horizon=horizon,
-            known=given,
+            known=known_nodes,
             levels="all" if self.levels else "none",
             find=finding(self.method, model, seed=self.seed, threads=self.threads),
             seed=self.seed,
             threads=self.threads,
             adjacency=adjacency,
         )
-        self.bits_, self.evidence_ = evidence_for(adjacency, found.communities)
+        self.bits_, self.evidence_ = evidence_for(adjacency, result.communities)
         names = snapshot.nodes.to_numpy(zero_copy_only=False)
         fields = ("communities", "probabilities", "second_ids", "second_probabilities")
-        at = np.argsort(order)
+        at = np.argsort(order)  # the result is in ascending order, the graph may be in another
         self.nodes_ = names[at]
-        of_nodes = ((name, getattr(found, name)) for name in fields)
-        found = replace(found, **{name: of[at] for name, of in of_nodes if of is not None})
-        self.labels_, self.probabilities_ = found.communities, found.probabilities
+        of_nodes = ((name, getattr(result, name)) for name in fields)
+        result = replace(result, **{name: of[at] for name, of in of_nodes if of is not None})
+        self.labels_, self.probabilities_ = result.communities, result.probabilities
         self.hierarchy_ = None
         if self.levels:
-            below = tuple(level[at] for level in found.levels.below)
-            found = replace(found, levels=found.levels._replace(below=below))
-            self.hierarchy_ = hierarchy_table(self.nodes_, self.labels_, found.levels)
+            below = tuple(level[at] for level in result.levels.below)
+            result = replace(result, levels=result.levels._replace(below=below))
+            self.hierarchy_ = hierarchy_table(self.nodes_, self.labels_, result.levels)
         self.known_ = {
-            label: found.known_ids.get(number, NOBODY) for number, label in enumerate(labels)
+            label: result.known_ids.get(number, NOBODY) for number, label in enumerate(known_labels)
         }
-        return found
+        return result
 
     def update(self, add: Iterable[Any] = (), remove: Iterable[Any] = ()) -> Update:
         """Change a graph that the estimator keeps, and return its communities, and which changed.
@@ -368,8 +367,9 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         >>> [then.members(community) for community in then.changed]
         [['new', 'x', 'y', 'z']]
         """
-        kept: UpdatedGraph = getattr(self, "graph_", None) or UpdatedGraph()
-        after, update = kept.updated(self.predict_next, add, remove)
+        graph: UpdatedGraph = getattr(self, "graph_", None) or UpdatedGraph()
+        # Assigned only at the end: an update that is refused leaves the graph as it was.
+        after, update = graph.updated(self.predict_next, add, remove)
         self.graph_: UpdatedGraph = after
         return update
 
@@ -436,8 +436,10 @@ class ICD(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 raise BadSettings(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
-def _is_pair_of_ids(one: Any) -> bool:
-    return isinstance(one, tuple) and len(one) in (2, 3) and isinstance(one[0], str | Integral)
+def _is_pair_of_ids(value: Any) -> bool:
+    return (
+        isinstance(value, tuple) and len(value) in (2, 3) and isinstance(value[0], str | Integral)
+    )
 
 
 def _with_labels(
@@ -447,16 +449,16 @@ def _with_labels(
     # Not of an edge_index and a number of nodes each: those are graphs.
     is_pairs = is_list and bool(graphs) and all(map(_is_pair_of_ids, graphs))
     if is_pairs or not is_list:
-        given = "list of pairs" if is_pairs else type(graphs).__name__
-        raise BadSettings(f"fit takes a list of graphs, not a {given}; for one graph: fit([graph])")
+        kind = "list of pairs" if is_pairs else type(graphs).__name__
+        raise BadSettings(f"fit takes a list of graphs, not a {kind}; for one graph: fit([graph])")
     adjacencies, nodes = zip(*map(as_named, graphs), strict=True) if graphs else ((), ())
     if not adjacencies:
         raise BadSettings("there are no graphs to learn from: give at least one")
     if labels is not None and len(labels) != len(adjacencies):
         raise BadInput(f"{len(adjacencies)} graphs need one labelling each; got {len(labels)}")
-    known = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
+    numbers = [None] * len(graphs) if labels is None else list(map(_numbered, labels, nodes))
     moments = [Moment.of(graph) if isinstance(graph, Snapshot) else None for graph in graphs]
-    return [LabelledGraph(*one) for one in zip(adjacencies, known, moments, strict=True)]
+    return list(map(LabelledGraph, adjacencies, numbers, moments))
 
 
 def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32] | None:
@@ -472,9 +474,10 @@ def _numbered(labels: _OfNodes | None, nodes: NDArray[Any]) -> NDArray[np.int32]
     index = getattr(labels, "index", None)
     if index is None or callable(index):  # as that of a list
         return numbered(labels)
-    named, wanted = list(map(_id_text, index)), list(map(_id_text, nodes))
-    if named != wanted and sorted(named) == sorted(wanted):
-        label, node = next(pair for pair in zip(named, wanted, strict=True) if pair[0] != pair[1])
+    labelled, expected = list(map(_id_text, index)), list(map(_id_text, nodes))
+    if labelled != expected and sorted(labelled) == sorted(expected):
+        pairs = zip(labelled, expected, strict=True)
+        label, node = next((label, node) for label, node in pairs if label != node)
         raise BadInput(
             f"the label of node {label!r} is in the place of node {node!r}: order the labels as "
             "the nodes, and give them as an array"

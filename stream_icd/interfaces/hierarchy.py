@@ -42,10 +42,10 @@ def hierarchy_table(nodes: NDArray[Any], labels: Labels, levels: Levels) -> pa.T
 
 def _is_divided(level: Labels, before: Labels) -> NDArray[np.bool_]:
     """Return whether the community before of each node is several on this level, `(n,)`."""
-    one = np.zeros(int(before.max(initial=-1)) + 1, np.int32)
-    one[before] = level  # of any of its nodes
-    several = np.zeros(len(one), np.bool_)
-    several[before[level != one[before]]] = True
+    of_a_node = np.zeros(int(before.max(initial=-1)) + 1, np.int32)
+    of_a_node[before] = level  # of any of its nodes
+    several = np.zeros(len(of_a_node), np.bool_)
+    several[before[level != of_a_node[before]]] = True
     divided: NDArray[np.bool_] = several[before]
     return divided
 

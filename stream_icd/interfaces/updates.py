@@ -61,7 +61,7 @@ class UpdatedGraph:
         Raises `BadInput` if one of them is none, or no edge is left; this graph stays as it is.
         """
         changes = [*_changes("remove", remove), *_changes("add", add)]
-        graph = self.graph.copy()
+        graph = self.graph.copy()  # this one stays as it is if a change is refused
         _check_kinds(changes, graph)
         for change in changes:
             graph.apply(change)
@@ -69,12 +69,12 @@ class UpdatedGraph:
             raise BadInput("the graph has no edge after this update: add one")
         start = _STEP * self.n_updates
         snapshot = graph.snapshot("updates", start, start + _STEP, "stream_icd")
-        found = predict_next(snapshot, self.memory, horizon="off")
-        nodes, ids = snapshot.nodes.to_pylist(), found.community_ids[found.communities]
+        result = predict_next(snapshot, self.memory, horizon="off")
+        nodes, ids = snapshot.nodes.to_pylist(), result.community_ids[result.communities]
         community = dict(zip(nodes, ids.tolist(), strict=True))
         changed, ended = _changed(self.community, community, changes)
         names = snapshot.nodes.to_numpy(zero_copy_only=False)
-        after = UpdatedGraph(graph, found.memory, community, self.n_updates + 1)
+        after = UpdatedGraph(graph, result.memory, community, self.n_updates + 1)
         return after, Update(names, ids, tuple(sorted(changed)), tuple(sorted(ended)))
 
 
@@ -83,32 +83,32 @@ def _changed(
 ) -> tuple[set[int], set[int]]:
     """Return the communities that are not what they were, and those that have ended."""
     moved = {node for node in before.keys() | after.keys() if before.get(node) != after.get(node)}
-    there = set(after.values())
+    remaining = set(after.values())
     touched = {of[node] for of in (before, after) for node in moved if node in of}
     for change in changes:
         ends = change.src if change.dst is None else change.dst
         if change.src in after and after.get(change.src) == after.get(ends):
             touched.add(after[change.src])
-    return touched & there, set(before.values()) - there
+    return touched & remaining, set(before.values()) - remaining
 
 
-def _changes(op: Op, given: Iterable[Any]) -> Iterator[Change]:
-    """Yield what is given as `(src, dst)`, `(src, dst, weight)`, or the id of a node."""
-    for one in given:
-        if _is_id(one):
-            yield Change(0, 0, 0, op, _plain(one), None)
+def _changes(op: Op, items: Iterable[Any]) -> Iterator[Change]:
+    """Yield a change for each `(src, dst)`, `(src, dst, weight)`, or id of a node."""
+    for item in items:
+        if _is_id(item):
+            yield Change(0, 0, 0, op, _plain(item), None)
             continue
-        parts = tuple(one) if isinstance(one, tuple | list) else ()
+        parts = tuple(item) if isinstance(item, tuple | list) else ()
         weight = parts[2] if len(parts) == 3 and op == "add" else None
         if not (len(parts) in (2, 3) and all(map(_is_id, parts[:2]))):
             raise BadInput(
-                f"{op} holds {one!r:.80}: give (src, dst) of integers or texts, with a weight if "
+                f"{op} holds {item!r:.80}: give (src, dst) of integers or texts, with a weight if "
                 "you like, or the id of a node"
             )
         if weight is not None and not (
             isinstance(weight, Real) and LEAST_WEIGHT <= float(weight) <= MOST_WEIGHT
         ):
-            raise BadInput(f"{op} holds {one!r:.80}: the weight must be a number above 0")
+            raise BadInput(f"{op} holds {item!r:.80}: the weight must be a number above 0")
         src, dst = map(_plain, parts[:2])
         yield Change(0, 0, 0, op, src, dst, None if weight is None else float(weight))
 
@@ -122,12 +122,12 @@ def _plain(id: Any) -> Id:
 
 
 def _check_kinds(changes: Iterable[Change], graph: StandingGraph) -> None:
-    known = next(iter(graph.nodes()), None)
+    first = next(iter(graph.nodes()), None)
     for change in changes:
         for id in (change.src, change.dst):
-            known = id if known is None else known
-            if id is not None and type(id) is not type(known):
+            first = id if first is None else first
+            if id is not None and type(id) is not type(first):
                 raise BadInput(
-                    f"{id!r:.80} and {known!r:.80} are ids of two types: give all nodes integers, "
+                    f"{id!r:.80} and {first!r:.80} are ids of two types: give all nodes integers, "
                     "or all of them texts"
                 )

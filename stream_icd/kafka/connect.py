@@ -91,10 +91,12 @@ class _Prefix:
     def all_ours(self, partitions: Partitions) -> list[TopicPartition]:
         return list(map(self.ours, partitions))
 
-    def asked(self, ask: Callable[..., Offsets], partitions: Partitions, *rest: Any) -> Offsets:
-        """The answer to a question about partitions, whatever else it says."""
-        found = ask(list(map(self.theirs, partitions)), *rest)
-        return {self.ours(partition): at for partition, at in found.items()}
+    def offsets(self, ask: Callable[..., Offsets], partitions: Partitions, *rest: Any) -> Offsets:
+        """The answer to a question about partitions; `rest` is what else the question says."""
+        return self.offsets_ours(ask(list(map(self.theirs, partitions)), *rest))
+
+    def offsets_ours(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        return {self.ours(partition): at for partition, at in offsets.items()}
 
     def offsets_theirs(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
         return {self.theirs(partition): at for partition, at in offsets.items()}
@@ -116,26 +118,25 @@ class _TenantAdmin:
         return [name.removeprefix(text) for name in names if name.startswith(text)]
 
     def describe_topic(self, topic: str) -> ExistingTopic | None:
-        found = self._admin.describe_topic(self._prefix.text + topic)
-        return None if found is None else replace(found, name=topic)
+        existing = self._admin.describe_topic(self._prefix.text + topic)
+        return None if existing is None else replace(existing, name=topic)
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        wanted = [replace(spec, name=self._prefix.text + spec.name) for spec in specs]
-        created = self._admin.create_topics(wanted)
+        theirs = [replace(spec, name=self._prefix.text + spec.name) for spec in specs]
+        created = self._admin.create_topics(theirs)
         return frozenset(name.removeprefix(self._prefix.text) for name in created)
 
     def delete_topic(self, topic: str) -> None:
         self._admin.delete_topic(self._prefix.text + topic)
 
     def begins(self, partitions: Partitions) -> Offsets:
-        return self._prefix.asked(self._admin.begins, partitions)
+        return self._prefix.offsets(self._admin.begins, partitions)
 
     def ends(self, partitions: Partitions) -> Offsets:
-        return self._prefix.asked(self._admin.ends, partitions)
+        return self._prefix.offsets(self._admin.ends, partitions)
 
     def group_offsets(self, group: str) -> Offsets:
-        offsets = self._admin.group_offsets(self._prefix.text + group)
-        return {self._prefix.ours(partition): at for partition, at in offsets.items()}
+        return self._prefix.offsets_ours(self._admin.group_offsets(self._prefix.text + group))
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self._admin.move_group(self._prefix.text + group, self._prefix.offsets_theirs(offsets))
@@ -155,7 +156,7 @@ class _TenantReader:
         return self._reader.partitions(self._prefix.text + topic)
 
     def assign(self, partitions: Partitions) -> None:
-        self._reader.assign([self._prefix.theirs(one) for one in partitions])
+        self._reader.assign([self._prefix.theirs(partition) for partition in partitions])
 
     def assigned(self) -> frozenset[TopicPartition]:
         return frozenset(self._prefix.all_ours(self._reader.assigned()))
@@ -168,11 +169,8 @@ class _TenantReader:
             polled = self._reader.poll(timeout_s, max_records)
         except Undecodable as error:
             raise Undecodable(str(error), self._prefix.ours(error.partition), error.end) from error
-        ours = {self._prefix.ours(partition): records for partition, records in polled.items()}
-        return {
-            partition: [replace(record, topic=partition.topic) for record in records]
-            for partition, records in ours.items()
-        }
+        ours = {self._prefix.ours(p): records for p, records in polled.items()}
+        return {p: [replace(r, topic=p.topic) for r in records] for p, records in ours.items()}
 
     def position(self, partition: TopicPartition) -> int | None:
         return self._reader.position(self._prefix.theirs(partition))
@@ -181,13 +179,13 @@ class _TenantReader:
         return self._reader.fetched_end(self._prefix.theirs(partition))
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return self._prefix.asked(self._reader.begins, partitions, timeout_s)
+        return self._prefix.offsets(self._reader.begins, partitions, timeout_s)
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return self._prefix.asked(self._reader.ends, partitions, timeout_s)
+        return self._prefix.offsets(self._reader.ends, partitions, timeout_s)
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
-        return self._prefix.asked(self._reader.at_time, partitions, timestamp_ms)
+        return self._prefix.offsets(self._reader.at_time, partitions, timestamp_ms)
 
     def close(self) -> None:
         self._reader.close()
@@ -223,8 +221,8 @@ class _TenantMember(_TenantReader):
         self._reader.resume(self._prefix.theirs(partition))
 
     def group(self) -> GroupMetadata:
-        known = self._reader.group()
-        return replace(known, group=known.group.removeprefix(self._prefix.text))
+        theirs = self._reader.group()
+        return replace(theirs, group=theirs.group.removeprefix(self._prefix.text))
 
     def silence_s(self) -> float:
         return self._reader.silence_s()

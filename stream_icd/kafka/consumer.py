@@ -36,7 +36,7 @@ from stream_icd.kafka.port import Fenced, GroupMetadata, GroupMovedOn, Offsets
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import look_up, members_of
-from stream_icd.kafka.waiting import Clock, Stop, Worker
+from stream_icd.kafka.waiting import Clock, Stop, TaskThread
 
 _log = logging.getLogger(__name__)
 
@@ -88,9 +88,9 @@ def run_consumer(
             for `give_up_after_s`, or forever.
         DeliveryFailed: results could not be published for as long.
     """
-    _, known = look_up(settings, topic)
-    guarantee = resolve(settings, delivery, known)
-    if known.joins_at_once:  # ready before the group gives us partitions of others
+    _, capabilities = look_up(settings, topic)
+    guarantee = resolve(settings, delivery, capabilities)
+    if capabilities.joins_at_once:  # ready before the group gives us partitions of others
         handler.open()
     else:
         settings = settings.joining_quickly()
@@ -98,13 +98,23 @@ def run_consumer(
     in_hand = max_records * (2 if handler.ahead else 1)
     with closing(WorkerNotes(settings, topic, group)) as notes:
         if handler.gives_up:
+            # Before it joins: a worker of another graph would skip records that this group needs.
             notes.keep_to(handler.graph)
             if handler.place:
                 notes.note_place(handler.place)
+        # Closed after the loop has noted its end: who gets our partitions next reads that note.
         with closing(connect(settings).member(group, max_records, stop)) as consumer:
-            held = HeldRecords(settings, clock.now) if known.exact_end_offsets else None
+            tells_ends = capabilities.exact_end_offsets
             member = Membership(
-                settings, topic, group, consumer, stop, watchers, clock, held, give_up_after_s
+                settings=settings,
+                topic=topic,
+                group=group,
+                member=consumer,
+                stop=stop,
+                watchers=watchers,
+                clock=clock,
+                held_records=HeldRecords(settings, clock.now) if tells_ends else None,
+                give_up_after_s=give_up_after_s,
             )
             loop = _Loop(
                 member,
@@ -112,7 +122,7 @@ def run_consumer(
                 Attempts(notes, in_hand if handler.gives_up else 0),
                 handler,
                 _BatchSize(max_records, handler.at_once or max_records),
-                Worker(f"{group}-worker"),
+                TaskThread(f"{group}-worker"),
             )
             with suppress(GiveBack):
                 loop.run(stop)
@@ -120,8 +130,6 @@ def run_consumer(
 
 
 class _Begun(NamedTuple):
-    """A batch in processing."""
-
     batch: Batch
     work: Future[tuple[OutgoingRecord, ...]]
 
@@ -136,7 +144,7 @@ class _Loop:
     attempts: Attempts
     handler: Handler
     size: _BatchSize
-    worker: Worker
+    handler_thread: TaskThread
     announced: Assignment = field(default_factory=dict)
 
     def run(self, stop: Stop) -> None:
@@ -146,6 +154,7 @@ class _Loop:
             # Before the first records: it ends the transaction of a former worker of our name,
             # which may hold the offsets to begin at.
             self.member.insist(self.delivery.open)
+            # Joining goes on meanwhile, and takes a second at some brokers (`joins_at_once`).
             self.member.wait_for(self.handler.open)
             begun: _Begun | None = None
             while not stop.is_set():
@@ -155,22 +164,24 @@ class _Loop:
                         begun = self._finish(begun)
                 self.member.check()
         finally:
-            self._note_the_end()  # first: the member writes it
-            self.worker.close()
-            self.member.close()
+            self._note_the_end()  # first: the member, whose thread writes it, is closed below
+            self.handler_thread.close()
+            self.member.close()  # before the sink: its thread publishes
             self.delivery.close()
 
     def _begin(self, timeout_s: float | None = None, before: _Begun | None = None) -> _Begun | None:
         """Poll as `Membership.fetch`, and start processing the records, if there are any; not if
         the batch `before`, which is in processing, fails."""
+        # Before the poll: it must not give several records if one of them may have ended a worker.
         assignment = self._take_over()
         polled = self.member.fetch(1 if self._come_alone() else self.size.now, timeout_s)
         if not polled:
             return None
         batch = Batch.of(polled, assignment)
+        # Of a partition that is in hand already, the earlier record counts.
         self.member.in_hand = {**batch.first, **self.member.in_hand}
         work = self._work_on(batch, assignment, before)
-        return _Begun(batch, self.worker.submit(work))
+        return _Begun(batch, self.handler_thread.submit(work))
 
     def _take_over(self) -> Assignment:
         """Read how new partitions were left, resume all our partitions, and return them."""
@@ -190,8 +201,8 @@ class _Loop:
     def _work_on(
         self, batch: Batch, assignment: Assignment, before: _Begun | None
     ) -> Callable[[], tuple[OutgoingRecord, ...]]:
-        """The work for a batch: call the handler, or give up the batch's only record. Before this
-        returns, a note says that the batch is being processed."""
+        """The work for a batch: call the handler, or give up the batch's only record."""
+        # Before the work begins: a killed worker cannot say any more what it had in hand.
         if news := self.attempts.news(batch.first, self.member.id):
             self.member.insist(partial(self.attempts.write, news))
         ended = self.attempts.given_up(batch.first)
@@ -199,6 +210,7 @@ class _Loop:
         self.announced |= assignment
 
         def work() -> tuple[OutgoingRecord, ...]:
+            # The batch before has ended: there is one thread. If it failed, it is read again first.
             if before is not None and before.work.exception() is not None:
                 return ()
             if new:
@@ -222,13 +234,15 @@ class _Loop:
             following = self._begin_ahead(begun, 0.0)
         if outgoing is not None and self.delivery.deliver(batch, outgoing):
             finished = BatchDone(batch.records, outgoing, self.member.clock.now() - handled)
+            # Only now: what is not committed comes again, and needs the state from before.
             self.attempts.done(batch.first)
             self.handler.done(finished)
             for watcher in self.member.watchers:
                 watcher.done(finished)
         else:
             _log.warning("%d records of the current batch were not committed", len(batch.records))
-            if following is not None:  # it follows the batch that is read again
+            # First the later batch: of two seeks in a partition, the last one counts.
+            if following is not None:
                 self._read_again(following.batch)
             self._read_again(batch)
             following = None
@@ -260,7 +274,7 @@ class _Loop:
             return None  # the error is raised again after the batch before is delivered
 
     def _read_again(self, batch: Batch) -> None:
-        self.announced = {}
+        self.announced = {}  # what the handler knows of these partitions may be wrong
         self.member.assignments.rewind(batch.assignment, batch.first)
 
     def _note_the_end(self) -> None:
@@ -268,6 +282,7 @@ class _Loop:
         ours = self.member.assignments.ours()
         noting = self.member.begin(partial(self.attempts.end, ours))
         answered = concurrent.futures.wait([noting], _NOTE_TIMEOUT_S).done
+        # The end does not wait for a broker: at worst, the next worker takes records one by one.
         if error := noting.exception() if answered else "the broker does not answer":
             _log.warning("cannot note how this worker ended: %s", error)
 
@@ -301,6 +316,8 @@ class _BatchDelivery:
         """
         failures, outage = 0, self.member.outage()
         while True:
+            # Before the look at the assignments: if the generation ends in between, the broker
+            # refuses it.
             generation = self.member.settled()
             try:
                 if self._sink is None:
@@ -311,6 +328,7 @@ class _BatchDelivery:
                     return False
                 publishing = partial(self._publish, outgoing, batch.next, generation)
                 committed = self.member.wait_for(publishing)
+                # The commit comes last: a crash before it repeats results, but loses none.
                 return committed or self.member.commit(batch)
             except GroupMovedOn as error:
                 _log.info("publishing again in the group's new generation: %s", error)
@@ -338,6 +356,7 @@ class _BatchDelivery:
         try:
             sink.publish(outgoing, offsets, group)
         except (DeliveryFailed, BrokerUnavailable, RecordTooLarge):
+            # What became of its records is not known: they must not mix with those of a next try.
             self._sink = None
             sink.close()
             raise
@@ -346,8 +365,8 @@ class _BatchDelivery:
     def _is_committed(self, batch: Batch) -> bool:
         """Whether the part of the batch that is still ours was committed; if so, all of it was. The
         broker answers only when no open transaction holds these offsets."""
-        kept = self.member.assignments.kept(batch.assignment)
-        return bool(kept) and all(self.member.committed(p) == batch.next[p] for p in kept)
+        ours = self.member.assignments.kept(batch.assignment)
+        return bool(ours) and all(self.member.committed(p) == batch.next[p] for p in ours)
 
     def _see_who_has_our_name(self, failure: DeliveryFailed) -> None:
         """Raise NameTaken if another worker has the name that was set for this one.

@@ -110,18 +110,18 @@ def _held_port(port: int) -> Iterator[int]:
     During the block, Linux gives the port to nobody else, because we are bound to it. The broker
     can still listen there, because both set SO_REUSEADDR.
     """
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            held.bind((_LOOPBACK, port))
+            holder.bind((_LOOPBACK, port))
         except OSError as error:
             raise BadSettings(
                 f"cannot listen on {_LOOPBACK}:{port} ({error.strerror}): stop the program that "
                 "uses this port, or give another one (--port; 0 chooses a free one)"
             ) from error
-        port = int(held.getsockname()[1])
+        port = int(holder.getsockname()[1])
         if sys.platform != "linux":
-            held.close()
+            holder.close()
         yield port
 
 

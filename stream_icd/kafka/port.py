@@ -92,13 +92,13 @@ class ExistingTopic:
     is_compacted: bool = False  # as far as the broker tells
 
     def unlike(self, spec: TopicSpec) -> list[str]:
-        """What is set in another way than it is needed, each with its setting."""
-        found = []
+        """Each setting of the topic that is not as `spec` needs it, and what it should be."""
+        differences = []
         if self.is_compacted != (spec.cleanup_policy == "compact"):
-            found.append(f"cleanup.policy should be {spec.cleanup_policy}")
+            differences.append(f"cleanup.policy should be {spec.cleanup_policy}")
         if (limit := self.max_message_bytes) is not None and limit < spec.max_message_bytes:
-            found.append(f"max.message.bytes is {limit}, should be {spec.max_message_bytes}")
-        return found
+            differences.append(f"max.message.bytes is {limit}, should be {spec.max_message_bytes}")
+        return differences
 
 
 class TopicPartition(NamedTuple):

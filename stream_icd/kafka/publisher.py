@@ -60,7 +60,6 @@ class _Flushed(ABC):
 class Publisher(_Flushed):
     """Sends records in order, checks every acknowledgement, and limits the bytes in flight.
 
-    A context manager: leaving the block flushes (unless an exception was raised) and closes.
     Safe to use from several threads. `sent` and `acknowledged` count records.
 
     After a publisher lost a record, every later call raises: open another one, and send again
@@ -101,7 +100,7 @@ class Publisher(_Flushed):
                 one within `delivery_timeout_s`.
         """
         self.check(record)
-        number = self._take_room(record)
+        number = self._take_room(record)  # before the send, which may acknowledge at once
         try:
             self._producer.send(record, lambda error: self._hear(number, record, error))
         except BaseException as error:
@@ -199,7 +198,7 @@ class Publisher(_Flushed):
             refusals = list(self._refusals)
         oversized = [refusal for refusal in refusals if isinstance(refusal, RecordTooLarge)]
         if oversized:  # in a transaction, records of other topics fail after it and like it
-            of_topic = (one for one in oversized if one.topic == oversized[0].topic)
+            of_topic = [refusal for refusal in oversized if refusal.topic == oversized[0].topic]
             raise max(of_topic, key=lambda refusal: refusal.size)
         if len(refusals) > 1 and isinstance(refusals[0], DeliveryFailed):
             more = f"{refusals[0]} (and {len(refusals) - 1} more records)"
@@ -246,8 +245,10 @@ class WaitingPublisher(_Flushed):
         except (BrokerUnavailable, DeliveryFailed):
             if (failed := self._publisher) is not None:
                 self._publisher = None
+                # First closed: what it still acknowledges is not sent again.
                 with suppress(BrokerUnavailable):
                     failed.close(0.0)
+                # Before what waits there: those records were to follow these.
                 self._again.extendleft(reversed(failed.unacknowledged))
             raise
 
@@ -257,7 +258,7 @@ class WaitingPublisher(_Flushed):
         if self._again:
             while self._again:
                 self._publisher.send(self._again[0])
-                self._again.popleft()
+                self._again.popleft()  # not before: a send that fails has not queued it
             self._publisher.flush()
         return self._publisher
 
@@ -286,13 +287,13 @@ class SizeLimits:
     """The maximum size of a record by topic, from our settings and the topic's; asked for once."""
 
     settings: KafkaSettings
-    _known: dict[str, int] = field(default_factory=dict)
+    _limits: dict[str, int] = field(default_factory=dict)
 
     def of(self, topic: str) -> int:
         """The limit in bytes; raises `TopicMissing`, or `BrokerUnavailable`."""
-        if topic not in self._known:
-            self._known[topic] = self._asked(topic)
-        return self._known[topic]
+        if topic not in self._limits:
+            self._limits[topic] = self._ask(topic)
+        return self._limits[topic]
 
     def check(self, record: OutgoingRecord, *, is_claim: bool = False) -> None:
         """Raise RecordTooLarge if the record is above its topic's limit."""
@@ -318,9 +319,9 @@ class SizeLimits:
 
         The topic's limit may be lower now, so it is requested again; some brokers do not report it.
         """
-        self._known[refused.topic] = min(self._asked(refused.topic), refused.size - 1)
+        self._limits[refused.topic] = min(self._ask(refused.topic), refused.size - 1)
 
-    def _asked(self, topic: str) -> int:
+    def _ask(self, topic: str) -> int:
         limit = describe_topic(self.settings, topic).max_message_bytes
         own = self.settings.max_message_bytes
         if is_dead_letter_topic(topic):  # room for any input record and its reason

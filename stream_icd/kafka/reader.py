@@ -99,7 +99,7 @@ class TopicReader:
         stop: Stop | None = None,
         only: Collection[int] | None = None,
     ) -> None:
-        existing, self._broker = look_up(settings, topic)
+        existing, self._capabilities = look_up(settings, topic)
         self._settings = settings
         self._stop = stop
         self._topic, self._reads_all = topic, only is None
@@ -117,8 +117,10 @@ class TopicReader:
     def records(self, start: Start = "beginning", until: Until = "forever") -> Iterator[Record]:
         """Iterate over the records from `start` on; it and the end are fixed by this call."""
         begins = self._reader.begins(self._partitions)
+        # Asked here, not in the iterator: the end is the one at the call, however late the caller
+        # takes the first record.
         ends = self._reader.ends(self._partitions)
-        if until == "settled" or not self._broker.exact_end_offsets:
+        if until == "settled" or not self._capabilities.exact_end_offsets:
             ends = self._high_watermarks(ends)
         for partition, offset in self._positions(start, begins, ends).items():
             self._reader.seek(partition, offset)
@@ -137,7 +139,7 @@ class TopicReader:
             return _at_offsets(start, begins, ends)
         if start.tzinfo is None:
             raise BadSettings(f"the start {start.isoformat()} has no time zone: add one, such as Z")
-        if not self._broker.exact_times:
+        if not self._capabilities.exact_times:
             return begins  # each record's timestamp is checked while reading
         return ends | self._reader.at_time(begins, max(0, round(start.timestamp() * 1000)))
 
@@ -152,16 +154,16 @@ class TopicReader:
         deadline = time.monotonic() + self._settings.connect_timeout_s
         while True:
             fetched = {partition: self._reader.fetched_end(partition) for partition in ends}
-            known = {partition: end for partition, end in fetched.items() if end is not None}
-            if known.keys() == ends.keys():
-                return known
+            high_watermarks = {p: end for p, end in fetched.items() if end is not None}
+            if high_watermarks.keys() == ends.keys():
+                return high_watermarks
             if time.monotonic() > deadline:
                 raise BrokerUnavailable("the broker does not tell where its partitions end")
             self._reader.poll(_LOOK_S)
 
     def _polled(self, since_ms: float, ends: Offsets, begun: Offsets) -> Iterator[Record]:
         """Poll until stopped or, if there are `ends`, until every partition has reached its end."""
-        held = HeldRecords(self._settings) if self._broker.exact_end_offsets else None
+        watch = HeldRecords(self._settings) if self._capabilities.exact_end_offsets else None
         heard, pace = time.monotonic(), Pace(time.monotonic)
         while not (self._is_stopped() or (ends and self._reached(ends))):
             if self._reads_all and not ends:
@@ -176,8 +178,8 @@ class TopicReader:
                 if self._begin_later(begun):
                     continue
                 raise
-            if held is not None:
-                held.look(self._reader)
+            if watch is not None:
+                watch.look(self._reader)
             if polled:
                 heard = time.monotonic()
                 pace.saw_work()
@@ -193,11 +195,11 @@ class TopicReader:
 
     def _begin_later(self, begun: Offsets) -> bool:
         """Begin at what is left of partitions whose beginning was removed before it was read."""
-        left = self._reader.begins(begun) if begun else {}
-        gone = [p for p, at in begun.items() if self._reader.position(p) == at < left[p]]
+        begins = self._reader.begins(begun) if begun else {}
+        gone = [p for p, at in begun.items() if self._reader.position(p) == at < begins[p]]
         for partition in gone:
-            begun[partition] = left[partition]
-            self._reader.seek(partition, left[partition])
+            begun[partition] = begins[partition]
+            self._reader.seek(partition, begins[partition])
         return bool(gone)
 
     def _take_new_partitions(self) -> None:
@@ -205,7 +207,7 @@ class TopicReader:
         if added := [TopicPartition(self._topic, number) for number in numbers]:
             self._partitions += added
             self._reader.assign(self._partitions)
-            for partition in added:
+            for partition in added:  # `assign` keeps the positions of the others
                 self._reader.seek(partition, 0)
 
     def _is_stopped(self) -> bool:
@@ -245,8 +247,8 @@ def what_is_left(reader: Reader) -> str:
         begins = reader.begins(reader.assigned(), _ANSWER_TIMEOUT_S)
     except StreamIcdError:  # report the removed offset, not the broker's silence
         return f"{removed}; what is left, the broker does not say now"
-    left = ", ".join(f"{partition} from {offset}" for partition, offset in begins.items())
-    return f"{removed}; what is left: {left}"
+    remaining = ", ".join(f"{partition} from {offset}" for partition, offset in begins.items())
+    return f"{removed}; what is left: {remaining}"
 
 
 @dataclass(slots=True)
@@ -291,6 +293,7 @@ class Following:
             self._next = topic.next_offsets()
         for record in records:
             self.on_record(record)
+            # Not before: a record that raises comes again.
             self._next[record.partition] = record.offset + 1
             self.trouble = ""
 

@@ -109,14 +109,14 @@ class KafkaSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_secrets_of_files(cls, given: dict[str, object]) -> dict[str, object]:
+    def _with_secrets_of_files(cls, values: dict[str, object]) -> dict[str, object]:
         for name in ("ssl_password", "sasl_password", "sasl_oauth_client_secret"):
-            file = given.get(f"{name}_file")
+            file = values.get(f"{name}_file")
             if file is not None:
-                if given.get(name) is not None:
+                if values.get(name) is not None:
                     raise ValueError(f"both {name} and {name}_file are set: leave out one")
-                given = given | {name: secret_in(Path(str(file)), f"{name}_file")}
-        return given
+                values = values | {name: secret_in(Path(str(file)), f"{name}_file")}
+        return values
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -253,14 +253,11 @@ def check_that_somebody_listens(settings: KafkaSettings) -> None:
     if settings.bootstrap_servers.startswith(MEMORY_SCHEME):
         return
     if not any(map(listens, settings.servers)):
-        raise nobody_listens(settings)
-
-
-def nobody_listens(settings: KafkaSettings) -> BrokerUnavailable:
-    return BrokerUnavailable(
-        f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: stream-icd "
-        "broker), or give its address (--bootstrap-servers, or STREAM_ICD_BOOTSTRAP_SERVERS)"
-    )
+        raise BrokerUnavailable(
+            f"no broker listens at {settings.bootstrap_servers}: start one (for a trial: "
+            "stream-icd broker), or give its address (--bootstrap-servers, or "
+            "STREAM_ICD_BOOTSTRAP_SERVERS)"
+        )
 
 
 def listens(server: str) -> bool:

@@ -9,7 +9,14 @@ from typing import NamedTuple
 from stream_icd.core.errors import BadSettings, BrokerError, TopicMissing
 from stream_icd.core.printable import listed
 from stream_icd.kafka.connect import connect
-from stream_icd.kafka.port import DAY_MS, Capabilities, ExistingTopic, TopicPartition, TopicSpec
+from stream_icd.kafka.port import (
+    DAY_MS,
+    Admin,
+    Capabilities,
+    ExistingTopic,
+    TopicPartition,
+    TopicSpec,
+)
 from stream_icd.kafka.settings import MEBIBYTE, KafkaSettings
 
 SNAPSHOTS = "icd.snapshots.v1"
@@ -64,12 +71,12 @@ def create_topics(
 
     If the broker refuses a topic, the BrokerError says which and why.
     """
-    wanted = list(specs)
-    if not wanted:
+    specs = list(specs)
+    if not specs:
         return []
     with connect(settings).admin() as admin:
-        created = admin.create_topics(wanted)
-    return [spec.name for spec in wanted if spec.name in created]
+        created = admin.create_topics(specs)
+    return [spec.name for spec in specs if spec.name in created]
 
 
 def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
@@ -80,7 +87,7 @@ def describe_topic(settings: KafkaSettings, topic: str) -> ExistingTopic:
 def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabilities]:
     """Look a topic up as `describe_topic`, and with the same connection what its broker can do."""
     with connect(settings).admin() as admin:
-        existing, known = admin.describe_topic(topic), admin.known_capabilities()
+        existing, capabilities = admin.describe_topic(topic), admin.known_capabilities()
     if existing is None:
         is_ours = topic in {spec.name for spec in DEFAULT_TOPICS}
         advice = " (stream-icd topics create)" if is_ours else ", or name another one"
@@ -88,7 +95,7 @@ def look_up(settings: KafkaSettings, topic: str) -> tuple[ExistingTopic, Capabil
             f"there is no topic {settings.topic_prefix}{topic} at {settings.bootstrap_servers}: "
             f"create it{advice}"
         )
-    return existing, known
+    return existing, capabilities
 
 
 def topic_names(settings: KafkaSettings) -> list[str]:
@@ -108,32 +115,63 @@ class _Skipped(NamedTuple):
     end: int
 
 
-def skip_what_is_gone(settings: KafkaSettings, topic: str, group: str) -> tuple[_Skipped, ...]:
-    """Move `group` to the first remaining record in partitions that do not hold its offset.
+def skip(
+    settings: KafkaSettings, topic: str, group: str, to: tuple[int, int] | None = None
+) -> list[_Skipped]:
+    """Move `group` past records that it cannot read; no member may be running.
 
-    Retention removed it, or the broker lost the end of the partition. Others do not change. No
-    member may be running.
+    Args:
+        to: the partition, and the offset in it to continue at. None: the first remaining record in
+            each partition that does not hold the group's offset, since retention removed it, or the
+            broker lost the end of the partition. Other partitions do not change.
 
     Raises:
-        BadSettings: the group has no position in the topic.
+        BadSettings: no such partition, or the offset is behind the group's or beyond the end.
+            Without `to`: the group has no position in the topic.
         BrokerError: the group has running members.
     """
-    describe_topic(settings, topic)
+    n_partitions = describe_topic(settings, topic).partitions
+    if to is not None and to[0] >= n_partitions:
+        raise BadSettings(f"no partition {to[0]} in {topic}: there are {n_partitions}, from 0")
     with connect(settings).admin() as admin:
-        offsets = admin.group_offsets(group)
-        committed = {place: at for place, at in offsets.items() if place.topic == topic}
-        if not committed:
-            topics = sorted({place.topic for place in offsets})
-            raise BadSettings(
-                f"group {group} has no committed position in {topic}; it has one in "
-                f"{listed(topics) or 'no topic'}: name another --group or --topic"
-            )
-        begins = admin.begins(committed)
-        exact = admin.known_capabilities().exact_end_offsets
-        ends = admin.ends(committed) if exact else committed
-        gone = {p: begins[p] for p, at in committed.items() if not begins[p] <= at <= ends[p]}
-        admin.move_group(group, gone)
-    return tuple(_Skipped(p.partition, committed[p], gone[p]) for p in sorted(gone))
+        if to is None:
+            skipped = _what_is_gone(admin, topic, group)
+        else:
+            skipped = [_up_to(admin, group, TopicPartition(topic, to[0]), to[1])]
+        admin.move_group(group, {TopicPartition(topic, gap.partition): gap.end for gap in skipped})
+    return skipped
+
+
+def _what_is_gone(admin: Admin, topic: str, group: str) -> list[_Skipped]:
+    offsets = admin.group_offsets(group)
+    committed = {place: at for place, at in offsets.items() if place.topic == topic}
+    if not committed:
+        topics = sorted({place.topic for place in offsets})
+        raise BadSettings(
+            f"group {group} has no committed position in {topic}; it has one in "
+            f"{listed(topics) or 'no topic'}: name another --group or --topic"
+        )
+    begins = admin.begins(committed)
+    # An end that the broker only estimates may be too low: the group's position may be right.
+    exact = admin.known_capabilities().exact_end_offsets
+    ends = admin.ends(committed) if exact else committed
+    return [
+        _Skipped(place.partition, at, begins[place])
+        for place, at in sorted(committed.items())
+        if not begins[place] <= at <= ends[place]
+    ]
+
+
+def _up_to(admin: Admin, group: str, place: TopicPartition, offset: int) -> _Skipped:
+    start = admin.group_offsets(group).get(place, admin.begins([place])[place])
+    end = admin.ends([place])[place]
+    is_end_exact = admin.known_capabilities().exact_end_offsets
+    if offset <= start or (is_end_exact and offset > end):
+        raise BadSettings(
+            f"group {group} would read {place} from offset {start}, and the topic ends at {end}: "
+            f"{offset} skips nothing, or is after the end"
+        )
+    return _Skipped(place.partition, start, offset)
 
 
 def positions(settings: KafkaSettings, topic: str, group: str) -> dict[int, int]:
@@ -151,38 +189,3 @@ def members_of(settings: KafkaSettings, group: str) -> dict[str, str]:
     with suppress(BrokerError, ValueError), connect(settings).admin() as admin:
         return admin.members(group)
     return {}
-
-
-def check_stopped(settings: KafkaSettings, *groups: str) -> None:
-    """Raise BrokerError if one of the groups has running members, as far as the broker tells."""
-    for group in groups:
-        if members_of(settings, group):
-            raise BrokerError(
-                f"group {group} still has running members: stop them first. One that was killed "
-                "is counted until its session ends (STREAM_ICD_SESSION_TIMEOUT_S)"
-            )
-
-
-def skip_to(
-    settings: KafkaSettings, topic: str, group: str, partition: int, offset: int
-) -> _Skipped:
-    """Make `group` continue at `offset` in one partition, and skip everything before it.
-
-    Raises:
-        BadSettings: no such partition, or the offset is behind the group's or beyond the end.
-        BrokerError: the group has running members.
-    """
-    if partition >= (count := describe_topic(settings, topic).partitions):
-        raise BadSettings(f"no partition {partition} in {topic}: there are {count}, from 0")
-    at = TopicPartition(topic, partition)
-    with connect(settings).admin() as admin:
-        start = admin.group_offsets(group).get(at, admin.begins([at])[at])
-        end = admin.ends([at])[at]
-        is_end_exact = admin.known_capabilities().exact_end_offsets
-        if offset <= start or (is_end_exact and offset > end):
-            raise BadSettings(
-                f"group {group} would read {at} from offset {start}, and the topic ends at {end}: "
-                f"{offset} skips nothing, or is after the end"
-            )
-        admin.move_group(group, {at: offset})
-    return _Skipped(partition, start, offset)

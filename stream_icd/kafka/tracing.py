@@ -177,9 +177,9 @@ class Tracing:
         (('ce_id', b'1'), ('ce_traceparent', b'00-1-2-01'))
         """
         named = {f"ce_{name}" for name in _FIELDS}
-        others = [header for header in headers if header[0] not in named]
+        rest = [header for header in headers if header[0] not in named]
         ours = [(f"ce_{name}", context[name].encode()) for name in _FIELDS if name in context]
-        return (*others, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
+        return (*rest, *(header for header in ours if len(header[1]) <= _MOST_STATE_BYTES))
 
     def sent_now(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record with the context of the present span, if there is one."""
@@ -201,11 +201,11 @@ def _of_operation(name: str) -> dict[str, Any]:
 def _of_message(operation: str, record: Record | OutgoingRecord) -> dict[str, Any]:
     headers = dict(record.headers)
     snapshot = headers.get("icd_snapshot_id") or headers.get("ce_id")
-    said = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
+    named = {"stream_icd.graph": record.key, "stream_icd.snapshot": snapshot}
     attributes: dict[str, Any] = {
         **_of_operation(operation),
         "messaging.destination.name": record.topic,
-        **{name: value.decode(errors="replace") for name, value in said.items() if value},
+        **{name: value.decode(errors="replace") for name, value in named.items() if value},
     }
     if isinstance(record, Record):
         attributes["messaging.destination.partition.id"] = str(record.partition)
@@ -241,7 +241,7 @@ def traces_of(program: str) -> Iterator[Tracing | None]:
     try:
         yield Tracing(provider)
     finally:
-        provider.shutdown()
+        provider.shutdown()  # sends the spans that wait for the end of a batch
 
 
 def context_of(headers: Headers) -> dict[str, str]:
@@ -252,10 +252,10 @@ def context_of(headers: Headers) -> dict[str, str]:
     >>> context_of((("ce_traceparent", b"00-1-2-01"), ("traceparent", b"00-3-4-01")))
     {'traceparent': '00-1-2-01'}
     """
-    said = dict(headers)
-    prefix = "ce_" if "ce_traceparent" in said else ""
+    fields = dict(headers)
+    prefix = "ce_" if "ce_traceparent" in fields else ""
     return {
-        name: said[f"{prefix}{name}"].decode("ascii", errors="replace")
+        name: fields[f"{prefix}{name}"].decode("ascii", errors="replace")
         for name in _FIELDS
-        if f"{prefix}{name}" in said
+        if f"{prefix}{name}" in fields
     }

@@ -1,8 +1,6 @@
 """How code waits: by a clock, until asked to stop, at the pace of polls, in a thread of its own.
 
 While the broker is away, programs wait with growing pauses, and a line in the log once a minute.
-
-The clock and the wish to stop are arguments, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -15,13 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import Protocol, TypeVar
 
 from stream_icd.core.errors import BrokerUnavailable, DeliveryFailed, NameTaken
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
-_Arguments = TypeVarTuple("_Arguments")
 
 
 class Stop(Protocol):
@@ -111,8 +108,7 @@ class Outage:
             self._since = None
 
 
-_AWAY = (BrokerUnavailable, DeliveryFailed)
-"""What is raised while the broker is away."""
+_AWAY = (BrokerUnavailable, DeliveryFailed)  # what is raised while the broker is
 
 
 def insist(
@@ -129,10 +125,10 @@ def insist(
     while True:
         try:
             result = work()
-        except NameTaken:
+        except NameTaken:  # a DeliveryFailed, too, but waiting gives nobody the name back
             raise
         except away as error:
-            if stop.is_set():
+            if stop.is_set():  # after the try: who is asked to stop still delivers if it can
                 raise
             stop.wait(outage.failed(error))
         else:
@@ -140,7 +136,7 @@ def insist(
             return result
 
 
-class Worker:
+class TaskThread:
     """Runs what is submitted, in order, in one daemon thread.
 
     Unlike an executor's thread, it does not keep the process alive: work that does not end in time
@@ -154,14 +150,12 @@ class Worker:
     def close(self) -> None:
         self._tasks.put(None)
 
-    def submit(
-        self, function: Callable[[*_Arguments], _Result], *arguments: *_Arguments
-    ) -> Future[_Result]:
+    def submit(self, work: Callable[[], _Result]) -> Future[_Result]:
         future: Future[_Result] = Future()
 
         def task() -> None:
             try:
-                future.set_result(function(*arguments))
+                future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
 
@@ -184,5 +178,5 @@ def in_background(
     try:
         yield thread
     finally:
-        stop.set()
+        stop.set()  # or the thread would not end
         thread.join(end_s)

@@ -85,7 +85,7 @@ class StandingGraph:
 
     def copy(self) -> StandingGraph:
         """Return one that changes on its own."""
-        neighbours = {node: others.copy() for node, others in self._neighbours.items()}
+        neighbours = {node: linked.copy() for node, linked in self._neighbours.items()}
         return StandingGraph(self.weighted, self.n_edges, neighbours)
 
     def apply(self, change: Change) -> None:
@@ -97,26 +97,26 @@ class StandingGraph:
             self.weighted = self.weighted or change.weight is not None
             self._join(src, dst, 1.0 if change.weight is None else change.weight)
         elif dst is None:
-            for other in list(self._neighbours.get(src, ())):
-                self._part(src, other)
+            for neighbour in list(self._neighbours.get(src, ())):
+                self._part(src, neighbour)
             self._neighbours.pop(src, None)
         else:
             self._part(src, dst)
 
     def drop_isolated(self) -> None:
         """Remove the nodes without an edge."""
-        for node in [node for node, others in self._neighbours.items() if not others]:
+        for node in [node for node, linked in self._neighbours.items() if not linked]:
             del self._neighbours[node]
 
     def snapshot(self, graph: str, start: int, end: int, source: str) -> Snapshot:
         """Return it as the snapshot of a window; there must be an edge."""
         pairs = [
             (src, dst, weight)
-            for src, others in self._neighbours.items()
-            for dst, weight in others.items()
+            for src, linked in self._neighbours.items()
+            for dst, weight in linked.items()
             if src < dst  # type: ignore[operator]
         ]
-        alone = [node for node, others in self._neighbours.items() if not others]
+        alone = [node for node, linked in self._neighbours.items() if not linked]
         src, dst, weights = zip(*pairs, strict=True)
         ids = id_array([*src, *alone])
         window = window_at(start, end)
@@ -158,14 +158,14 @@ def _places_in(source: str, topic: str) -> dict[int, int]:
     Raises `BadSettings` if it is not one of changes in this topic.
     """
     parts = urlsplit(source)
-    said = parse_qs(parts.query)
-    other = said.get("topic", [""])[0]
-    if not source.startswith(f"{_SOURCE}?") or other != topic:
+    query = parse_qs(parts.query)
+    other_topic = query.get("topic", [""])[0]
+    if not source.startswith(f"{_SOURCE}?") or other_topic != topic:
         raise BadSettings(
-            f"the last snapshot of the graph comes from {other or source}, not from changes in "
-            f"{topic}: give this graph another --graph"
+            f"the last snapshot of the graph comes from {other_topic or source}, not from changes "
+            f"in {topic}: give this graph another --graph"
         )
-    after = said.get("next", [""])[0]
+    after = query.get("next", [""])[0]
     pairs = (pair.partition("@") for pair in after.split(",") if pair)
     return {int(stream): int(place) for stream, _, place in pairs}
 
@@ -192,7 +192,7 @@ class ChangeColumns:
             self._ids = IdForm.of(ends, self.kind_before, untyped=batch.untyped)
         time, timely = read_times(rows[self.time], self.time_unit, "UTC")
         weight, heavy = read_numbers(
-            rows["weight"], lambda given: (given >= LEAST_WEIGHT) & (given <= MOST_WEIGHT)
+            rows["weight"], lambda values: (values >= LEAST_WEIGHT) & (values <= MOST_WEIGHT)
         )
         ids = {name: self._ids.read(rows[name], name) for name in ("src", "dst")}
         texts = {name: rows[name].to_pylist() for name in ("op", "dst", "weight")}
@@ -289,9 +289,11 @@ class StandingWindows:
         now = self.now()
         for change in changes:
             before = max(self._newest.get(change.stream, NEVER), self._closed)
+            # Never before those that precede it in its stream, nor in a window that was sent.
             time = max(min(change.time, now), before)
             self._newest[change.stream] = time
             self._held.append(change if time == change.time else replace(change, time=time))
+        # By place last: whatever streams were read first, the same changes give the same graph.
         self._held.sort(key=attrgetter("time", "stream", "place"))
 
     def _until(self, time: int) -> Iterator[Snapshot]:
@@ -307,13 +309,15 @@ class StandingWindows:
             return
         n_due = bisect_left(self._held, boundary, key=attrgetter("time"))
         due, self._held = self._held[:n_due], self._held[n_due:]
-        by_window = {at: list(of) for at, of in groupby(due, lambda one: _start(one.time, step))}
+        by_window = {
+            start: list(changes)
+            for start, changes in groupby(due, lambda change: _start(change.time, step))
+        }
         for start in self._starts(begin, boundary, by_window):
             yield from self._close(start, by_window.get(start, ()))
         self._closed = boundary
 
     def _starts(self, begin: int, end: int, changed: Collection[int]) -> Iterable[int]:
-        """Return the starts of the windows to close."""
         n_windows = (end - begin) // self._step
         if self.only_changed:
             self.count("unchanged_windows", n_windows - len(changed))
@@ -330,6 +334,7 @@ class StandingWindows:
         graph, end = self._standing, start + self._step
         for change in changes:
             graph.apply(change)
+            # In the source of this snapshot: the next run continues exactly after it.
             self.places[change.stream] = change.place + 1
         self._closed = end
         if not self.isolated:

@@ -115,7 +115,7 @@ class _Reading:
             self.count("other_files", len(new))
             _LOG.warning("not sent: %s. %s", listed(new), _KNOWN)
 
-    def warn_once(self, text: str, file: str, shown: str | Sequence[str] = ()) -> None:
+    def warn_once(self, file: str, text: str, shown: str | Sequence[str] = ()) -> None:
         """Log a warning that begins with the name of a file, for the first such file only.
 
         If `shown` has names, such as those of columns: for the first file with each of them.
@@ -131,15 +131,15 @@ class _Reading:
                 f"%s {text} (this is logged of one file only)", printable(file), *arguments
             )
 
-    def settle(self, file: str, found: str | None) -> str | None:
+    def settle(self, file: str, attribute: str | None) -> str | None:
         """Return what names the nodes of all GraphML files: the first that is found in one."""
-        if found is not None and not self.naming:
-            self.naming.append(found)
-            if found:
+        if attribute is not None and not self.naming:
+            self.naming.append(attribute)
+            if attribute:
                 _LOG.info(
                     "%s: the attribute %s names the nodes, in GraphML files after it, too",
                     printable(file),
-                    printable(found),
+                    printable(attribute),
                 )
         return self.naming[0] if self.naming else None
 
@@ -151,7 +151,9 @@ def _watch(
     done: _Stamps = {}
     while not stop.is_set():
         now = _files(folder, reading, unfinished=False)
+        # Unchanged since the last look: nobody is writing it any more.
         ready = [f for f, stamp in now.items() if before.get(f) == stamp != done.get(f)]
+        # By stamps from before reading: if a file changes meanwhile, it is read again.
         done = {**done, **{file: now[file] for file in ready}}
         yield from _read_all(ready, now, reading)
         before = now
@@ -196,9 +198,9 @@ def _read_all(
     ends = {file: windows[file.name].end for file in files}
     for undated in (file.name for file in files if _time_in(file.name) is None):
         reading.warn_once(
+            undated,
             "has no day such as 2026-01-31 in its name: its window is the moment when it was last "
             "changed",
-            undated,
         )
     if n_shared := len(ends) - len(set(ends.values())):
         _LOG.warning(
@@ -221,15 +223,11 @@ def _snapshot(file: Path, window: Window, reading: _Reading) -> Snapshot:
         raise BadInput("it is no regular file")
     if form_of(file.name) in _PICKLES:
         raise BadInput("opening a pickle can run any code: save GraphML instead")
-
-    def on_ignored(text: str, shown: str | Sequence[str]) -> None:
-        reading.warn_once(text, file.name, shown)
-
     edges = read_edge_list(
         file,
         reading.id_kind,
         reading.on_bad_row,
-        on_ignored,
+        partial(reading.warn_once, file.name),
         reading.limits,
         partial(reading.settle, file.name),
         reading.kind_before,

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from shlex import quote
+from typing import IO, TypeVar
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from flatbuffers import number_types
+from flatbuffers.table import Table as FlatTable
 
-from stream_icd.core.errors import BadInput, BadRow, BadSettings, NoGoodRows
+from stream_icd.core.errors import BadInput, BadRow, BadSettings, LimitExceeded, NoGoodRows
 from stream_icd.core.node_ids import is_text, plain_columns
-from stream_icd.sources.content import (
-    DAMAGED,
-    Parquet,
-    arrow_table,
-    form_of,
-    uncompressed,
-    whole,
-    within,
-)
+from stream_icd.sources.content import DAMAGED, Parquet, form_of, uncompressed
 from stream_icd.sources.graphml import SettleNames, read_graphml
-from stream_icd.sources.headerless import EXPECTED, headerless_edges, refuse_other_content
+from stream_icd.sources.headerless import EXPECTED, headerless_edges
 from stream_icd.sources.numbered_graphs import FORMATS, numbered_graph
 from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
 from stream_icd.sources.tables import (
@@ -41,7 +38,9 @@ from stream_icd.sources.tables import (
     time_column,
 )
 from stream_icd.sources.values import IdForm, IdKind, KindBefore, Mask, read_numbers, shown
+from stream_icd.wire.arrow_stream import announced
 from stream_icd.wire.limits import Limits
+from stream_icd.wire.message import refusing
 
 _ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 FORMS = (*TEXTS, ".parquet", *_ARROW, ".graphml", *FORMATS)
@@ -54,6 +53,23 @@ _FORMAT = "is read as a graph in the format of %s, which its first line shows"
 
 _START = 1 << 16
 """Number of characters that show the format of a text."""
+
+_OTHER_CONTENT = {
+    r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
+    r"\S*/annex/objects/": "a pointer of git-annex, not the file itself: run `git annex get`",
+    r"<(!|\?|html|head|body|graphml|gexf|error|svg)": "HTML or XML",
+    r"\{\s*\"|\[\s*[\[{\"]": "JSON",
+    r"(creator[^\n]*\n\s*)?graph\s*\[": "GML: save GraphML instead",
+    r"(strict\s+)?(di)?graph\b[^\n]*\{": "a drawing for Graphviz (DOT): save GraphML instead",
+    r"[45]\d\d: ": "an error of a server",
+    r"dl\s+n(r|c)?\s*=": "a matrix of UCINET (DL)",
+    r"%PDF-|%!PS": "a document to print",
+    r"BZh\d1AY|PK\x03\x04|\x1f\ufffd|\(\ufffd/\ufffd|\ufffd7zXZ": "compressed, so its name needs "
+    "that ending",
+}
+"""How other content begins, and what it is."""
+
+_Batch = TypeVar("_Batch", RawRows, pa.Table)
 
 
 def read_edge_list(
@@ -119,19 +135,96 @@ def _raw(
             parquet = Parquet(content)
             columns = list(parquet.schema.names)
             check_columns("it", columns, columns)
-            table = parquet.table(_used(columns), limits)
+            used = _used(columns)
+            empty = parquet.schema.empty_table().select(used)
+            parts = chain([empty], parquet.parts(used))
+            table = pa.concat_tables(_within(map(plain_columns, parts), limits))
         elif form == ".graphml":
-            table = read_graphml(whole(content, limits), settle, on_ignored)
+            table = read_graphml(_whole(content, limits), settle, on_ignored)
             columns = table.column_names
         else:
-            table = arrow_table(content, limits)
+            table = plain_columns(_arrow_table(content, limits))
             columns = table.column_names
             check_columns("it", columns, columns)
-    table = plain_columns(table)
     _refuse_events(table, columns, file.parent)
     untyped = form == ".graphml"
     yield RawRows(file.name, np.arange(len(table)), _named(table), untyped=untyped)
     _say_unused(columns, on_ignored)
+
+
+@dataclass(slots=True)
+class _Size:
+    """What was read of a snapshot so far."""
+
+    limits: Limits
+    rows: int = 0
+    decoded_bytes: int = 0
+
+    def add(self, n_rows: int, n_bytes: int) -> None:
+        """Raise `LimitExceeded` as soon as there is too much."""
+        self.rows, self.decoded_bytes = self.rows + n_rows, self.decoded_bytes + n_bytes
+        for unit, name in (("rows", "rows"), ("bytes", "decoded_bytes")):
+            if getattr(self, name) > (most := getattr(self.limits, name)):
+                raise LimitExceeded(
+                    f"it has more than {most:,} {unit}, the limit of a snapshot: divide it into "
+                    f"several files, or set STREAM_ICD_LIMITS_{name.upper()}, here and for all "
+                    "readers"
+                )
+
+
+def _whole(content: IO[bytes], limits: Limits) -> bytes:
+    """Return a file that cannot be read in parts; raise `LimitExceeded` if it is too large."""
+    value = content.read(limits.decoded_bytes + 1)  # one more, which is seen to be too much
+    _Size(limits).add(0, len(value))
+    return value
+
+
+def _within(batches: Iterable[_Batch], limits: Limits) -> Iterator[_Batch]:
+    """Yield the batches of a snapshot; raise `LimitExceeded` when they are too large together."""
+    size = _Size(limits)
+    for batch in batches:
+        table = batch.rows if isinstance(batch, RawRows) else batch
+        size.add(len(table), table.nbytes)
+        yield batch
+
+
+def _arrow_table(content: IO[bytes], limits: Limits) -> pa.Table:
+    """Read an Arrow stream or file, after a look at the sizes that its batches announce.
+
+    Programs write both under the same names; a file begins with ARROW1. Raises `LimitExceeded`, or
+    `BadInput` if it is damaged.
+    """
+    value = pa.py_buffer(_whole(content, limits))
+    is_stream = value[:6].to_pybytes() != b"ARROW1"
+    with refusing(BadInput, "it is damaged, or has another format than its name says"):
+        # Before Arrow decompresses anything: it allocates what a buffer says that it needs.
+        size = _Size(limits)
+        for message in _messages(value, is_stream):
+            if message.type != "schema":
+                n_rows, n_bytes = announced(message, BadInput)
+                size.add(n_rows, n_bytes)
+        return (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(value).read_all()
+
+
+def _messages(value: pa.Buffer, is_stream: bool) -> Iterator[pa.ipc.Message]:
+    """Yield the messages of a stream, or those that the footer of a file names.
+
+    The footer is a flatbuffer of Arrow's File.fbs, before its length, an int32, and ARROW1.
+    Footer.dictionaries and .recordBatches are fields 2 and 3; a Block has 24 bytes, and begins with
+    the offset of a message, an int64.
+    """
+    if is_stream:
+        yield from pa.ipc.MessageReader.open_stream(value)
+        return
+    pa.ipc.open_file(value)  # raises if the footer is none
+    end = len(value) - 10
+    footer = memoryview(value)[end - int.from_bytes(value[end : end + 4], "little") : end]
+    root = FlatTable(footer, int.from_bytes(footer[:4], "little"))
+    for field in (8, 10):
+        blocks = root.Offset(field)
+        for index in range(root.VectorLen(blocks) if blocks else 0):
+            at = root.Get(number_types.Int64Flags, root.Vector(blocks) + 24 * index)
+            yield pa.ipc.read_message(value.slice(at))
 
 
 def _used(columns: Sequence[str]) -> list[str]:
@@ -147,11 +240,13 @@ def _raw_text(
     """Read text in the format of its ending, or in one that its first line shows, or as rows."""
     if not (start := _start(file)).strip():
         return
-    refuse_other_content(start)
+    for pattern, content_kind in _OTHER_CONTENT.items():
+        if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
+            raise BadInput(f"it is {content_kind}; {EXPECTED}")
 
     def content() -> bytes:
         with file.open("rb") as packed, uncompressed(packed, file.name) as unpacked:
-            return whole(unpacked, limits)
+            return _whole(unpacked, limits)
 
     graph = numbered_graph(form, start, content, file.name, on_bad_row, on_ignored)
     if graph is None:
@@ -178,17 +273,25 @@ def _raw_rows(
     if not lines:
         return
     fields = lines[0]
+
+    def read(
+        columns: Sequence[str], header: Sequence[str] | None = None, has_title: bool = False
+    ) -> list[RawRows]:
+        rows = read_rows(file, columns, on_bad_row, header=header, has_title=has_title)
+        return list(_within(rows, limits))
+
     if names := _names(fields):
-        time = _dividing_column(fields)
-        columns = [*names.values(), *([] if time is None else [time])]
-        batches = list(within(read_rows(file, columns, on_bad_row), limits))
+        batches = read(_used(fields))
         if any(len(batch.rows) for batch in batches):
             _refuse_events(pa.concat_tables([batch.rows for batch in batches]), fields, file.parent)
     else:
         _refuse_labels(fields)
-        refuse_times = partial(_refuse_times, file.parent)
         batches = headerless_edges(
-            file, lines, delimiter, on_bad_row, on_ignored, limits, refuse_times
+            lines,
+            delimiter,
+            lambda names, has_title: read(names, names, has_title),
+            on_ignored,
+            partial(_refuse_times, file.parent),
         )
     yield from (replace(batch, rows=_named(batch.rows)) for batch in batches)
     if names:
@@ -203,9 +306,9 @@ def _say_unused(columns: Sequence[str], on_ignored: OnIgnored) -> None:
         if column not in names.values():
             text = _NOT_USED if "weight" in names or column == time else _NO_WEIGHT
             unused[text].append(column or "one without a name")
-    for text, some in unused.items():
-        if some:
-            on_ignored(text, some)
+    for text, names_unused in unused.items():
+        if names_unused:
+            on_ignored(text, names_unused)
 
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
@@ -224,7 +327,7 @@ def _named(table: pa.Table) -> pa.Table:
             f"it has the columns {', '.join(table.column_names)}; expected src, dst and "
             "optionally weight"
         )
-    return pa.table({ours: table[theirs] for ours, theirs in names.items()})
+    return pa.table({name: table[column] for name, column in names.items()})
 
 
 def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
@@ -234,7 +337,7 @@ def _checked(batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> pa.Table:
     named = good = starts & (ends | nobody)
     columns = {"src": src, "dst": pc.if_else(pa.array(nobody), None, dst) if nobody.any() else dst}
     if "weight" in batch.rows.column_names:
-        weights, positive = read_numbers(batch.rows["weight"], lambda given: given > 0)
+        weights, positive = read_numbers(batch.rows["weight"], lambda weight: weight > 0)
         good = good & (positive | nobody)
         columns["weight"] = pa.array(weights, pa.float64())
     for index in np.flatnonzero(~good):

@@ -71,7 +71,7 @@ def read_graphml(text: bytes, settle: SettleNames, on_ignored: OnIgnored) -> pa.
     name = _naming(ids, linked, of_nodes, settle, on_ignored)
     called = dict(zip(ids, _texts(of_nodes[name]), strict=True)) if name else {}
     columns = {
-        "src": [*(called.get(one, one) for one in ids), *(called.get(s, s) for s, _ in ends)],
+        "src": [*(called.get(id, id) for id in ids), *(called.get(s, s) for s, _ in ends)],
         "dst": [*[None] * len(ids), *(called.get(t, t) for _, t in ends)],
     }
     weight, stated = _weights(parts["key"], of_edges, len(edges), on_ignored)
@@ -116,12 +116,12 @@ def _parts(root: Element) -> Mapping[str, list[Element]]:
     if (n_graphs := [_kind(part) for part in root].count("graph")) > 1:
         raise BadInput(f"it holds {n_graphs:,} graphs: write each to a file of its own")
     parts: defaultdict[str, list[Element]] = defaultdict(list)
-    left = [root]
-    while left:
-        element = left.pop()
+    to_visit = [root]
+    while to_visit:
+        element = to_visit.pop()
         if (kind := _kind(element)) != "data":  # which may hold anything
             parts[kind].append(element)
-            left += element[::-1]
+            to_visit += element[::-1]
     if parts["hyperedge"]:
         raise BadInput(
             f"it holds hyperedges ({len(parts['hyperedge']):,}), and an edge has two ends: write "
@@ -218,7 +218,7 @@ def _word(ids: Collection[str]) -> str | None:
     >>> _word(["n0", "n0::n1"]), _word(["60", "61"]), _word(["as701", "ix1"])
     ('n', '', None)
     """
-    parts = (_NUMBERED.fullmatch(part) for one in ids for part in one.split("::"))
+    parts = (_NUMBERED.fullmatch(part) for id in ids for part in id.split("::"))
     words = {part and part[1] for part in parts}
     return words.pop() if len(words) == 1 else None
 
@@ -226,7 +226,7 @@ def _word(ids: Collection[str]) -> str | None:
 def _fault(ids: Sequence[str], ends: Collection[str], values: Mapping[int, Sequence[str]]) -> str:
     """Return why an attribute cannot name the nodes; "" if it can."""
     if len(values) < len(ids):
-        lacking = next(one for at, one in enumerate(ids) if at not in values)
+        lacking = next(id for at, id in enumerate(ids) if at not in values)
         return f"node {printable(lacking):.60} has none"
     declared = set(ids)
     if unknown := next((end for end in ends if end not in declared), None):
@@ -236,8 +236,8 @@ def _fault(ids: Sequence[str], ends: Collection[str], values: Mapping[int, Seque
     first: dict[str, int] = {}
     for at, text in enumerate(texts := _texts(values)):
         if first.setdefault(text, at) != at:
-            both = f"{printable(ids[first[text]]):.60} and {printable(ids[at]):.60}"
-            return f"nodes {both} have the same"
+            namesakes = f"{printable(ids[first[text]]):.60} and {printable(ids[at]):.60}"
+            return f"nodes {namesakes} have the same"
     return "it holds numbers" if _word(texts) == _PLACE else ""
 
 

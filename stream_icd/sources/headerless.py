@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,30 +16,12 @@ import pyarrow.compute as pc
 
 from stream_icd.core.errors import BadInput
 from stream_icd.core.printable import listed
-from stream_icd.sources.content import within
-from stream_icd.sources.source import OnBadRow, OnIgnored, RawRows
-from stream_icd.sources.tables import read_rows
+from stream_icd.sources.source import OnIgnored, RawRows
 from stream_icd.sources.values import INTEGER, IdForm
-from stream_icd.wire.limits import Limits
 
 _HEADER = {"src", "dst", "source", "target", "weight"}
 """Names of columns that are hardly ids."""
 EXPECTED = "an edge list has the columns src, dst and perhaps weight"
-_OTHER_CONTENT = {
-    r"version https://git-lfs": "a pointer of Git LFS, not the file itself: run `git lfs pull`",
-    r"\S*/annex/objects/": "a pointer of git-annex, not the file itself: run `git annex get`",
-    r"<(!|\?|html|head|body|graphml|gexf|error|svg)": "HTML or XML",
-    r"\{\s*\"|\[\s*[\[{\"]": "JSON",
-    r"(creator[^\n]*\n\s*)?graph\s*\[": "GML: save GraphML instead",
-    r"(strict\s+)?(di)?graph\b[^\n]*\{": "a drawing for Graphviz (DOT): save GraphML instead",
-    r"[45]\d\d: ": "an error of a server",
-    r"dl\s+n(r|c)?\s*=": "a matrix of UCINET (DL)",
-    r"%PDF-|%!PS": "a document to print",
-    r"BZh\d1AY|PK\x03\x04|\x1f\ufffd|\(\ufffd/\ufffd|\ufffd7zXZ": "compressed, so its name needs "
-    "that ending",
-}
-"""How other content begins, and what it is."""
-
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _FRACTION = r"^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WORD = r"^[A-Za-z][A-Za-z0-9 _.-]*$"
@@ -71,25 +52,19 @@ _FIRST_IS_COMMENT = "holds numbers below its first line (%s), which is taken for
 _SEPARATED = {"\t": ", separated by tabs,", " ": ", separated by spaces,"}
 
 
-def refuse_other_content(start: str) -> None:
-    """Raise `BadInput` if a text that begins so is a web page, a pointer to a file, …"""
-    for pattern, what in _OTHER_CONTENT.items():
-        if re.match(rf"\s*(?:{pattern})", start, re.IGNORECASE):
-            raise BadInput(f"it is {what}; {EXPECTED}")
-
-
 _RefuseTimes = Callable[[pa.ChunkedArray, str, Mapping[str, str]], None]
 """Raises `BadInput` if times differ: given them, what the column is called, and options of
 `produce events` with which it reads them."""
 
+_Read = Callable[[Sequence[str], bool], list[RawRows]]
+"""Reads the rows of a text, given names for its columns, and whether its first line is no row."""
+
 
 def headerless_edges(
-    file: Path,
     lines: Sequence[Sequence[str]],
     delimiter: str,
-    on_bad_row: OnBadRow,
+    read: _Read,
     on_ignored: OnIgnored,
-    limits: Limits,
     refuse_times: _RefuseTimes,
 ) -> list[RawRows]:
     """Read a text whose first lines have these fields; the columns `src` and `dst` come first.
@@ -100,21 +75,22 @@ def headerless_edges(
         # The index of pandas has no name.
         raise BadInput(f"its first line ({listed(lines[0])}) looks like a header; {EXPECTED}")
     shape = _shape_of(lines)
-    rows_below = read_rows(
-        file, shape.columns, on_bad_row, header=shape.columns, has_title=shape.has_title
-    )
-    batches = list(within(rows_below, limits))
+    batches = read(shape.columns, shape.has_title)
     if not any(len(batch.rows) for batch in batches):
         return batches
     batches = _edges_of(batches, shape, on_ignored)
     rows, filled = pa.concat_tables([batch.rows for batch in batches]), []
     for number, name in enumerate(rows.column_names[2:], start=3):
         if _all_match(rows[name], _TIME):
-            columns = ",".join("t" if other == name else other for other in rows.column_names)
+            columns = ",".join("t" if column == name else column for column in rows.column_names)
             refuse_times(rows[name], f"column {number}", {"columns": columns})
         if pc.any(pc.not_equal(rows[name], "")).as_py():
             filled.append(number)
-    on_ignored(*_guess_about(rows, delimiter, filled))
+    separated = _SEPARATED.get(delimiter, f", separated by {delimiter!r},")
+    if filled:
+        on_ignored(_NO_HEADER.format(separated=separated), ", ".join(map(str, filled)))
+    else:
+        on_ignored(_TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}")
     return batches
 
 
@@ -137,11 +113,11 @@ def _shape_of(lines: Sequence[Sequence[str]]) -> _TextShape:
 
     Raises `BadInput` if the rows have one column, or most of them others than the first line.
     """
-    first, *others = lines
-    n_columns, n_agree = Counter(map(len, others)).most_common(1)[0] if others else (0, 0)
-    n_like_first = sum(len(fields) == len(first) for fields in others)
-    is_like_others = len(others) < 2 or 2 * n_like_first >= len(others)
-    if not is_like_others and 2 * n_agree <= len(others):
+    first, *below = lines
+    n_columns, n_agree = Counter(map(len, below)).most_common(1)[0] if below else (0, 0)
+    n_like_first = sum(len(fields) == len(first) for fields in below)
+    is_like_others = len(below) < 2 or 2 * n_like_first >= len(below)
+    if not is_like_others and 2 * n_agree <= len(below):
         raise BadInput(f"its rows have different numbers of columns; {EXPECTED}")
     n_columns = len(first) if is_like_others else n_columns
     if n_columns < 2:
@@ -193,17 +169,6 @@ def _edges_of(
     at = next(at for at, batch in enumerate(batches) if len(batch.rows))
     first = replace(batches[at], place=batches[at].place[1:], rows=batches[at].rows.slice(1))
     return [*batches[:at], first, *batches[at + 1 :]]
-
-
-def _guess_about(rows: pa.Table, delimiter: str, unused: Sequence[int]) -> tuple[str, str]:
-    """Return what is said of a text whose rows are edges, and the text for its `%s`.
-
-    unused: numbers of the columns, from 1, that hold anything else.
-    """
-    separated = _SEPARATED.get(delimiter, f", separated by {delimiter!r},")
-    if unused:
-        return _NO_HEADER.format(separated=separated), ", ".join(map(str, unused))
-    return _TWO_COLUMNS.format(separated=separated), f"{rows['src'][0]} - {rows['dst'][0]}"
 
 
 def _is_size(first: Sequence[str], rows: pa.Table) -> bool:
@@ -293,13 +258,13 @@ def _refuse_labels_and_measurements(rows: pa.Table) -> None:
         may_be_ids = len(rows.columns) <= _A_FEW and IdForm.of_column(end).kind == "integer"
         if _all_match(end, _FRACTION) and not may_be_ids:
             raise BadInput(f"column {number} holds fractions, not ids of nodes; {EXPECTED}")
-    distinct = [len(end.unique()) for end in ends]
-    for number, (here, there) in enumerate((distinct, distinct[::-1]), start=1):
-        if here == 1 and there >= _A_FEW:
-            raise BadInput(
-                f"column {number} holds {ends[number - 1][0]} in each row: is it a label? If these "
-                "are edges to one node, name the columns in a first line: src,dst"
-            )
+    counts = [len(end.unique()) for end in ends]
+    if min(counts) == 1 and max(counts) >= _A_FEW:
+        at = counts.index(1)
+        raise BadInput(
+            f"column {at + 1} holds {ends[at][0]} in each row: is it a label? If these are edges "
+            "to one node, name the columns in a first line: src,dst"
+        )
 
 
 def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from stream_icd.core.errors import BadInput, BadRow, BadSettings, SourceNotFound
-from stream_icd.core.snapshot import Snapshot
+from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.times import time_at
-from stream_icd.methods.bp.known import Known
 from stream_icd.methods.names.attributes import Attributes, attributes_of
 from stream_icd.sources.source import RawRows, stop_at_bad_row
 from stream_icd.sources.tables import UNREADABLE, columns_of, read_rows
@@ -101,7 +97,8 @@ def _names(rows: RawRows) -> list[WindowName]:
         if not good.all():
             raise BadRow(f"{rows.origin}: a window_start is not a time; give ISO 8601 or seconds")
         windows = [time_at(time) for time in times.tolist()]
-    return [WindowName(*pair) for pair in zip(_texts(rows, "graph"), windows, strict=True)]
+    graphs = _texts(rows, "graph")
+    return [WindowName(graph, window) for graph, window in zip(graphs, windows, strict=True)]
 
 
 def _texts(rows: RawRows, column: str) -> list[str | None]:
@@ -122,62 +119,13 @@ def _texts(rows: RawRows, column: str) -> list[str | None]:
     return texts
 
 
-class LabelTable:
-    """The communities of snapshots, from a table that `label_groups` reads; raises as it does."""
+def read_known(path: Path, graph: str | None = None) -> dict[str, LabelOfNode]:
+    """Read by graph which nodes are known to be in one community: those of one label are.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        groups = label_groups(path)
-        # A single graph may have another name in a source that does not name its graph.
-        one_graph = len({name.graph for name in groups}) == 1
-        self._labels = {
-            WindowName(None if one_graph else name.graph, name.window): labels
-            for name, labels in groups.items()
-        }
-        self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
-
-    def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
-        """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
-        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
-        names = (
-            WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
-        )
-        name = next((name for name in names if name in self._labels), None)
-        if name is None:
-            return None
-        labels = self._labels[name]
-        graph = self._graph_of.setdefault(name, snapshot.graph)
-        if graph != snapshot.graph:
-            raise BadSettings(
-                f"the labels of {str(name) or 'each window'} in {self._path} may be those of "
-                f"{graph} or {snapshot.graph}: choose one with graph=, or add the column graph"
-            )
-        nodes = snapshot.nodes.cast(pa.string()).to_pylist()
-        missing = [node for node in nodes if node not in labels]
-        if missing:
-            raise BadInput(
-                f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
-                f"{snapshot.id}, such as {missing[0]!r}; give each node one"
-            )
-        return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
-
-
-def read_known(path: Path, *, fixed: bool, graph: str | None = None) -> dict[str, Known]:
-    """Read which nodes are known to be in one community, by graph: those of one label are.
-
-    graph: whose nodes they are if the table has no column `graph`. Raises as `known_labels`.
+    graph: whose nodes they are if the table has no column `graph`. Raises as `label_groups`;
+    `BadSettings` if the labels are of single windows, or nothing says to which graph they belong.
     """
-    of_graphs = known_labels(path, graph)
-    return {of: Known.from_labels(labels, fixed=fixed) for of, labels in of_graphs.items()}
-
-
-def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str, str]]:
-    """Read the labels of `read_known`, by graph and node.
-
-    Raises as `label_groups`, and `BadSettings` if the labels are of single windows, or if nothing
-    says to which graph they belong.
-    """
-    known: dict[str, Mapping[str, str]] = {}
+    labels_of: dict[str, LabelOfNode] = {}
     for name, labels in label_groups(path).items():
         if name.window is not None:
             raise BadSettings(
@@ -190,8 +138,8 @@ def known_labels(path: Path, graph: str | None = None) -> dict[str, Mapping[str,
                 f"{path} does not say to which graph a node belongs: add the column graph, or give "
                 "--graph"
             )
-        known[of] = labels
-    return known
+        labels_of[of] = labels
+    return labels_of
 
 
 def read_attributes(path: str | Path) -> Attributes:
@@ -227,8 +175,11 @@ def read_attributes(path: str | Path) -> Attributes:
         raise BadSettings(f"{path} has no rows; give a row for each node")
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     values = {column: table[column].combine_chunks() for column in columns}
+    nodes = values.pop(_NODE)
+    if pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type):  # such as 1.0
+        nodes = IdForm.of_column(table[_NODE]).read(table[_NODE])[0]
     try:
-        return attributes_of(_ids(values.pop(_NODE)), values)
+        return attributes_of(nodes, values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
 
@@ -258,11 +209,3 @@ def read_nodes(path: str | Path) -> frozenset[str]:
     if not ids:
         raise BadSettings(f"{path} has no nodes; a rule with it would never fire")
     return ids
-
-
-def _ids(nodes: pa.Array) -> pa.Array:
-    """Return the ids, as integers if all of them are, even if they are written as 1.0."""
-    if not (pa.types.is_string(nodes.type) or pa.types.is_floating(nodes.type)):
-        return nodes
-    column = pa.chunked_array([nodes])
-    return IdForm.of_column(column).read(column)[0]

@@ -86,12 +86,12 @@ def numbered_graph(
     def text() -> str:
         return text_of(io.BytesIO(content())).read()
 
-    known = FORMATS.get(form)
-    if known == "Matrix Market" or start.lower().startswith(_BANNER):
+    format = FORMATS.get(form)
+    if format == "Matrix Market" or start.lower().startswith(_BANNER):
         return "Matrix Market", _read_matrix_market(content(), name, on_ignored)
-    if known == "Pajek" or _is_pajek(start):
+    if format == "Pajek" or _is_pajek(start):
         return "Pajek", _read_pajek(text(), name, on_bad_row, on_ignored)
-    if known == "METIS":
+    if format == "METIS":
         return "METIS", _read_metis(text(), name)
     if _may_be_metis(start):
         with suppress(BadInput):  # an edge list, too, may begin like METIS
@@ -166,8 +166,8 @@ def _may_be_metis(start: str) -> bool:
     if match[3] is not None:  # weights may be any numbers
         return True
     named = [(node, text.split()) for node, text in enumerate(lists, start=1)]
-    return sum(len(others) for _, others in named) <= 2 * n_edges and all(
-        str(node) not in others for node, others in named
+    return sum(len(neighbours) for _, neighbours in named) <= 2 * n_edges and all(
+        str(node) not in neighbours for node, neighbours in named
     )
 
 
@@ -188,7 +188,7 @@ def _read_metis(text: str, name: str) -> RawRows:
         raise BadInput(
             f"its first line says {n_nodes:,} nodes, and {len(lists) + n_after:,} lines follow"
         )
-    counts, others, weights = list[int](), list[int](), list[float]()
+    counts, neighbours, weights = list[int](), list[int](), list[float]()
     for at, line in lists:
         fields = line.split()[n_before:]
         try:
@@ -196,16 +196,16 @@ def _read_metis(text: str, name: str) -> RawRows:
             weights += [float(field) for field in fields[1::2]] if is_weighted else []
         except ValueError as error:
             raise BadInput(f"line {at}, {line!r:.60}, is no list of neighbours") from error
-        if not all(1 <= other <= n_nodes for other in named):
+        if not all(1 <= neighbour <= n_nodes for neighbour in named):
             raise BadInput(f"line {at}, {line!r:.60}, names a node that is not in 1 to {n_nodes:,}")
-        others += named
+        neighbours += named
         counts.append(len(named))
-    if is_weighted and len(weights) != len(others):
+    if is_weighted and len(weights) != len(neighbours):
         raise BadInput(
             "some neighbours have no weight, though the first line says that all have one"
         )
     nodes = np.arange(1, n_nodes + 1)
-    edges = {"src": np.repeat(nodes, counts), "dst": np.array(others, np.int64)}
+    edges = {"src": np.repeat(nodes, counts), "dst": np.array(neighbours, np.int64)}
     if is_weighted:
         edges["weight"] = np.array(weights)
     _check_lists(edges, n_edges)
@@ -224,12 +224,15 @@ def _check_lists(edges: Mapping[str, Ids | Floats], n_edges: int) -> None:
             "not twice as many"
         )
     weights = edges.get("weight", np.zeros(len(src)))
-    there, back = src < dst, src > dst
-    forward = np.array([src[there], dst[there], weights[there]])
-    backward = np.array([dst[back], src[back], weights[back]])
-    both = [one[:, np.lexsort(one[::-1])] for one in (forward, backward)]
-    if not np.array_equal(both[0], both[1]):
+    up, down = src < dst, src > dst
+    upward = _in_order(np.array([src[up], dst[up], weights[up]]))
+    downward = _in_order(np.array([dst[down], src[down], weights[down]]))
+    if not np.array_equal(upward, downward):
         raise BadInput("its lists differ in an edge: both ends of each one must name the other")
+
+
+def _in_order(edges: Floats) -> Floats:
+    return edges[:, np.lexsort(edges[::-1])]
 
 
 def _content(text: str) -> list[tuple[int, str]]:
@@ -270,8 +273,8 @@ def _read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnore
     place, src, dst, weights = list[int](), list[int](), list[int](), list[str | None]()
     for part in parts:
         for at, line in part.lines if part.title in (*_PAIRS, *_LISTS) else ():
-            first, *others = line.split()
-            ends = [first, *(others[:1] if part.title in _PAIRS else others)]
+            first, *rest = line.split()
+            ends = [first, *(rest[:1] if part.title in _PAIRS else rest)]
             if len(ends) < 2 or not all(re.fullmatch(r"\d{1,18}", end) for end in ends):
                 on_bad_row(BadRow(f"{name}:{at}: {line!r:.60} is no edge of two numbers of nodes"))
                 continue
@@ -279,7 +282,7 @@ def _read_pajek(text: str, name: str, on_bad_row: OnBadRow, on_ignored: OnIgnore
             if not all(1 <= end <= n_nodes for end in (node, *neighbours)):
                 on_bad_row(BadRow(f"{name}:{at}: {line!r:.60} names no node of 1 to {n_nodes:,}"))
                 continue
-            weight = others[1] if part.title in _PAIRS and len(others) > 1 else ""
+            weight = rest[1] if part.title in _PAIRS and len(rest) > 1 else ""
             weights += [weight if re.match(NUMBER, weight) else None] * len(neighbours)
             src += [node] * len(neighbours)
             dst += neighbours

@@ -59,7 +59,7 @@ UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Request:
     """What is read of each file; see `read_rows`."""
 
     columns: Sequence[str]
@@ -88,20 +88,21 @@ def read_rows(
     `header`. Raises `SourceNotFound` if there is no such file; `BadSettings` if the format is
     unknown, or a column is missing.
     """
-    files, others = _tables_at(path, on_bad_row)
+    files, other_files = _tables_at(path, on_bad_row)
     endings = ", ".join(_READERS)
-    if others and path.is_dir():
+    if other_files and path.is_dir():
         _LOG.warning(
             "not read in %s: %s. Files are read that are named %s, also compressed (%s)",
             printable(path.name),
-            listed([str(file.relative_to(path)) for file in others]),
-            *(endings, ", ".join(OPENERS)),
+            listed([str(file.relative_to(path)) for file in other_files]),
+            endings,
+            ", ".join(OPENERS),
         )
     if not files:
         if path.exists() and not path.is_dir():
             raise BadSettings(f"{path.name} is none of {endings}")
         raise SourceNotFound(f"nothing at {path}; give a file or a folder of {endings}")
-    return _read_files(files, _Wanted(columns, on_bad_row, header, way_out, has_title))
+    return _read_files(files, _Request(columns, on_bad_row, header, way_out, has_title))
 
 
 def _tables_at(path: Path, on_bad_row: OnBadRow) -> tuple[list[Path], list[Path]]:
@@ -110,8 +111,8 @@ def _tables_at(path: Path, on_bad_row: OnBadRow) -> tuple[list[Path], list[Path]
     A link without its file, as on a disk that is not mounted, is refused when it is read.
     """
     files = sorted(_files_below(path, on_bad_row)) if path.is_dir() else [path]
-    there = {file: file.is_file() or (file.is_symlink() and not file.exists()) for file in files}
-    tables = [file for file in files if form_of(file.name) in _READERS and there[file]]
+    exists = {file: file.is_file() or (file.is_symlink() and not file.exists()) for file in files}
+    tables = [file for file in files if form_of(file.name) in _READERS and exists[file]]
     return tables, sorted(set(files).difference(tables))
 
 
@@ -119,20 +120,20 @@ def _files_below(folder: Path, on_bad_row: OnBadRow) -> Iterator[Path]:
     def unreadable(error: OSError) -> None:
         on_bad_row(BadRow(f"the folder {error.filename} cannot be read: {error.strerror}"))
 
-    for here, folders, names in os.walk(folder, onerror=unreadable):
+    for at, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = (name for name in folders if name[0] != ".")
-        yield from (Path(here, name) for name in names if name[0] != ".")
+        yield from (Path(at, name) for name in names if name[0] != ".")
 
 
-def _read_files(files: Iterable[Path], wanted: _Wanted) -> Iterator[RawRows]:
+def _read_files(files: Iterable[Path], request: _Request) -> Iterator[RawRows]:
     for file in files:
         try:
             with file.open("rb") as packed, uncompressed(packed, file.name) as content:
-                yield from _READERS[form_of(file.name)](content, file.name, wanted)
+                yield from _READERS[form_of(file.name)](content, file.name, request)
         except MemoryError:
             raise
         except (*DAMAGED, pa.ArrowException) as error:
-            wanted.on_bad_row(
+            request.on_bad_row(
                 BadRow(f"{file.name} is damaged; the rest of it was not used: {error}")
             )
 
@@ -203,13 +204,13 @@ def end_columns(columns: Sequence[str]) -> tuple[str, str] | None:
 
 
 def check_columns(
-    name: str, there: Sequence[str], wanted: Sequence[str], way_out: str = ""
+    name: str, columns: Sequence[str], needed: Sequence[str], way_out: str = ""
 ) -> None:
     """Raise `BadSettings` unless a table has each wanted column once."""
-    if not set(wanted) <= set(there):
-        columns = f"{listed(there)}; expected {', '.join(wanted)}"
-        raise BadSettings(f"{name} has the columns {columns}{way_out}")
-    if doubled := [column for column in wanted if there.count(column) > 1]:
+    if not set(needed) <= set(columns):
+        expected = ", ".join(needed)
+        raise BadSettings(f"{name} has the columns {listed(columns)}; expected {expected}{way_out}")
+    if doubled := [column for column in needed if columns.count(column) > 1]:
         raise BadSettings(f"{name} has more than one column {doubled[0]!r:.60}: rename the others")
 
 
@@ -258,25 +259,25 @@ def _delimiter_of(line: str) -> str:
     return next((delimiter for delimiter in _DELIMITERS if delimiter in line.strip(" \n")), ",")
 
 
-def _read_text(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
+def _read_text(content: IO[bytes], name: str, request: _Request) -> Iterator[RawRows]:
     text = text_of(content)
     line_number, first = _first_line(text, name)
     if not first:
         return
-    delimiter, header = _delimiter_of(first), wanted.header
+    delimiter, header = _delimiter_of(first), request.header
     if header is None:
         header = _fields(first, delimiter)
-    if wanted.header is None or wanted.has_title:
+    if request.header is None or request.has_title:
         line_number, first = line_number + 1, ""
-    check_columns(name, header, wanted.columns, wanted.way_out)
+    check_columns(name, header, request.columns, request.way_out)
     while batch := first + text.read(_BATCH_CHARACTERS):
         batch += (rest := text.readline(LONGEST_LINE))
         if _is_cut(rest):
             _skip_line(text)
-            wanted.on_bad_row(_too_long(name, line_number + batch.count("\n")))
+            request.on_bad_row(_too_long(name, line_number + batch.count("\n")))
             batch = batch[: batch.rfind("\n") + 1] + "\n"
         if batch.strip():
-            yield _parse(batch, name, line_number, delimiter, replace(wanted, header=header))
+            yield _parse(batch, name, line_number, delimiter, replace(request, header=header))
         line_number += batch.count("\n")
         first = ""
 
@@ -296,8 +297,8 @@ def _first_line(text: io.TextIOWrapper, name: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Wanted) -> RawRows:
-    """Return the rows of lines; `wanted.header` is known."""
+def _parse(batch: str, name: str, first_line: int, delimiter: str, request: _Request) -> RawRows:
+    """Return the rows of lines; `request.header` is known."""
     bad: dict[int, str] = {}
 
     # What is raised in here gets lost, so the rows are reported after reading.
@@ -305,20 +306,22 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Want
         bad[row.number] = row.text
         return "skip"
 
-    header = wanted.header or ()
+    header = request.header or ()
     lines = _tidy(batch.rstrip("\n"), delimiter, bad)
+    # With threads, bad rows have no numbers; a line that straddles two blocks would be an error,
+    # so there is one, of four bytes a character at most.
     table = csv.read_csv(
         pa.BufferReader(f"{lines}\n".encode()),
         csv.ReadOptions(column_names=header, use_threads=False, block_size=4 * len(batch) + 64),
         csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
         csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()), include_columns=list(wanted.columns)
+            column_types=dict.fromkeys(header, pa.string()), include_columns=list(request.columns)
         ),
     )
     for number, text in sorted(bad.items()):
         if text.strip():
             where = f"{name}:{first_line - 1 + number}"
-            wanted.on_bad_row(BadRow(f"{where}: {text!r:.80} is not a row"))
+            request.on_bad_row(BadRow(f"{where}: {text!r:.80} is not a row"))
     texts = lines.split("\n")
     skipped = [number - 1 for number in bad if texts[number - 1]]
     numbers = np.delete(np.arange(len(texts)), skipped)
@@ -329,7 +332,7 @@ def _parse(batch: str, name: str, first_line: int, delimiter: str, wanted: _Want
     again = np.logical_and.reduce([pc.equal(column, title) for title, column in titles])
     again &= len(trimmed) > 1
     for number in numbers[again]:
-        wanted.on_bad_row(BadRow(f"{name}:{first_line + number} is a header, not a row"))
+        request.on_bad_row(BadRow(f"{name}:{first_line + number} is a header, not a row"))
     table = pa.table(trimmed, names=table.column_names)
     used = filled & ~again
     return RawRows(name, first_line + numbers[used], table.filter(pa.array(used)), untyped=True)
@@ -359,7 +362,7 @@ def _tidy(text: str, delimiter: str, bad: dict[int, str]) -> str:
                 bad |= {at + 1: lines[at] for at in range(first, index + 1) if lines[at]}
                 lines[first : index + 1] = [""] * (index + 1 - first)
             elif spaced.search(line):
-                lines[index] = delimiter.join('"' + one.replace('"', '""') + '"' for one in row)
+                lines[index] = delimiter.join('"' + field.replace('"', '""') + '"' for field in row)
     return "\n".join(lines)
 
 
@@ -372,19 +375,19 @@ def _row(line: str, delimiter: str) -> list[str] | None:
         return None
 
 
-def _read_json_lines(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
+def _read_json_lines(content: IO[bytes], name: str, request: _Request) -> Iterator[RawRows]:
     batch, size = list[tuple[int, bytes]](), 0
     for number, line in enumerate(_lines(content), start=1):
         if _is_cut(line):
-            wanted.on_bad_row(_too_long(name, number))
+            request.on_bad_row(_too_long(name, number))
         elif line.strip():
             batch.append((number, line))
             size += len(line)
         if len(batch) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
-            yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
+            yield rows_of_json(name, batch, request.columns, request.on_bad_row)
             batch, size = [], 0
     if batch:
-        yield rows_of_json(name, batch, wanted.columns, wanted.on_bad_row)
+        yield rows_of_json(name, batch, request.columns, request.on_bad_row)
 
 
 def rows_of_json(
@@ -437,16 +440,16 @@ def _text(value: object) -> str:
     return text
 
 
-def _read_parquet(content: IO[bytes], name: str, wanted: _Wanted) -> Iterator[RawRows]:
+def _read_parquet(content: IO[bytes], name: str, request: _Request) -> Iterator[RawRows]:
     first, parquet = 0, Parquet(content)
-    check_columns(name, parquet.schema.names, wanted.columns, wanted.way_out)
-    for part in parquet.parts(wanted.columns):
+    check_columns(name, parquet.schema.names, request.columns, request.way_out)
+    for part in parquet.parts(request.columns):
         table = plain_columns(part)
         yield RawRows(name, np.arange(first, first + len(table)), table)
         first += len(table)
 
 
-_READERS: Mapping[str, Callable[[IO[bytes], str, _Wanted], Iterator[RawRows]]] = {
+_READERS: Mapping[str, Callable[[IO[bytes], str, _Request], Iterator[RawRows]]] = {
     **dict.fromkeys(TEXTS, _read_text),
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,

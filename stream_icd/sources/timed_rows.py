@@ -74,6 +74,64 @@ class Columns:
         numbers = [column for column, _ in self.numbers.values()]
         return list(dict.fromkeys((self.time, *self.ids.values(), *numbers)))
 
+    def read(
+        self, raw: Iterable[RawRows | Quiet], on_bad_row: OnBadRow
+    ) -> Iterator[TimedRows | Quiet]:
+        """Yield the good rows of each batch, with ids and numbers under their internal names.
+
+        All ids have one type: `id_kind`, or if it is `auto`, that of the graph so far, or else
+        the one that holds all ids of the first batch that has any.
+        """
+        ids, looked = IdForm(self.id_kind), False
+        for batch in raw:
+            if isinstance(batch, Quiet):
+                yield batch
+                continue
+            if ids.kind == "auto":
+                ends = {column: batch.rows[column] for column in self.ids.values()}
+                ids = IdForm.of(ends, self.kind_before, untyped=batch.untyped)
+                if ids.odd is not None:
+                    structlog.get_logger().warning(
+                        "numbers and other ids are in one column, so all ids are text (--ids)",
+                        origin=batch.origin,
+                        id=ids.odd,
+                    )
+            checked = self._checked(batch, ids, on_bad_row)
+            if not looked and len(checked.time):
+                looked = True
+                _warn_of_1970(checked)
+            yield checked
+
+    def _checked(self, batch: RawRows, ids: IdForm, on_bad_row: OnBadRow) -> TimedRows:
+        good = np.ones(len(batch.place), bool)
+        values: dict[str, pa.Array | Floats] = {}
+
+        def check(column: str, readable: Mask, why: Callable[[pa.Scalar], str]) -> None:
+            for index in np.flatnonzero(good & ~readable):
+                where, value = batch.place[index], batch.rows[column][int(index)]
+                reason = f"{column} {shown(value)!r:.60} is {why(value)}"
+                on_bad_row(BadRow(f"{batch.origin}:{where}: {reason}"))
+            good[~readable] = False
+
+        times = batch.rows[self.time]
+        time, readable = read_times(times, self.time_unit, self.zone, self.time_format)
+        if self.time_format is None:
+            why = (
+                f"not a time: neither ISO 8601, such as 2026-01-31, nor {self.time_unit} since "
+                "1970 (--time-unit); for another form, such as 12/31/2026, --time-format"
+            )
+        else:
+            why = f"not a time of the form {self.time_format!r} (--time-format)"
+        check(self.time, readable, lambda _: why)
+        for name, column in self.ids.items():
+            values[name], readable = ids.read(batch.rows[column], column)
+            check(column, readable, ids.fault)
+        for name, (column, is_good) in self.numbers.items():
+            values[name], readable = read_numbers(batch.rows[column], is_good)
+            check(column, readable, lambda _: "out of range or not a number")
+        rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
+        return rows if good.all() else rows.where(good)
+
 
 def _check_time_format(form: str) -> None:
     """Raise `BadSettings` unless times written in this form of `strptime` can be read again.
@@ -93,41 +151,6 @@ def _check_time_format(form: str) -> None:
         )
 
 
-def timed_rows(
-    raw: Iterable[RawRows | Quiet], columns: Columns, on_bad_row: OnBadRow
-) -> Iterator[TimedRows | Quiet]:
-    """Yield the good rows of each batch, with ids and numbers under their internal names.
-
-    All ids have one type: `columns.id_kind`, or if it is `auto`, that of the graph so far, or else
-    the one that holds all ids of the first batch that has any.
-    """
-    ids, looked = IdForm(columns.id_kind), False
-    for batch in raw:
-        if isinstance(batch, Quiet):
-            yield batch
-            continue
-        if ids.kind == "auto":
-            ids = _form_of_ids(batch, columns)
-        checked = _checked(batch, columns, ids, on_bad_row)
-        if not looked and len(checked.time):
-            looked = True
-            _warn_of_1970(checked)
-        yield checked
-
-
-def _form_of_ids(batch: RawRows, columns: Columns) -> IdForm:
-    """Return the form of all ids, by those of a batch; log the id because of which it is text."""
-    ends = {column: batch.rows[column] for column in columns.ids.values()}
-    ids = IdForm.of(ends, columns.kind_before, untyped=batch.untyped)
-    if ids.odd is not None:
-        structlog.get_logger().warning(
-            "numbers and other ids are in one column, so all ids are text (--ids)",
-            origin=batch.origin,
-            id=ids.odd,
-        )
-    return ids
-
-
 def _warn_of_1970(rows: TimedRows) -> None:
     """Warn if the first time is of that year, as are years and days that count as seconds."""
     first = time_at(int(rows.time[0]))
@@ -137,35 +160,6 @@ def _warn_of_1970(rows: TimedRows) -> None:
             at=f"{rows.origin}:{rows.place[0]}",
             first=first.isoformat(),
         )
-
-
-def _checked(batch: RawRows, columns: Columns, ids: IdForm, on_bad_row: OnBadRow) -> TimedRows:
-    good = np.ones(len(batch.place), bool)
-    values: dict[str, pa.Array | Floats] = {}
-
-    def check(column: str, readable: Mask, why: Callable[[pa.Scalar], str]) -> None:
-        for index in np.flatnonzero(good & ~readable):
-            where, value = batch.place[index], batch.rows[column][int(index)]
-            reason = f"{column} {shown(value)!r:.60} is {why(value)}"
-            on_bad_row(BadRow(f"{batch.origin}:{where}: {reason}"))
-        good[~readable] = False
-
-    times = batch.rows[columns.time]
-    time, readable = read_times(times, columns.time_unit, columns.zone, columns.time_format)
-    if columns.time_format is None:
-        forms = f"ISO 8601, such as 2026-01-31, nor {columns.time_unit} since 1970 (--time-unit)"
-        why = f"not a time: neither {forms}; for another form, such as 12/31/2026, --time-format"
-    else:
-        why = f"not a time of the form {columns.time_format!r} (--time-format)"
-    check(columns.time, readable, lambda _: why)
-    for name, column in columns.ids.items():
-        values[name], readable = ids.read(batch.rows[column], column)
-        check(column, readable, ids.fault)
-    for name, (column, is_good) in columns.numbers.items():
-        values[name], readable = read_numbers(batch.rows[column], is_good)
-        check(column, readable, lambda _: "out of range or not a number")
-    rows = TimedRows(batch.origin, batch.stream, batch.place, time, pa.table(values))
-    return rows if good.all() else rows.where(good)
 
 
 def sorted_by_time(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -54,14 +54,6 @@ _FIRST_TIME = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MICROSECOND
 _LAST_TIME = (datetime(9998, 1, 1, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
-class _ColumnKind(NamedTuple):
-    """The kind that holds all ids of a column; `auto` if there is none."""
-
-    kind: IdKind
-    odd: str | None = None
-    """The first id that is no whole number, if others are integers."""
-
-
 @dataclass(frozen=True, slots=True)
 class IdForm:
     """How the ids of a table are read.
@@ -88,33 +80,71 @@ class IdForm:
         Args:
             untyped: see `RawRows`; else a text such as 1.0 is no number among texts.
         """
-        kinds = {name: _kind_of_column(column) for name, column in columns.items()}
-        if all(column.kind == "auto" for column in kinds.values()):
+        forms = {name: cls.of_column(column) for name, column in columns.items()}
+        if all(form.kind == "auto" for form in forms.values()):
             return cls("auto")
-        texts = [column for column in kinds.values() if column.kind == "string"]
+        texts = [form for form in forms.values() if form.kind == "string"]
         numeric: frozenset[str] = frozenset()
         # Beside texts without any integer among them, 1.0 may be a version, or a section's number.
-        if untyped and all(column.odd is not None for column in texts):
-            numeric = frozenset(name for name, column in kinds.items() if column.kind == "integer")
-        if (kept := before()) != "auto":
-            return cls(kept, numeric)
+        if untyped and all(form.odd is not None for form in texts):
+            numeric = frozenset(name for name, form in forms.items() if form.kind == "integer")
+        if (kind := before()) != "auto":
+            return cls(kind, numeric)
         if not texts:
             return cls("integer")
-        odd = next((column.odd for column in texts if column.odd is not None), None)
+        odd = next((form.odd for form in texts if form.odd is not None), None)
         return cls("string", numeric, odd)
 
     @classmethod
     def of_column(cls, ids: pa.ChunkedArray) -> IdForm:
         """Return the form of one column: integers if each is a whole number, even if it is 1.0."""
-        return cls(_kind_of_column(ids).kind)
+        if pa.types.is_null(ids.type):
+            return cls("auto")
+        if not is_text(ids.type):
+            is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
+            return cls("integer" if is_number else "string")
+        text = _given(ids.combine_chunks().cast(pa.string()))
+        if text.null_count == len(text):
+            return cls("auto")
+        if _as_integers(text) is not None:
+            return cls("integer")
+        text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
+        if not len(text):
+            return cls("auto")
+        # A number too large to be exact is null here: it is refused, and the others are used.
+        whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
+        if pc.all(whole).as_py():
+            return cls("integer")
+        has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
+        odd: str = text[pc.index(whole, False).as_py()].as_py()
+        return cls("string", odd=odd if has_integers else None)
 
-    def read(self, ids: pa.ChunkedArray, column: str = "") -> tuple[pa.Array, Mask]:
+    def read(self, column: pa.ChunkedArray, name: str = "") -> tuple[pa.Array, Mask]:
         """Return the ids of a column as int64 or text, and which are good; bad ones are null.
 
         The number 1.0 is the integer 1, and so is the text 1.0 if ids are integers, or if the
         column is `numeric`.
         """
-        return _read_ids(ids.combine_chunks(), self.kind, numbers=column in self.numeric)
+        ids = column.combine_chunks()
+        if pa.types.is_floating(ids.type):
+            ids = _whole(ids)
+        if not is_id_type(ids.type):
+            return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
+        if self.kind == "integer" and pa.types.is_integer(ids.type):
+            ids = _signed(ids)
+            return ids, _mask(ids.is_valid())
+        text = _given(ids.cast(pa.string()))
+        if self.kind == "integer":
+            if (integers := _as_integers(text)) is not None:
+                return integers, _mask(integers.is_valid())
+            text = _without_decimals(text)
+            good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
+            return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
+        if name in self.numeric:
+            text = _without_decimals(text)
+        is_short = pc.less_equal(pc.binary_length(text), MOST_NODE_BYTES)
+        good = pc.and_not(is_short, pc.match_substring(text, UNREADABLE))
+        return text, _mask(pc.fill_null(good, False))
 
     def fault(self, bad: pa.Scalar) -> str:
         """Return what is wrong with a bad id, as the end of a sentence."""
@@ -125,39 +155,11 @@ class IdForm:
             return f"of type {bad.type}, no integer or text"
         if isinstance(value, str) and (size := len(value.encode())) > MOST_NODE_BYTES:
             return f"one of {size:,} bytes; the limit is {MOST_NODE_BYTES:,}: send a hash of it"
-        if _is_inexact(str(value)):
+        if re.match(_DECIMAL, str(value)) and abs(float(str(value))) >= MOST_EXACT:
             return f"a decimal number of at least 2^53 = {MOST_EXACT:,}, not exact: write integers"
         if pa.types.is_floating(bad.type):
             return "no whole number"
         return "not of type integer (--ids)" if self.kind == "integer" else "not UTF-8"
-
-
-def _kind_of_column(ids: pa.ChunkedArray) -> _ColumnKind:
-    """Return `integer` if each id is a whole number, even if it is written as 1.0."""
-    if pa.types.is_null(ids.type):
-        return _ColumnKind("auto")
-    if not is_text(ids.type):
-        is_number = pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type)
-        return _ColumnKind("integer" if is_number else "string")
-    text = _given(ids.combine_chunks().cast(pa.string()))
-    if text.null_count == len(text):
-        return _ColumnKind("auto")
-    if _as_integers(text) is not None:
-        return _ColumnKind("integer")
-    text = text.filter(pc.invert(pc.match_substring(text, UNREADABLE)))
-    if not len(text):
-        return _ColumnKind("auto")
-    # A number that is too large to be exact is null here: it is refused, and the others are used.
-    whole = pc.fill_null(pc.match_substring_regex(_without_decimals(text), INTEGER), True)
-    if pc.all(whole).as_py():
-        return _ColumnKind("integer")
-    has_integers = pc.any(pc.match_substring_regex(text, INTEGER)).as_py()
-    odd: str = text[pc.index(whole, False).as_py()].as_py()
-    return _ColumnKind("string", odd if has_integers else None)
-
-
-def _is_inexact(text: str) -> bool:
-    return re.match(_DECIMAL, text) is not None and abs(float(text)) >= MOST_EXACT
 
 
 def shown(value: pa.Scalar) -> object:
@@ -166,28 +168,6 @@ def shown(value: pa.Scalar) -> object:
         return value.as_py()
     except (OverflowError, KeyError, pa.ArrowInvalid):  # KeyError: pytz knows no such time zone
         return getattr(value, "value", value.type)
-
-
-def _read_ids(ids: pa.Array, kind: IdKind, *, numbers: bool) -> tuple[pa.Array, Mask]:
-    if pa.types.is_floating(ids.type):
-        ids = _whole(ids)
-    if not is_id_type(ids.type):
-        return pa.nulls(len(ids), pa.int64()), np.zeros(len(ids), bool)
-    if kind == "integer" and pa.types.is_integer(ids.type):
-        ids = _signed(ids)
-        return ids, _mask(ids.is_valid())
-    text = _given(ids.cast(pa.string()))
-    if kind == "integer":
-        if (integers := _as_integers(text)) is not None:
-            return integers, _mask(integers.is_valid())
-        text = _without_decimals(text)
-        good = pc.fill_null(pc.match_substring_regex(text, INTEGER), False)
-        return pc.if_else(good, text, None).cast(pa.int64()), _mask(good)
-    if numbers:
-        text = _without_decimals(text)
-    is_short = pc.less_equal(pc.binary_length(text), MOST_NODE_BYTES)
-    good = pc.and_not(is_short, pc.match_substring(text, UNREADABLE))
-    return text, _mask(pc.fill_null(good, False))
 
 
 def _given(text: pa.Array) -> pa.Array:

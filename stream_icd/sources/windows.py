@@ -203,7 +203,7 @@ def _cut_windows(
     newest = np.full(n_streams, NEVER, np.int64)
     watermark, closes = NEVER, _FOREVER
     quiet: frozenset[int] = frozenset()
-    held: list[_Held] = []
+    batches: list[_Held] = []
     n_held = 0
     for arrived in arrivals:
         if stop.is_set():
@@ -218,7 +218,7 @@ def _cut_windows(
             )
             if len(accepted.time):
                 closes = rule.may_close(accepted.time, watermark, closes)
-                held.append(accepted)
+                batches.append(accepted)
                 n_held += len(accepted.time)
                 if n_held > limits.rows:
                     raise LimitExceeded(
@@ -227,16 +227,16 @@ def _cut_windows(
                     )
         waited_for = [n for stream, n in enumerate(newest.tolist()) if stream not in quiet]
         reached = max(watermark, min(waited_for, default=NEVER) - slack)
-        if closes <= reached:
-            held, windows = _close(held, rule, watermark, reached)
+        if closes <= reached:  # else all held rows would be sorted at each batch of a long session
+            batches, windows = _close(batches, rule, watermark, reached)
             yield from windows
-            closes = min((rule.may_close(h.time, reached) for h in held), default=_FOREVER)
-            n_held = sum(len(h.time) for h in held)
+            closes = min((rule.may_close(h.time, reached) for h in batches), default=_FOREVER)
+            n_held = sum(len(h.time) for h in batches)
         watermark = reached  # after windows are closed, which end above the watermark before
-    if not held or stop.is_set():
+    if not batches or stop.is_set():  # open windows lack rows: the next run reads these again
         return
     if on_open is None:
-        yield from _close(held, rule, watermark, _FOREVER)[1]
+        yield from _close(batches, rule, watermark, _FOREVER)[1]
     else:
         missing = [stream for stream, n in enumerate(newest.tolist()) if n == NEVER]
         on_open(n_held, [s for s in missing if s not in quiet])
@@ -255,33 +255,33 @@ def _accept(
         on_late(arrived.where(late))
     order = np.stack([np.full_like(arrived.place, arrived.stream), arrived.place])
     everything = _Held(arrived.time, met, order, arrived.rows)
-    kept = np.flatnonzero(~rule.lost(arrived.time, met))
-    return everything.take(kept), int(newest_after[-1])
+    accepted = np.flatnonzero(~rule.lost(arrived.time, met))
+    return everything.take(accepted), int(newest_after[-1])
 
 
 def _close(
-    held: list[_Held], rule: Rule, after: int, watermark: int
+    batches: list[_Held], rule: Rule, after: int, watermark: int
 ) -> tuple[list[_Held], Iterator[tuple[Window, pa.Table]]]:
     """Take the closing windows out of the held rows; each copies its rows when it is asked for."""
     together = _Held(
-        np.concatenate([h.time for h in held]),
-        np.concatenate([h.met for h in held]),
-        np.concatenate([h.order for h in held], axis=1),
-        pa.concat_tables([h.rows for h in held]),
+        np.concatenate([h.time for h in batches]),
+        np.concatenate([h.met for h in batches]),
+        np.concatenate([h.order for h in batches], axis=1),
+        pa.concat_tables([h.rows for h in batches]),
     )
     # Independent of the order of arrival: by time, then by stream and place.
     together = together.take(np.lexsort((*together.order[::-1], together.time)))
     spans, open_from = rule.closed(together.time, after, watermark)
-    left = np.flatnonzero(together.time >= open_from)
-    return ([together.take(left)] if len(left) else []), _windows(together, spans)
+    still_open = np.flatnonzero(together.time >= open_from)
+    return ([together.take(still_open)] if len(still_open) else []), _windows(together, spans)
 
 
-def _windows(held: _Held, spans: _Spans) -> Iterator[tuple[Window, pa.Table]]:
+def _windows(rows_held: _Held, spans: _Spans) -> Iterator[tuple[Window, pa.Table]]:
     for start, end in spans:
-        first, last = np.searchsorted(held.time, [start, end])
-        in_time = np.flatnonzero(held.met[first:last] < end)
+        first, last = np.searchsorted(rows_held.time, [start, end])
+        in_time = np.flatnonzero(rows_held.met[first:last] < end)
         if len(in_time):
-            rows = held.rows.slice(first, last - first).take(pa.array(in_time))
+            rows = rows_held.rows.slice(first, last - first).take(pa.array(in_time))
             yield window_at(start, end), rows
 
 
@@ -374,6 +374,7 @@ class LateRows:
 
 def _append(path: Path, lines: bytes) -> None:
     """Append all lines, or none if the disk is full."""
+    # Without a buffer, which would be written when the file is closed: too late to take it back.
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
@@ -396,7 +397,7 @@ def _known(path: Path) -> set[str]:
         if cut_off := content[whole:]:
             if not _LATE_ROW.startswith(cut_off[: len(_LATE_ROW)]):
                 raise ValueError(f"it ends with {cut_off!r:.40}")
-            os.truncate(path, whole)
+            os.truncate(path, whole)  # else the next row would continue this line
         return places
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadSettings(

@@ -15,7 +15,7 @@ from flatbuffers import number_types
 from flatbuffers.table import Table as FlatTable
 
 from stream_icd.core.errors import BadInput, LimitExceeded
-from stream_icd.core.node_ids import viewed_bytes, without_views
+from stream_icd.core.node_ids import plain_columns
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import refusing
 
@@ -57,14 +57,9 @@ def read_table(
         # Before `read_all`, which allocates whatever sizes the buffers declare.
         _check_stream(value, columns, limits, error)
         table = pa.ipc.open_stream(value, options=READING).read_all()
-        # Before any value is used: a wrong offset would read memory beyond the message.
-        table.validate(full=True)
-        # Before views become plain text: many views may show the same long text.
-        views = [column for column in table.columns if pa.types.is_string_view(column.type)]
-        _check_size(
-            sum(viewed_bytes(chunk) for view in views for chunk in view.chunks), value, limits
-        )
-        return without_views(table)
+        # Before any value is used: a wrong offset would read memory beyond the message. And before
+        # views become plain text: many views may show the same long text.
+        return plain_columns(table, lambda size: _check_size(size, value, limits))
 
 
 def _check_stream(

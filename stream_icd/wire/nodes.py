@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -15,7 +16,6 @@ from urllib.parse import quote, unquote
 from stream_icd.core.communities import MOST_IDS
 from stream_icd.core.errors import BadInput, BadKnown, BadMember, LimitExceeded
 from stream_icd.core.headers import Headers
-from stream_icd.core.members import MemberRow
 from stream_icd.core.times import rfc3339
 from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
 from stream_icd.wire.message import (
@@ -29,6 +29,28 @@ from stream_icd.wire.message import (
 
 _MEMBER_TYPE, _KNOWN_TYPE = "stream_icd.member.v1", "stream_icd.known.v1"
 _MOST_BYTES, _MOST_LABEL_BYTES = 64 << 10, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A node of a graph, and the community that it is in.
+
+    Attributes:
+        node: the source's own id.
+        since: start of the window in which it came into the community.
+        as_of: end of the window that said this first.
+        probability: how probable it is that it is in the community; None if that is not known.
+        name: of the community, if it has one.
+    """
+
+    graph: str
+    node: int | str
+    community_id: int
+    since: datetime
+    as_of: datetime
+    snapshot_id: str
+    probability: float | None = None
+    name: str | None = None
 
 
 def node_key(graph: str, node: int | str) -> bytes:

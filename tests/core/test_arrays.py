@@ -22,19 +22,19 @@ def test_it_is_the_size_of_the_set(values: list[int]) -> None:
 
 
 def test_masked_communities_are_refused() -> None:
-    given = np.ma.array([5, 5, 7], mask=[False, True, False])
+    masked = np.ma.array([5, 5, 7], mask=[False, True, False])
     with pytest.raises(BadSettings, match="masked"):
-        compact(given)
-    assert compact(given.filled(5)).tolist() == [0, 0, 1]
+        compact(masked)
+    assert compact(masked.filled(5)).tolist() == [0, 0, 1]
     assert compact(np.ma.array([5, 7])).tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(-3, 12)), st.sampled_from([np.int32, np.int64]))
 def test_compact_labels_are_the_ranks_of_labels(labels: list[int], kind: type[np.integer]) -> None:
     ranks = sorted(set(labels))
-    found = compact(np.array(labels, kind))
-    assert found.tolist() == [ranks.index(label) for label in labels]
-    assert found.dtype == np.int64
+    compacted = compact(np.array(labels, kind))
+    assert compacted.tolist() == [ranks.index(label) for label in labels]
+    assert compacted.dtype == np.int64
 
 
 NEAR = st.integers(-40, 40)
@@ -45,7 +45,7 @@ FAR = st.sampled_from([-(1 << 63), -(1 << 40), 0, 1 << 20, (1 << 63) - 1])
 def test_each_id_is_found_where_it_is(wanted: list[int], known: set[int], in_order: bool) -> None:
     among = sorted(known) if in_order else sorted(known, reverse=True)
     found = places(pa.array(wanted, pa.int64()), pa.array(among, pa.int64()))
-    assert found.tolist() == [among.index(one) if one in known else -1 for one in wanted]
+    assert found.tolist() == [among.index(id) if id in known else -1 for id in wanted]
 
 
 @pytest.mark.parametrize("span", [100, 1 << 40])

@@ -6,7 +6,6 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numba
@@ -17,24 +16,18 @@ from scipy.sparse import csr_array
 
 from stream_icd.core import compiled
 from stream_icd.core.compiled import uninterrupted
-from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.methods.bp import evidence, find, modularity
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.memory import detect
 from stream_icd.methods.model import Model
 from stream_icd.registry.find import open_model
+from tests.fixtures.stream import cliques
 
 TWO = csr_array(np.kron(np.eye(2), np.ones((4, 4)) - np.eye(4)))
 
 
 def press() -> None:
     signal.raise_signal(signal.SIGINT)
-
-
-def window() -> Snapshot:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    span = Window(start, start + timedelta(days=1))
-    return snapshot_from_pairs([0, 1, 2], [1, 2, 0], graph="g", id="g/1", window=span)
 
 
 def model() -> Model:
@@ -47,7 +40,11 @@ def model() -> Model:
         (find, "comparable", lambda: find.find_communities(TWO, BpParameters())),
         (modularity, "comparable", lambda: modularity.estimate_n_communities(TWO)),
         (evidence, "among", lambda: evidence.evidence_for(TWO, np.arange(8) // 4)),
-        (detect, "rows_of", lambda: detect.detect_remembering(window(), model())),
+        (
+            detect,
+            "rows_of",
+            lambda: detect.detect_remembering(cliques(0), model()),
+        ),
     ],
 )
 def test_an_interrupt_waits_for_the_communities(
@@ -55,9 +52,9 @@ def test_an_interrupt_waits_for_the_communities(
 ) -> None:
     done, before = [], getattr(module, inside)
 
-    def interrupted(*given: Any, **options: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         press()
-        done.append(before(*given, **options))
+        done.append(before(*arguments, **options))
         return done[-1]
 
     monkeypatch.setattr(module, inside, interrupted)
@@ -101,7 +98,7 @@ def test_blocks_may_be_nested_and_other_threads_are_left_alone() -> None:
 
 def test_it_is_said_once_that_loops_are_compiled(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    event.register("numba:compile", said := compiled._SaysThatItCompiles())
+    event.register("numba:compile", listener := compiled._SaysThatItCompiles())
     for module in ("another", "stream_icd.one", "stream_icd.two"):
 
         def loop(x: int) -> int:
@@ -109,7 +106,7 @@ def test_it_is_said_once_that_loops_are_compiled(caplog: pytest.LogCaptureFixtur
 
         loop.__module__ = module
         caplog.clear()
-        made: Any = numba.njit(loop)
-        assert made(1) == 2
+        quick: Any = numba.njit(loop)
+        assert quick(1) == 2
         assert bool(caplog.records) == (module == "stream_icd.one")
-    event.unregister("numba:compile", said)
+    event.unregister("numba:compile", listener)

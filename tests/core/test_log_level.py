@@ -85,17 +85,17 @@ def test_no_name_and_no_text_of_an_exception_forges_a_line(
     configure_logging(json=as_json)
     log = structlog.get_logger()
     log.info("usual\x1b[2J\nforged", graph="g\x1b[2J", error="\r\nforged")
-    said = capsys.readouterr().err
-    assert (len(said.splitlines()), "\x1b[2J" in said) == (1, False)
-    assert as_json or r"usual\x1b[2J\nforged" in said
+    lines = capsys.readouterr().err
+    assert (len(lines.splitlines()), "\x1b[2J" in lines) == (1, False)
+    assert as_json or r"usual\x1b[2J\nforged" in lines
     try:
         raise ValueError("g\x1b[2J\x07")
     except ValueError:
         log.exception("failed")
         logging.getLogger("a.library").exception("failed")
-    said = capsys.readouterr().err
-    assert said.count("ValueError: g") == 2
-    assert ("\x1b[2J" in said, "\x07" in said) == (False, False)
+    lines = capsys.readouterr().err
+    assert lines.count("ValueError: g") == 2
+    assert ("\x1b[2J" in lines, "\x07" in lines) == (False, False)
 
 
 def test_the_client_says_the_same_once_a_minute() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,9 +11,22 @@ import numpy as np
 from stream_icd.core.communities import STAGES, Communities
 from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
+from stream_icd.core.store.store import Store
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.methods.tracking.track import track
+from stream_icd.wire.message import Message
+from stream_icd.wire.snapshots import encode_snapshot
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def add_snapshots(store: Store, snapshots: Iterable[Snapshot]) -> None:
+    for snapshot in snapshots:
+        Archive(store).add("snapshots", encode_snapshot(snapshot))
+
+
+def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
+    return [Archive(store).read_message(noted) for noted in Archive(store).windows(selection)]
 
 
 def make_snapshot(

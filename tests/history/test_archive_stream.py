@@ -13,25 +13,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from stream_icd.core.child_process import start_child, stop_children
 from stream_icd.core.errors import StoreUnwritable
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
 from stream_icd.kafka.consumer import run_consumer
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics, messages_topic
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.workers.runner import Runner, run_together
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import make_communities, make_snapshot
+from tests.history.conftest import archived, make_communities, make_snapshot
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.object_store import new_folder
 from tests.testbed.streams import beside
@@ -74,11 +75,7 @@ def archiving(
 def publish(broker: Broker, topic: str, messages: list[Message]) -> None:
     with Publisher(broker.settings()) as publisher:
         for message in messages:
-            publisher.send(OutgoingRecord(topic, message.value, message.key, message.headers))
-
-
-def archived(store: Store, selection: Selection = Selection()) -> list[Message]:
-    return [read_message(store, noted) for noted in windows(store, selection)]
+            publisher.send(outgoing(topic, message))
 
 
 @pytest.mark.brokers("memory")
@@ -113,8 +110,7 @@ def test_the_correction_that_came_last_counts_whatever_the_clock_of_its_producer
     with Publisher(broker.settings()) as publisher:
         for message, late_ms in zip(sent, (0, 600_000), strict=True):
             at_ms = round(1000 * time.time()) - late_ms
-            record = OutgoingRecord(topics[0], message.value, message.key, message.headers)
-            publisher.send(replace(record, timestamp_ms=at_ms))
+            publisher.send(replace(outgoing(topics[0], message), timestamp_ms=at_ms))
     both = Selection(revisions="all")
     with archiving(broker, topics, disk) as errors:
         wait_until(lambda: errors or len(archived(disk, both)) == 2)
@@ -140,13 +136,11 @@ def test_a_second_place_with_the_same_group_is_logged(
 def test_a_full_disk_stops_it_and_with_room_again_nothing_is_missing(
     broker: Broker, topics: tuple[str, str], disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     sent = [encode_snapshot(make_snapshot(i)) for i in range(3)]
     publish(broker, topics[0], sent)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(os, "fsync", MagicMock(side_effect=full))
         with archiving(broker, topics, disk) as errors:
             wait_until(lambda: errors)
     assert isinstance(errors[0], StoreUnwritable)
@@ -164,23 +158,23 @@ def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s
     create_topics(broker.settings())
     sent = [encode_snapshot(make_snapshot(i, graph)) for i in range(N_KILLED)]
     publish(broker, SNAPSHOTS, sent[:-N_LATE])
-    options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
-    address = ("--bootstrap-servers", broker.bootstrap_servers)
-    command = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "archive", store.uri)
     quick = broker.settings()
     env = os.environ | {
         "STREAM_ICD_SESSION_TIMEOUT_S": str(quick.session_timeout_s),
         "STREAM_ICD_HEARTBEAT_INTERVAL_S": str(quick.heartbeat_interval_s),
     }
-    first = start_child((*command, *options, *address), tmp_path / "first.log", env=env)
+    program = (sys.executable, "-m", "stream_icd.commands.cli", "consume", "archive", store.uri)
+    options = ("--kind", "snapshots", "--graph", graph, "--group", graph)
+    command = (*program, *options, "--bootstrap-servers", broker.bootstrap_servers)
+    first = start_child(command, tmp_path / "first.log", env=env)
     try:
         wait_until(lambda: len(archived(store)) >= 5)
     finally:
         first.kill()
         first.wait()
-    early = {noted.path: store.open(noted.path).read() for noted in windows(store, Selection())}
+    early = {noted.path: store.open(noted.path).read() for noted in Archive(store).windows()}
     publish(broker, SNAPSHOTS, sent[-N_LATE:])
-    second = start_child((*command, *options, *address), tmp_path / "second.log", env=env)
+    second = start_child(command, tmp_path / "second.log", env=env)
     try:
         wait_until(lambda: len(archived(store)) == N_KILLED)
     finally:
@@ -188,5 +182,4 @@ def test_kill_9_of_an_archive(broker: Broker, topic_name: str, tmp_path: Path, s
     assert status == 0, (tmp_path / "second.log").read_text()
     assert archived(store) == sent
     assert all(store.open(path).read() == content for path, content in early.items())
-    whole = [path for path in store.files() if path.endswith(".parquet")]
-    assert len(whole) == N_KILLED
+    assert len([path for path in store.files() if path.endswith(".parquet")]) == N_KILLED

@@ -16,7 +16,7 @@ from stream_icd.history.archive import Archive
 from stream_icd.wire.communities import encode_communities
 from stream_icd.wire.events import encode_events
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import make_communities, make_events, make_snapshot
+from tests.history.conftest import add_snapshots, make_communities, make_events, make_snapshot
 
 
 def history(*arguments: str) -> Result:
@@ -40,26 +40,25 @@ READERS = {"list": (), "show": ("test/1",), "export": ("--out", "out.csv"), "com
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_a_place_without_an_archive_is_named(command: str, tmp_path: Path) -> None:
+def test_a_place_without_an_archive_is_named(command: str, disk: Store, tmp_path: Path) -> None:
     (tmp_path / "file.csv").touch()
-    for name, error, said in (
-        ("histry", SourceNotFound, "there is no .*/histry: .*stream-icd consume archive"),
-        ("file.csv", BadSettings, r"/file\.csv is a file: give a folder"),
-        ("", SourceNotFound, "holds no archived snapshots; to archive them: .*archive"),
-    ):
-        with pytest.raises(error, match=said):
-            history(command, str(tmp_path / name), *READERS[command])
-
-
-@pytest.mark.parametrize("command", READERS)
-def test_an_archive_whose_first_write_was_cut_short_is_an_empty_one(
-    command: str, disk: Store
-) -> None:
-    Archive(disk).add("snapshots", encode_snapshot(make_snapshot(1)))
+    (tmp_path / "empty").mkdir()
+    add_snapshots(disk, [make_snapshot(1)])  # its first write was cut short
     (file,) = Path(disk.root).rglob("*.parquet")
     file.rename(file.with_name("_0123.part"))
-    with pytest.raises(SourceNotFound, match="holds no archived snapshots; to archive them"):
-        history(command, disk.uri, *READERS[command])
+    nothing = "holds no archived snapshots; to archive them: .*archive"
+    for place, error, reason in (
+        (
+            tmp_path / "histry",
+            SourceNotFound,
+            "there is no .*/histry: .*stream-icd consume archive",
+        ),
+        (tmp_path / "file.csv", BadSettings, r"/file\.csv is a file: give a folder"),
+        (tmp_path / "empty", SourceNotFound, nothing),
+        (disk.root, SourceNotFound, nothing),
+    ):
+        with pytest.raises(error, match=reason):
+            history(command, str(place), *READERS[command])
 
 
 @pytest.mark.parametrize("command", ["list", "export", "compact"])
@@ -72,40 +71,33 @@ def test_a_graph_that_matches_nothing_is_an_error(command: str, filled: Store) -
 
 def test_what_matches_nothing_is_an_error_that_names_what_there_is(filled: Store) -> None:
     model = ("--model", "m@2", "--out", "o.csv")
-    for arguments, error, said in (
-        (("list", "--from", "2027-01-01"), BadSettings, "start from 2026-01-01 .* to 2026-01-02 "),
-        (("list", "--from", "tomorrow"), BadSettings, "--from 'tomorrow': give a day or a time"),
-        (("list", "--from", "0001-01-01T00:00+05:00"), BadSettings, "give a day or a time"),
-        (("list", "--kind", "memory"), SourceNotFound, "holds no archived memory"),
-        (("export", "--kind", "communities", *model), BadSettings, "holds those of m@1"),
-        (("export", *model), BadSettings, "give --kind communities or events, too"),
+    for command, arguments, error, reason in (
+        ("list", ("--from", "2027-01-01"), BadSettings, "start from 2026-01-01 .* to 2026-01-02 "),
+        ("list", ("--from", "tomorrow"), BadSettings, "--from 'tomorrow': give a day or a time"),
+        ("list", ("--from", "0001-01-01T00:00+05:00"), BadSettings, "give a day or a time"),
+        ("list", ("--kind", "memory"), SourceNotFound, "holds no archived memory"),
+        ("export", ("--kind", "communities", *model), BadSettings, "holds those of m@1"),
+        ("export", model, BadSettings, "give --kind communities or events, too"),
     ):
-        with pytest.raises(error, match=said):
-            history(arguments[0], filled.uri, *arguments[1:])
+        with pytest.raises(error, match=reason):
+            history(command, filled.uri, *arguments)
     result = history("show", filled.uri, "test/77")
     assert result.exit_code == 1
     assert "holds no snapshot test/77" in result.stderr
 
 
-def test_list_counts_what_is_there(filled: Store) -> None:
+def test_list_counts_what_is_there_and_show_gives_the_headers(filled: Store) -> None:
     lines = history("list", filled.uri).stdout.splitlines()
     (snapshots,) = [line.split() for line in lines if line.strip().startswith("snapshots")]
     assert snapshots[1:7] == ["test", "2026-01-01", "01:00", "2026-01-02", "06:00", "3"]
     assert any(line.split()[:3] == ["communities", "test", "m@1"] for line in lines)
-    shown = history("list", filled.uri, "--windows", "--kind", "snapshots", "--to", "2026-01-02")
-    assert [line.split("\t")[5] for line in shown.stdout.splitlines()] == ["test/1", "test/2"]
-
-
-def test_show_gives_the_headers_of_all_that_is_known_of_a_snapshot(filled: Store) -> None:
-    text = history("show", filled.uri, "test/1").stdout
-    decoder, found = json.JSONDecoder(), []
-    while text.strip():
-        one, end = decoder.raw_decode(text.strip())
-        found.append(one)
-        text = text.strip()[end:]
-    assert [one["kind"] for one in found] == ["snapshots", "communities"]
-    assert found[0]["headers"]["icd_k"] == "3"
-    assert found[1]["headers"]["icd_model"] == "m@1"
+    listed = history("list", filled.uri, "--windows", "--kind", "snapshots", "--to", "2026-01-02")
+    assert [line.split("\t")[5] for line in listed.stdout.splitlines()] == ["test/1", "test/2"]
+    shown = history("show", filled.uri, "test/1").stdout.replace("}\n{", "},{")
+    snapshot, communities = json.loads(f"[{shown}]")
+    assert (snapshot["kind"], communities["kind"]) == ("snapshots", "communities")
+    assert snapshot["headers"]["icd_k"] == "3"
+    assert communities["headers"]["icd_model"] == "m@1"
 
 
 def test_events_are_listed_shown_and_exported_like_the_others(
@@ -130,7 +122,10 @@ def test_events_are_listed_shown_and_exported_like_the_others(
 
 
 def test_compact_says_what_it_did(filled: Store) -> None:
-    dry = history("compact", filled.uri, "--dry-run", "--before", "2026-02-01").stdout
+    # A day of another zone is over when it is over in UTC.
+    for before, n_days in (("2026-01-02T01:00+05:00", 0), ("2026-01-01T23:00-05:00", 1)):
+        dry = history("compact", filled.uri, "--dry-run", "--before", before).stdout
+        assert f"{n_days} days would be merged" in dry
     assert "date=2026-01-01: 2 windows, 2 files -> 1" in dry
     assert "1 days would be merged, 1 files would be saved" in dry
     assert len(filled.files()) == 4
@@ -140,9 +135,3 @@ def test_compact_says_what_it_did(filled: Store) -> None:
     (unfinished := file.with_name("_0123.part")).write_bytes(b"half of it")
     history("compact", filled.uri, "--before", "2999-01-01")
     assert unfinished.exists()
-
-
-def test_a_day_of_another_zone_is_over_when_it_is_over_in_utc(filled: Store) -> None:
-    for time, days in (("2026-01-02T01:00+05:00", 0), ("2026-01-01T23:00-05:00", 1)):
-        said = history("compact", filled.uri, "--dry-run", "--before", time).stdout
-        assert f"{days} days would be merged" in said

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,12 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.store.whole_file import is_aside
-from stream_icd.history import archive as merging
+from stream_icd.history import archive as archiving
+from stream_icd.history import compaction as merging
 from stream_icd.history import files
-from stream_icd.history.archive import (
-    Archive,
-    Selection,
-    compact,
-    read_message,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.archiver import Archiver
+from stream_icd.history.compaction import compact
 from stream_icd.history.export import export
 from stream_icd.history.files import ArchivedWindow, Kind, is_compacted, read_footer
 from stream_icd.kafka.messages.records import Processed
@@ -38,7 +34,7 @@ from stream_icd.kafka.record import Record
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.message import Message
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.history.conftest import make_communities, make_snapshot
+from tests.history.conftest import add_snapshots, archived, make_communities, make_snapshot
 
 TOMORROW = date(2026, 1, 2)
 
@@ -52,10 +48,6 @@ def day() -> list[Message]:
     """The snapshots of one day, some of them weighted, some with ids of another type."""
     of_ints = [make_snapshot(i, weighted=i % 2 == 0) for i in range(6)]
     return [encode_snapshot(one) for one in [*of_ints, make_snapshot(6, kind=str)]]
-
-
-def archived(store: Store) -> list[Message]:
-    return [read_message(store, noted) for noted in windows(store, Selection())]
 
 
 def n_rows(store: Store) -> int:
@@ -89,9 +81,11 @@ def test_what_comes_after_a_merge_is_merged_in_and_nothing_is_archived_twice(
     disk: Store, day: list[Message]
 ) -> None:
     fill(disk, day[:4])
-    noted = list(windows(disk, Selection()))
+    noted = list(Archive(disk).windows())
     list(compact(disk, TOMORROW))
-    assert [read_message(disk, window) for window in noted] == day[:4]  # a reader was overtaken
+    assert [Archive(disk).read_message(window) for window in noted] == day[
+        :4
+    ]  # a reader was overtaken
     before = disk.files()
     assert not Archive(disk).add("snapshots", day[3])
     assert disk.files() == before
@@ -106,8 +100,8 @@ def test_files_do_not_grow_without_end(
     disk: Store, day: list[Message], limit: str, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(disk, day)
-    of_two = 2 * max(getattr(noted, of) for noted in windows(disk, Selection()))
-    monkeypatch.setattr(f"stream_icd.history.archive.{limit}", of_two)
+    of_two = 2 * max(getattr(noted, of) for noted in Archive(disk).windows())
+    monkeypatch.setattr(f"stream_icd.history.compaction.{limit}", of_two)
     (done,) = compact(disk, TOMORROW)
     assert done.files_after == 4  # three of two windows, and the other ids
     assert archived(disk) == day
@@ -143,9 +137,8 @@ def test_killed_anywhere_it_goes_on(
     def dies(do: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: object) -> None:
             left[0] -= 1
-            if left[0] == 0 and when == "before":
-                raise Killed
-            do(*arguments)
+            if left[0] > 0 or when == "after":
+                do(*arguments)
             if left[0] == 0:
                 raise Killed
 
@@ -179,8 +172,8 @@ def test_what_a_killed_writer_left_is_removed_when_its_day_is_over(
 def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    messages, merged = [encode_snapshot(make_snapshot(i)) for i in range(20)], list[str]()
-    fill(disk, messages)
+    snapshots, merged = list(map(make_snapshot, range(20))), list[str]()
+    add_snapshots(disk, snapshots)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "delete", lambda _, path: merged.append(path))
         list(compact(disk, TOMORROW))
@@ -191,8 +184,8 @@ def test_a_reader_goes_on_while_merged_files_are_deleted_one_by_one(
             disk.delete(merged.pop(0))
         return read_footer(of, path)
 
-    monkeypatch.setattr("stream_icd.history.archive.read_footer", slow)
-    assert archived(disk) == messages
+    monkeypatch.setattr(archiving, "read_footer", slow)
+    assert archived(disk) == list(map(encode_snapshot, snapshots))
 
 
 def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
@@ -209,7 +202,7 @@ def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
             overtaken_by.extend(done.windows for done in compact(disk, TOMORROW))
         return read_footer(of, path)
 
-    monkeypatch.setattr("stream_icd.history.archive.read_footer", overtaken)
+    monkeypatch.setattr(archiving, "read_footer", overtaken)
     assert not Archive(disk).add("snapshots", day[0])
     assert overtaken_by == [7]
 
@@ -217,106 +210,102 @@ def test_an_archive_that_is_overtaken_by_a_second_merge_goes_on(
 def test_a_revision_that_is_sent_again_during_a_merge_is_the_newest(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (
-        encode_snapshot(make_snapshot(0, weighted=weighted)) for weighted in (False, True)
-    )
-    for time, message in enumerate(
-        (first, second, encode_snapshot(make_snapshot(1, weighted=True)))
-    ):
+    sent = [FIRST, SECOND, encode_snapshot(make_snapshot(1))]
+    for time, message in enumerate(sent):
         Archive(disk).add("snapshots", message, (time, time))
     merge = merging._merge
 
     def meanwhile(*arguments: Any) -> None:
         merge(*arguments)
-        Archive(disk).add("snapshots", first, (9, 9))
+        Archive(disk).add("snapshots", FIRST, (9, 9))
 
-    monkeypatch.setattr(merging, "_merge", meanwhile)
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "_merge", meanwhile)
+        list(compact(disk, TOMORROW))
+    assert archived(disk)[0] == FIRST
     list(compact(disk, TOMORROW))
-    assert archived(disk)[0] == first
-    monkeypatch.undo()
-    list(compact(disk, TOMORROW))
-    assert archived(disk)[0] == first
+    assert archived(disk)[0] == FIRST
     assert len(disk.files()) == 1
 
 
-def corrected(snapshot: Snapshot) -> Snapshot:
-    return replace(snapshot, edges=snapshot.edges[:, 1:])
+ONE = make_snapshot(0)
+TWO = replace(ONE, edges=ONE.edges[:, 1:])
+"""The correction of `ONE`."""
+FIRST, SECOND = encode_snapshot(ONE), encode_snapshot(TWO)
 
 
 def archive(store: Store, kind: Kind, messages: list[Message]) -> list[str]:
     """Archive a topic that holds these messages; what the log says of each."""
-    step, said = Archiver(Archive(store), kind), []
+    step, events = Archiver(Archive(store), kind), []
     for offset, message in enumerate(messages):
-        record = Record(
-            "t", 0, offset, 1_700_000_000_000, message.key, message.value, message.headers
-        )
+        at_ms = 1_700_000_000_000
+        record = Record("t", 0, offset, at_ms, message.key, message.value, message.headers)
         outcome = step.process(record)
         assert isinstance(outcome, Processed)
-        said.append(outcome.event)
-    return said
+        events.append(outcome.event)
+    return events
 
 
-def contents(store: Store, **selection: object) -> list[str]:
-    found = windows(store, Selection(**selection))  # type: ignore[arg-type]
-    return [read_snapshot(store, noted).content for noted in found]
+def contents(store: Store, **selection: Any) -> list[str]:
+    noted = Archive(store).windows(Selection(**selection))
+    return [Archive(store).read_snapshot(window).content for window in noted]
 
 
 def test_a_correction_is_kept_beside_what_it_corrects(disk: Store) -> None:
-    one, two = make_snapshot(0), corrected(make_snapshot(0))
-    sent = [encode_snapshot(each) for each in (one, two, one)]
+    sent = [FIRST, SECOND, FIRST]
     assert archive(disk, "snapshots", sent) == ["archived", "archived", "archived before"]
-    assert contents(disk) == [one.content]  # the correction was taken back
-    assert contents(disk, revisions="all") == [two.content, one.content]
-    archive(disk, "snapshots", [*sent, sent[1]])  # a producer was restarted
-    assert contents(disk) == [two.content]
-    assert contents(disk, revisions="all") == [one.content, two.content]
+    assert contents(disk) == [ONE.content]  # the correction was taken back
+    assert contents(disk, revisions="all") == [TWO.content, ONE.content]
+    archive(disk, "snapshots", [*sent, SECOND])  # a producer was restarted
+    assert contents(disk) == [TWO.content]
+    assert contents(disk, revisions="all") == [ONE.content, TWO.content]
 
 
-@pytest.mark.parametrize("again", [0, 1])
-def test_merging_keeps_revisions_and_which_is_the_newest(store: Store, again: int) -> None:
-    both = [make_snapshot(0), corrected(make_snapshot(0))]
-    sent = [encode_snapshot(each) for each in (*both, make_snapshot(1))]
+@pytest.mark.parametrize(("again", "newest"), [(FIRST, ONE), (SECOND, TWO)])
+def test_merging_keeps_revisions_and_which_is_the_newest(
+    store: Store, again: Message, newest: Snapshot
+) -> None:
+    later = make_snapshot(1)
+    sent = [FIRST, SECOND, encode_snapshot(later)]
     archive(store, "snapshots", sent)
     list(compact(store, date(2030, 1, 1)))
-    assert contents(store, revisions="all") == [one.content for one in (*both, make_snapshot(1))]
-    archive(store, "snapshots", [*sent, sent[again]])
+    assert contents(store, revisions="all") == [ONE.content, TWO.content, later.content]
+    archive(store, "snapshots", [*sent, again])
     list(compact(store, date(2030, 1, 1)))
     assert len(store.files()) == 1
-    assert contents(store) == [both[again].content, make_snapshot(1).content]
+    assert contents(store) == [newest.content, later.content]
+
+
+def without_hash(message: Message) -> Message:
+    headers = (header for header in message.headers if header[0] != "icd_content")
+    return replace(message, headers=tuple(headers))
 
 
 def test_a_snapshot_without_a_hash_gets_one(disk: Store) -> None:
     """A producer in another language need not hash."""
-    sent = [encode_snapshot(each) for each in (make_snapshot(0), corrected(make_snapshot(0)))]
-    without = [
-        Message(
-            message.key, message.value, tuple(h for h in message.headers if h[0] != "icd_content")
-        )
-        for message in sent
-    ]
-    archive(disk, "snapshots", without)
-    (noted,) = windows(disk, Selection())
-    assert read_snapshot(disk, noted) == corrected(make_snapshot(0))
-    assert dict(noted.headers) == dict(sent[1].headers)
+    archive(disk, "snapshots", list(map(without_hash, (FIRST, SECOND))))
+    (noted,) = Archive(disk).windows()
+    assert Archive(disk).read_snapshot(noted) == TWO
+    assert dict(noted.headers) == dict(SECOND.headers)
 
 
 def test_results_and_labels_have_revisions_too(disk: Store) -> None:
-    one = make_communities(make_snapshot(0))
+    one = make_communities(ONE)
     found = [replace(one, revision=revision, seed=3) for revision in ("", "a", "b")]
-    archive(disk, "communities", [encode_communities(each) for each in found])
+    archive(disk, "communities", list(map(encode_communities, found)))
     named = one.graph, one.snapshot_id, one.window, one.nodes
     known = [Labels(*named, labels) for labels in (one.labels, np.zeros_like(one.labels))]
-    archive(disk, "labels", [encode_labels(each) for each in known])
-    newest = {kind: list(windows(disk, Selection(kind))) for kind in ("communities", "labels")}
-    assert [noted.identity.revision for noted in newest["communities"]] == ["b"]
-    assert len(newest["labels"]) == 1
-    both = Selection("labels", revisions="all")
-    assert list(windows(disk, both))[1].identity == newest["labels"][0].identity
+    archive(disk, "labels", list(map(encode_labels, known)))
+    (communities,) = Archive(disk).windows(Selection("communities"))
+    assert communities.identity.revision == "b"
+    (labels,) = Archive(disk).windows(Selection("labels"))
+    _, second = Archive(disk).windows(Selection("labels", revisions="all"))
+    assert second.identity == labels.identity
 
 
-def test_people_see_that_there_are_revisions(disk: Store, tmp_path) -> None:
-    one, two = make_snapshot(0), corrected(make_snapshot(0))
-    archive(disk, "snapshots", [encode_snapshot(each) for each in (one, two, make_snapshot(1))])
+def test_people_see_that_there_are_revisions(disk: Store, tmp_path: Path) -> None:
+    later = make_snapshot(1)
+    archive(disk, "snapshots", [FIRST, SECOND, encode_snapshot(later)])
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, ["history", *arguments])
@@ -327,12 +316,12 @@ def test_people_see_that_there_are_revisions(disk: Store, tmp_path) -> None:
     assert heading.split()[-5:-2] == ["windows", "revisions", "rows"]
     assert row.split()[-5:-3] == ["2", "3"]
     lines = [line.split("\t") for line in run("list", disk.root, "--windows").splitlines()]
-    assert [(line[-2], line[-1]) for line in lines] == [
-        (one.content[:12], "superseded"),
-        (two.content[:12], "newest"),
-        (make_snapshot(1).content[:12], "newest"),
+    assert [line[-2:] for line in lines] == [
+        [ONE.content[:12], "superseded"],
+        [TWO.content[:12], "newest"],
+        [later.content[:12], "newest"],
     ]
-    shown = run("show", disk.root, one.id).replace("}\n{", "},{")
+    shown = run("show", disk.root, ONE.id).replace("}\n{", "},{")
     assert [each["newest"] for each in json.loads(f"[{shown}]")] == [False, True]
     out = tmp_path / "rows.parquet"
     assert export(disk, Selection(), out) < export(disk, Selection(revisions="all"), out)
@@ -343,19 +332,15 @@ def test_files_of_the_first_layout_are_read_and_are_the_oldest(
     disk: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They have no revision and no time in their footers."""
-    one = make_snapshot(0)
-    plain = encode_snapshot(one)
-    without = tuple(header for header in plain.headers if header[0] != "icd_content")
-    old = Message(plain.key, plain.value, without)
     whole = files._to_json
 
-    def first_layout(noted: files.ArchivedWindow) -> dict[str, object]:
+    def first_layout(noted: ArchivedWindow) -> dict[str, object]:
         return {k: v for k, v in whole(noted).items() if k not in ("revision", "received")}
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "_to_json", first_layout)
-        Archive(disk).add("snapshots", old)
-    assert contents(disk) == [one.content]
-    archive(disk, "snapshots", [encode_snapshot(corrected(one))])
-    assert contents(disk) == [corrected(one).content]
+        Archive(disk).add("snapshots", without_hash(FIRST))
+    assert contents(disk) == [ONE.content]
+    archive(disk, "snapshots", [SECOND])
+    assert contents(disk) == [TWO.content]
     assert len(contents(disk, revisions="all")) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -46,29 +47,22 @@ def test_only_the_communities_that_a_node_or_an_edge_is_in_change(icd: ICD) -> N
     assert icd.update(add=[(one, before.members(3)[0])]).changed == (), "it is between two"
 
 
-def test_removed_nodes_and_communities_that_end(icd: ICD) -> None:
+def test_communities_end_merge_and_begin(icd: ICD) -> None:
     now = icd.update()
-    members = now.members(5)
+    members, one, other = (now.members(community) for community in (5, 0, 1))
     without = icd.update(remove=members[:1])
     assert without.changed == (5,)
     assert without.members(5) == members[1:]
     gone = icd.update(remove=members[1:])
-    assert gone.ended == (5,)
-    assert 5 not in gone.changed
-    back = icd.update(add=[(one, other) for one in members for other in members if one < other])
+    assert (gone.ended, 5 in gone.changed) == ((5,), False)
+    back = icd.update(add=combinations(members, 2))
     assert back.members(back.changed[0]) == members
-
-
-def test_communities_that_merge_and_one_that_is_new(icd: ICD) -> None:
-    now = icd.update()
-    one, other = now.members(0), now.members(1)
     chance = np.random.default_rng(0)
-    joined = icd.update(add=[(a, b) for a in one for b in other if chance.random() < 0.5])
-    (gone,) = joined.ended
-    assert gone in (0, 1)
-    assert joined.changed == (1 - gone,)
-    clique = [(a, b) for a in range(2000, 2015) for b in range(a) if b >= 2000]
-    new = icd.update(add=clique)
+    joined = icd.update(add=[pair for pair in product(one, other) if chance.random() < 0.5])
+    (merged,) = joined.ended
+    assert merged in (0, 1)
+    assert joined.changed == (1 - merged,)
+    new = icd.update(add=combinations(range(2000, 2015), 2))
     assert new.members(new.changed[-1]) == list(range(2000, 2015))
     assert new.changed[-1] >= K
 
@@ -87,36 +81,30 @@ def test_the_same_updates_give_the_same_and_a_pickle_continues(
 
 
 @pytest.mark.parametrize(
-    ("add", "remove", "says"),
+    ("wrong", "says"),
     [
-        ([(1,)], [], "give \\(src, dst\\)"),
-        ([(1, 2, 3, 4)], [], "give \\(src, dst\\)"),
-        ([(1, None)], [], "give \\(src, dst\\)"),
-        ([1.5], [], "give \\(src, dst\\)"),
-        ([(1, 2, -1)], [], "the weight must be a number above 0"),
-        ([(1, 2, float("nan"))], [], "the weight must be a number above 0"),
-        ([("a", 2)], [], "ids of two types"),
-        ([("a", "b")], [], "ids of two types"),
-        ([], list(range(K * SIZE)), "has no edge after this update"),
+        *(([one], "give \\(src, dst\\)") for one in ((1,), (1, 2, 3, 4), (1, None), 1.5)),
+        *(([(1, 2, weight)], "must be a number above 0") for weight in (-1, float("nan"))),
+        *(([pair], "ids of two types") for pair in (("a", 2), ("a", "b"))),
+        (None, "has no edge after this update"),
     ],
 )
 def test_a_wrong_update_is_refused_and_changes_nothing(
-    icd: ICD, add: list[object], remove: list[object], says: str
+    icd: ICD, wrong: list[object] | None, says: str
 ) -> None:
+    add = [] if wrong is None else [(5000, 5001), *wrong]
     with pytest.raises(BadInput, match=says):
-        icd.update(add=[(5000, 5001), *add] if says[0] != "h" else add, remove=remove)
+        icd.update(add=add, remove=range(K * SIZE) if wrong is None else ())
     now = icd.update()
     assert now.changed == ()
     assert 5000 not in now.nodes
 
 
 def test_texts_numpy_integers_and_nodes_alone() -> None:
-    icd, numbers, ids = ICD.load("default"), ICD.load("default"), np.arange(6)
-    triangles = [("a", "b"), ("b", "c"), ("a", "c"), ("x", "y"), ("y", "z"), ("x", "z")]
-    update = icd.update(add=[*triangles, "alone"])
+    icd, numbers = ICD.load("default"), ICD.load("default")
+    update = icd.update(add=[*combinations("abc", 2), *combinations("xyz", 2), "alone"])
     assert update.nodes.tolist() == ["a", "alone", "b", "c", "x", "y", "z"]
     assert update.members(99) == []
-    first = numbers.update(add=[(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])])
-    assert first.nodes.tolist() == [0, 1, 2]
+    assert numbers.update(add=combinations(np.arange(3), 2)).nodes.tolist() == [0, 1, 2]
     with pytest.raises(NotFitted):
         ICD().update(add=[(1, 2)])

@@ -1,16 +1,18 @@
-"""A worker that copies one topic to another: in a thread, or as a process that can be killed."""
+"""A worker that copies one topic to another, in a thread."""
 
 from __future__ import annotations
 
 import itertools
-import sys
-import tempfile
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
+from kafka import KafkaProducer
+
+from stream_icd.kafka.client.connections import open_producer
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.delivery.delivery import Delivery
 from stream_icd.kafka.delivery.handler import BatchDone, Watcher
@@ -19,14 +21,12 @@ from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from tests.testbed.brokers import wait_until
-from tests.testbed.faults.crash_points import die_while_publishing
+from stream_icd.kafka.waiting import Clock
+from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
-from tests.testbed.starting import start_forked
 
-Pipe = tuple[str, str, str]
-"""A source, a target and a group."""
 MakeTopic = Callable[..., str]
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, start: int = 0) -> None:
@@ -37,23 +37,6 @@ def publish(settings: KafkaSettings, topic: str, count: int, keys: int = 3, star
             publisher.send(OutgoingRecord(topic, b"%d" % number, key))
 
 
-def publish_until(
-    condition: Callable[[], object], settings: KafkaSettings, topic: str, start: int
-) -> int:
-    """A record of each key now and then, numbered from `start`, until `condition`; the next number.
-
-    So that who joins a group finds work, however late it comes and however fast the others are.
-    """
-    numbers = itertools.count(start, 3)
-
-    def reached() -> object:
-        publish(settings, topic, 3, start=next(numbers))
-        return condition()
-
-    wait_until(reached, every_s=0.2)
-    return next(numbers)
-
-
 def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> list[int]:
     """The numbers that a reader of committed records sees in `topic`.
 
@@ -61,6 +44,15 @@ def values(settings: KafkaSettings, topic: str, until: Until = "settled") -> lis
     """
     with open_reader(settings, topic, until=until) as records:
         return [int(record.value or b"-1") for record in records]
+
+
+def begun(settings: KafkaSettings, name: str, topic: str, value: bytes) -> KafkaProducer:
+    """A producer with an open transaction, which holds this record."""
+    producer = open_producer(settings, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(topic, value).get(60)
+    return producer
 
 
 class Ours:
@@ -76,39 +68,31 @@ class Ours:
         self.partitions -= set(partitions)
 
 
+@dataclass
 class Echo:
     """`run_consumer` in a thread, with what it did written down.
 
     Each batch is in hand for so many `seconds`, and until `meanwhile` returns.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        source: str,
-        target: str,
-        group: str,
-        delivery: Delivery = "at-least-once",
-        seconds: float = 0.0,
-        max_records: int = 4,
-        watcher: Watcher | None = None,
-        ahead: bool = False,
-        meanwhile: Callable[[], object] = lambda: None,
-    ) -> None:
-        self.handled: list[Record] = []
-        self.done: list[BatchDone] = []
-        self.error: BaseException | None = None
-        self.stop = threading.Event()
-        self._seconds = seconds
-        self._meanwhile = meanwhile
-        self._target = target
-        handler = Calls(self._handle, done=self.done.append, ahead=ahead)
-        self._arguments = (settings, source, group, handler, self.stop)
-        self._options = {
-            "delivery": delivery,
-            "max_records": max_records,
-            "watchers": [] if watcher is None else [watcher],
-        }
+    settings: KafkaSettings
+    source: str
+    target: str
+    group: str
+    delivery: Delivery = "at-least-once"
+    seconds: float = 0.0
+    max_records: int = 4
+    watcher: Watcher = field(default_factory=Watcher)
+    ahead: bool = False
+    meanwhile: Callable[[], object] = lambda: None
+    give_up_after_s: float | None = None
+    clock: Clock = field(default_factory=Clock)
+    handled: list[Record] = field(default_factory=list)
+    done: list[BatchDone] = field(default_factory=list)
+    error: BaseException | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -126,6 +110,14 @@ class Echo:
         if self.error is not None:
             raise self.error
 
+    def failure(self, kind: type[_Error], says: str = "") -> _Error:
+        """Wait until such an error has ended it, and return that; nothing raises it any more."""
+        wait_until(lambda: self.ended)
+        error, self.error = self.error, None
+        assert isinstance(error, kind), error
+        assert re.search(says, str(error))
+        return error
+
     @property
     def committed(self) -> int:
         """How many records are in committed batches."""
@@ -137,44 +129,68 @@ class Echo:
 
     def _run(self) -> None:
         try:
-            run_consumer(*self._arguments, **self._options)  # type: ignore[arg-type]
+            run_consumer(
+                self.settings,
+                self.source,
+                self.group,
+                Calls(self._handle, done=self.done.append, ahead=self.ahead),
+                self.stop,
+                delivery=self.delivery,
+                max_records=self.max_records,
+                watchers=[self.watcher],
+                give_up_after_s=self.give_up_after_s,
+                clock=self.clock,
+            )
         except BaseException as error:
             self.error = error
 
     def _handle(self, records: Sequence[Record]) -> Iterable[OutgoingRecord]:
         self.handled.extend(records)
-        time.sleep(self._seconds)
-        self._meanwhile()
-        return echoed(records, self._target)
-
-
-def killed_before_committing(settings: KafkaSettings, pipe: Pipe) -> int:
-    """Run such a worker, at least once, as a process that kills itself there; its exit status."""
-    arguments = [settings.bootstrap_servers, *pipe, str(settings.session_timeout_s)]
-    with tempfile.NamedTemporaryFile() as log:
-        return start_forked(arguments, Path(log.name), module="tests.kafka.echo").wait(60)
+        time.sleep(self.seconds)
+        self.meanwhile()
+        return echoed(records, self.target)
 
 
 def echoed(records: Sequence[Record], target: str) -> list[OutgoingRecord]:
     return [OutgoingRecord(target, record.value, record.key) for record in records]
 
 
-def main(servers: str, source: str, target: str, group: str, session_s: str) -> None:
-    """Copy, and kill -9 ourselves when the first batch is published and not yet committed."""
-    die_while_publishing("before commit, at least once")
-    settings = KafkaSettings(
-        bootstrap_servers=servers, session_timeout_s=float(session_s), heartbeat_interval_s=0.2
-    )
-    run_consumer(
-        settings,
-        source,
-        group,
-        Calls(lambda records: echoed(records, target)),
-        threading.Event(),
-        delivery="at-least-once",
-        max_records=4,
-    )
+@dataclass(frozen=True)
+class Pipe:
+    """A source, a target, and a group of their own."""
 
+    broker: Broker
+    source: str
+    target: str
+    group: str
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    def publish(self, count: int, keys: int = 3, start: int = 0) -> None:
+        publish(self.broker.settings(), self.source, count, keys, start)
+
+    def publish_until(self, condition: Callable[[], object], start: int) -> int:
+        """A record of each key now and then, numbered from `start`, until `condition`; the next
+        number.
+
+        So that who joins a group finds work, however late it comes and however fast the others are.
+        """
+        numbers = itertools.count(start, 3)
+
+        def reached() -> object:
+            self.publish(3, start=next(numbers))
+            return condition()
+
+        wait_until(reached, every_s=0.2)
+        return next(numbers)
+
+    def copied(self, until: Until = "settled") -> list[int]:
+        """The numbers that a reader of committed records sees in the target."""
+        return values(self.broker.settings(), self.target, until)
+
+    def echo(
+        self,
+        delivery: Delivery = "at-least-once",
+        settings: KafkaSettings | None = None,
+        **how: Any,
+    ) -> Echo:
+        settings = self.broker.steady() if settings is None else settings
+        return Echo(settings, self.source, self.target, self.group, delivery, **how)

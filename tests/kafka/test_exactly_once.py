@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import AbortTransactionSpec
-from kafka.errors import CommitFailedError, KafkaTimeoutError
-from kafka.structs import ConsumerGroupMetadata
+from kafka.errors import KafkaTimeoutError
 
 from stream_icd.core.errors import Action, BadSettings, MessageTooLarge, NameTaken, OffsetHeld
 from stream_icd.kafka.client.connections import open_admin, open_producer
@@ -28,7 +27,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, members_of
-from tests.kafka.echo import Echo, Pipe, publish, publish_until, values
+from tests.kafka.echo import Pipe, begun, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.faults.crash_points import Publish, publish_by
 from tests.testbed.handlers import Calls
@@ -38,26 +37,9 @@ HERE_AND_IN_MEMORY = pytest.mark.brokers("memory", "kafka")
 
 
 @HERE_AND_IN_MEMORY
-def test_workers_that_come_and_go_are_not_seen(broker: Broker, pipe: Pipe) -> None:
-    settings = broker.steady()
-
-    def worker() -> Echo:
-        return Echo(settings, *pipe, delivery="exactly-once", seconds=0.05, ahead=True)
-
-    with worker():
-        publish(settings, pipe[0], 60)
-        with worker() as other:
-            count = publish_until(lambda: other.committed, settings, pipe[0], start=60)
-            publish(settings, pipe[0], 60, start=count)
-        wait_until(lambda: len(values(settings, pipe[1])) >= count + 60)
-    assert sorted(values(settings, pipe[1])) == list(range(count + 60))
-
-
-@HERE_AND_IN_MEMORY
 def test_a_zombie_is_fenced(broker: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that loses its partitions while its transaction is open cannot commit it."""
-    settings = broker.steady()
-    publish(settings, pipe[0], 6)
+    pipe.publish(6)
     asleep, awake = threading.Event(), threading.Event()
 
     def publish_late(publish: Publish, *arguments: Any) -> None:
@@ -70,19 +52,19 @@ def test_a_zombie_is_fenced(broker: Broker, pipe: Pipe, monkeypatch: pytest.Monk
     # It stops polling, so the group throws it out.
     zombie_settings = broker.steady(max_poll_interval_s=2)
     monkeypatch.setattr("stream_icd.kafka.group.membership._BUSY_POLL_EVERY_S", 6.0)
-    with Echo(zombie_settings, *pipe, delivery="exactly-once", max_records=10) as zombie:
+    with pipe.echo("exactly-once", settings=zombie_settings, max_records=10) as zombie:
         assert asleep.wait(60)
-        with Echo(settings, *pipe, delivery="exactly-once") as other:
+        with pipe.echo("exactly-once") as other:
             wait_until(lambda: other.committed == 6)
             awake.set()
-            wait_until(lambda: sorted(values(settings, pipe[1])) == list(range(6)))
+            wait_until(lambda: sorted(pipe.copied()) == list(range(6)))
             time.sleep(1)
     assert zombie.committed == 0
-    assert sorted(values(settings, pipe[1])) == list(range(6))
+    assert sorted(pipe.copied()) == list(range(6))
 
 
 def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
-    kafka: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, answered = KafkaProducer.commit_transaction, threading.Event()
 
@@ -92,15 +74,14 @@ def test_a_commit_that_succeeded_without_an_answer_is_not_repeated(
             answered.set()
             raise KafkaTimeoutError("no answer")
 
-    settings = kafka.steady()
-    publish(settings, pipe[0], 10)
-    with Echo(settings, *pipe, delivery="exactly-once") as echo:
+    pipe.publish(10)
+    with pipe.echo("exactly-once") as echo:
         wait_until(lambda: len(echo.done) >= 1)
         monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_lose_the_answer)
-        publish(settings, pipe[0], 10, start=10)
+        pipe.publish(10, start=10)
         wait_until(lambda: echo.committed == 20)
     assert answered.is_set()
-    assert sorted(values(settings, pipe[1])) == list(range(20))
+    assert sorted(pipe.copied()) == list(range(20))
 
 
 def abort_what_is_open(kafka: Broker) -> None:
@@ -131,28 +112,32 @@ def hanging(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaPro
 
 def hold(hanging: KafkaProducer, pipe: Pipe, partitions: int) -> None:
     """Begin to move the group's position in so many partitions of its source, and end nothing."""
-    topic, _, group = pipe
+    places = [TopicPartition(pipe.source, number) for number in range(partitions)]
     hanging.begin_transaction()
-    start = OffsetAndMetadata(0, "", -1)
-    hanging.send_offsets_to_transaction(
-        {TopicPartition(topic, number): start for number in range(partitions)}, group
-    )
+    offsets = dict.fromkeys(places, OffsetAndMetadata(0, "", -1))
+    hanging.send_offsets_to_transaction(offsets, pipe.group)
 
 
-def test_a_position_that_a_transaction_holds_for_ever_is_named_and_a_way_out_shown(
+def test_a_position_that_a_transaction_holds_is_waited_for_and_named_if_that_never_ends(
     kafka: Broker, pipe: Pipe, hanging: KafkaProducer
 ) -> None:
-    settings = kafka.steady(transaction_timeout_s=2)
-    publish(settings, pipe[0], 10)
+    pipe.publish(10)
+    hold(hanging, pipe, partitions=3)
+    with pipe.echo("exactly-once") as waiting:
+        time.sleep(1.5)
+        assert not waiting.handled
+        hanging.commit_transaction()
+        wait_until(lambda: waiting.committed == 10)
+    pipe.publish(10, start=10)
     hold(hanging, pipe, partitions=1)
-    worker = Echo(settings, *pipe, delivery="exactly-once")
-    with pytest.raises(OffsetHeld, match=rf"{pipe[2]}: for \d+ s .* find-hanging"), worker:
-        wait_until(lambda: worker.ended)
+    impatient = kafka.steady(transaction_timeout_s=2)
+    with pipe.echo("exactly-once", settings=impatient) as worker:
+        worker.failure(OffsetHeld, rf"{pipe.group}: for \d+ s .* find-hanging")
     assert all(record.partition != 0 for record in worker.handled)
     abort_what_is_open(kafka)
-    with Echo(settings, *pipe, delivery="exactly-once") as later:
+    with pipe.echo("exactly-once") as later:
         wait_until(lambda: worker.committed + later.committed == 10)
-    assert sorted(values(settings, pipe[1])) == list(range(10))
+    assert sorted(pipe.copied()) == list(range(20))
 
 
 def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
@@ -161,10 +146,8 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
     settings = kafka.steady()
     with Publisher(settings) as publisher:
         for number in range(1000):  # minutes of work
-            publisher.send(OutgoingRecord(pipe[0], b"%d" % number, partition=number % 3))
-    worker, leaver = (
-        Echo(settings, *pipe, delivery="exactly-once", seconds=0.3, max_records=1) for _ in range(2)
-    )
+            publisher.send(OutgoingRecord(pipe.source, b"%d" % number, partition=number % 3))
+    worker, leaver = (pipe.echo("exactly-once", seconds=0.3, max_records=1) for _ in range(2))
 
     # Its patience is as long as four commits: if nothing kept it busy meanwhile, it had no end.
     def by_commits(settings: KafkaSettings, group: str, _: object) -> HeldOffsets:
@@ -175,78 +158,50 @@ def test_a_held_position_is_named_while_other_partitions_keep_a_worker_busy(
         with leaver:
             wait_until(lambda: worker.committed > 0 and leaver.committed > 0)
             hold(hanging, pipe, partitions=3)
-        wait_until(lambda: worker.ended)
-        error, worker.error = worker.error, None
-    assert isinstance(error, OffsetHeld)
-
-
-def test_a_position_that_a_transaction_holds_for_a_while_is_waited_for(
-    kafka: Broker, pipe: Pipe, hanging: KafkaProducer
-) -> None:
-    settings = kafka.steady()
-    publish(settings, pipe[0], 10)
-    hold(hanging, pipe, partitions=3)
-    with Echo(settings, *pipe, delivery="exactly-once") as worker:
-        time.sleep(1.5)
-        assert not worker.handled
-        hanging.commit_transaction()
-        wait_until(lambda: worker.committed == 10)
+        worker.failure(OffsetHeld)
 
 
 def test_a_position_held_while_a_batch_is_in_hand_is_named_too(
     kafka: Broker, pipe: Pipe, hanging: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_send, real_commit = (
-        KafkaProducer.send_offsets_to_transaction,
-        KafkaProducer.commit_transaction,
-    )
-    last: list[Any] = []
-
-    def send(producer: KafkaProducer, *offsets_and_group: Any) -> None:
-        last[:] = offsets_and_group
-        real_send(producer, *offsets_and_group)
+    commit = KafkaProducer.commit_transaction
 
     def commit_and_hold(producer: KafkaProducer) -> None:
-        real_commit(producer)
-        hanging.begin_transaction()
-        real_send(hanging, *last)
+        commit(producer)
+        hold(hanging, pipe, partitions=3)
         raise KafkaTimeoutError("no answer")
 
-    monkeypatch.setattr(KafkaProducer, "send_offsets_to_transaction", send)
     monkeypatch.setattr(KafkaProducer, "commit_transaction", commit_and_hold)
     settings = kafka.steady(transaction_timeout_s=2)
-    publish(settings, pipe[0], 1)
-    worker = Echo(settings, *pipe, delivery="exactly-once")
-    with pytest.raises(OffsetHeld), worker:
-        wait_until(lambda: worker.ended)
-    assert values(settings, pipe[1]) == [0]
+    pipe.publish(1)
+    with pipe.echo("exactly-once", settings=settings) as worker:
+        worker.failure(OffsetHeld)
+    assert pipe.copied() == [0]
 
 
 @HERE_AND_IN_MEMORY
 def test_a_batch_that_lost_one_partition_is_done_again_for_the_others(
-    broker: Broker, pipe: Pipe
+    pipe: Pipe,
 ) -> None:
     """And so is what was begun after it."""
-    settings, once = broker.steady(), {"delivery": "exactly-once"}
-    publish(settings, pipe[0], 30)
-    one_is_lost = threading.Event()
+    lost = threading.Event()
+    pipe.publish(30)
 
     def has_all() -> bool:
         return len({record.partition for record in slow.handled}) == 3
 
     def wait_for_the_loss() -> None:
         if has_all():
-            one_is_lost.wait(60)
+            lost.wait(60)
 
-    how = {"max_records": 25, "ahead": True, "meanwhile": wait_for_the_loss}
-    slow = Echo(settings, *pipe, **once, **how)  # type: ignore[arg-type]
+    slow = pipe.echo("exactly-once", max_records=25, ahead=True, meanwhile=wait_for_the_loss)
     with slow:
         wait_until(has_all)
-        with Echo(settings, *pipe, **once) as other:
-            count = publish_until(lambda: other.committed, settings, pipe[0], start=30)
-            one_is_lost.set()
+        with pipe.echo("exactly-once") as other:
+            count = pipe.publish_until(lambda: other.committed, start=30)
+            lost.set()
             wait_until(lambda: slow.committed + other.committed >= count)
-    assert sorted(values(settings, pipe[1])) == list(range(count))
+    assert sorted(pipe.copied()) == list(range(count))
 
 
 def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
@@ -254,14 +209,11 @@ def test_a_restarted_worker_with_a_name_ends_its_former_selfs_transaction(
 ) -> None:
     """Else the readers, and the group's next offsets, would wait for the transaction's timeout."""
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=600)
-    publish(settings, pipe[0], 3)
-    former = open_producer(settings, transactional_id=f"{pipe[2]}-detector-1")
-    former.init_transactions()
-    former.begin_transaction()
-    former.send(pipe[1], b"-1").get(60)
-    with Echo(settings, *pipe, delivery="exactly-once") as echo:
+    pipe.publish(3)
+    former = begun(settings, f"{pipe.group}-detector-1", pipe.target, b"-1")
+    with pipe.echo("exactly-once", settings=settings) as echo:
         wait_until(lambda: echo.committed == 3)
-        assert sorted(values(settings, pipe[1])) == [0, 1, 2]
+        assert sorted(pipe.copied()) == [0, 1, 2]
     former.close(timeout=0)
 
 
@@ -274,49 +226,39 @@ def test_of_two_workers_with_one_name_the_first_ends_and_names_the_setting(
     if took_too_long:
         monkeypatch.setattr("stream_icd.kafka.delivery.delivery._CERTAIN", 0.0)
     settings = broker.steady(instance_id="detector-1")
-    publish(settings, pipe[0], 6)
-    first, second = (Echo(settings, *pipe, delivery="exactly-once") for _ in range(2))
-    count = 0
-
-    def start_the_second() -> None:
-        nonlocal count
-        with first:
-            wait_until(lambda: first.committed == 6)
-            with second:
-                wait_until(lambda: len(members_of(settings, pipe[2])) == 2)
-                count = publish_until(lambda: first.ended, settings, pipe[0], start=6)
-                wait_until(lambda: first.committed + second.committed == count)
-
-    with pytest.raises(NameTaken, match="STREAM_ICD_INSTANCE_ID=detector-1") as ended:
-        start_the_second()
-    assert ended.value.action is Action.STOP
-    assert sorted(values(settings, pipe[1])) == list(range(count))
+    pipe.publish(6)
+    with pipe.echo("exactly-once", settings=settings) as first:
+        wait_until(lambda: first.committed == 6)
+        with pipe.echo("exactly-once", settings=settings) as second:
+            wait_until(lambda: len(members_of(settings, pipe.group)) == 2)
+            count = pipe.publish_until(lambda: first.ended, start=6)
+            wait_until(lambda: first.committed + second.committed == count)
+        error = first.failure(NameTaken, "STREAM_ICD_INSTANCE_ID=detector-1")
+    assert error.action is Action.STOP
+    assert sorted(pipe.copied()) == list(range(count))
 
 
 def test_a_worker_with_a_name_goes_on_after_it_was_fenced_for_taking_too_long(
     kafka: Broker, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = kafka.steady(instance_id="detector-1", transaction_timeout_s=1.0)
-    publish(settings, pipe[0], 3)
-    real, late = _ExactlyOnce._in_time, threading.Event()
+    pipe.publish(3)
+    real, late, name = _ExactlyOnce._in_time, threading.Event(), f"{pipe.group}-detector-1"
 
-    def once_too_late(sink: _ExactlyOnce, name: str, call: Any) -> None:
-        if name == "commit" and not late.is_set():
+    def is_fenced() -> bool:
+        with open_admin(kafka.settings()) as admin:
+            return bool(admin.describe_transactions([name])[name].state == "CompleteAbort")
+
+    def once_too_late(sink: _ExactlyOnce, step: str, call: Any) -> None:
+        if step == "commit" and not late.is_set():
             late.set()
-            wait_until(lambda: producer_is_fenced(kafka, pipe, "detector-1"))
-        real(sink, name, call)
+            wait_until(is_fenced)
+        real(sink, step, call)
 
     monkeypatch.setattr(_ExactlyOnce, "_in_time", once_too_late)
-    with Echo(settings, *pipe, delivery="exactly-once") as echo:
+    with pipe.echo("exactly-once", settings=settings) as echo:
         wait_until(lambda: echo.committed == 3)
-    assert sorted(values(settings, pipe[1])) == [0, 1, 2]
-
-
-def producer_is_fenced(kafka: Broker, pipe: Pipe, instance: str) -> bool:
-    """Whether the broker has ended a transaction of that worker which took too long."""
-    name = f"{pipe[2]}-{instance}"
-    with open_admin(kafka.settings()) as admin:
-        return bool(admin.describe_transactions([name])[name].state == "CompleteAbort")
+    assert sorted(pipe.copied()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("refused", [MessageTooLarge, BadSettings])
@@ -324,32 +266,27 @@ def test_a_result_that_its_topic_does_not_take_leaves_no_open_transaction(
     kafka: Broker, pipe: Pipe, refused: type[Exception]
 ) -> None:
     settings = kafka.settings(transaction_timeout_s=600, max_message_bytes=10_000)
-    publish(settings, pipe[0], 1)
-    compacted = TopicSpec(f"{pipe[0]}.dlq", cleanup_policy="compact")
+    pipe.publish(1)
+    compacted = TopicSpec(f"{pipe.source}.dlq", cleanup_policy="compact")
     create_topics(settings, [compacted])
-    bad = {
-        MessageTooLarge: OutgoingRecord(pipe[1], b"x" * 20_000),
-        BadSettings: OutgoingRecord(compacted.name, b"without a key"),
-    }
+    large, keyless = (pipe.target, b"x" * 20_000), (compacted.name, b"without a key")
 
     def spoil(_: object) -> list[OutgoingRecord]:
-        return [OutgoingRecord(pipe[1], b"-1"), bad[refused]]
+        topic, value = large if refused is MessageTooLarge else keyless
+        return [OutgoingRecord(pipe.target, b"-1"), OutgoingRecord(topic, value)]
 
     with pytest.raises(refused):
-        run_consumer(settings, pipe[0], pipe[2], Calls(spoil), threading.Event())
+        run_consumer(settings, pipe.source, pipe.group, Calls(spoil), threading.Event())
     with Publisher(settings) as publisher:
-        publisher.send(OutgoingRecord(pipe[1], b"7"))
-    wait_until(lambda: values(settings, pipe[1], until="end") == [7])
+        publisher.send(OutgoingRecord(pipe.target, b"7"))
+    wait_until(lambda: pipe.copied("end") == [7])
 
 
 def test_who_reads_until_all_is_settled_waits_for_open_transactions(
     kafka: Broker, pipe: Pipe
 ) -> None:
-    settings, target = kafka.steady(transaction_timeout_s=600), pipe[1]
-    writer = open_producer(settings, transactional_id=f"{pipe[2]}-writer")
-    writer.init_transactions()
-    writer.begin_transaction()
-    writer.send(target, b"0").get(60)
+    settings, target = kafka.steady(transaction_timeout_s=600), pipe.target
+    writer = begun(settings, f"{pipe.group}-writer", target, b"0")
     with Publisher(settings) as publisher:
         publisher.send(OutgoingRecord(target, b"1"))
     assert values(settings, target, until="end") == []  # nobody knows yet what comes first
@@ -383,30 +320,6 @@ def test_results_that_only_together_are_too_large_for_their_topic_are_seen_once(
         settings, topic_name, topic_name, Calls(enlarge, done=on_done), stop, max_records=20
     )
     assert values(settings, target) == list(range(40))
-
-
-def test_offsets_that_were_refused_do_not_go_into_the_next_transaction(
-    kafka: Broker, topic_name: str
-) -> None:
-    settings, group = kafka.steady(), f"group-{topic_name}"
-    create_topics(settings, [TopicSpec(topic_name, partitions=2)])
-    lost, ours = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
-    thrown_out = ConsumerGroupMetadata(group_id=group, generation_id=7, member_id="thrown out")
-    producer = open_producer(settings, transactional_id=topic_name)
-    try:
-        producer.init_transactions()
-        producer.begin_transaction()
-        with pytest.raises(CommitFailedError):
-            producer.send_offsets_to_transaction({lost: OffsetAndMetadata(3, "", -1)}, thrown_out)
-        producer.abort_transaction()
-        producer.begin_transaction()
-        producer.send_offsets_to_transaction({ours: OffsetAndMetadata(5, "", -1)}, group)
-        producer.commit_transaction()
-    finally:
-        producer.close(timeout=5)
-    with open_admin(settings) as admin:
-        committed = admin.list_group_offsets(group)[group]
-    assert {partition: at.offset for partition, at in committed.items()} == {ours: 5}
 
 
 def test_a_timeout_that_the_broker_does_not_allow_is_named_with_its_setting(kafka: Broker) -> None:

@@ -1,21 +1,19 @@
 """Who waits for a transaction that hangs says so, and only then: a reader, or a member."""
 
 import logging
-import threading
 
 import pytest
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetHeld
-from stream_icd.kafka.client.connections import open_producer
 from stream_icd.kafka.group.held import _GRACE_S, HeldOffsets, HeldRecords
 from stream_icd.kafka.port import TopicPartition, TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.reader import open_reader
-from stream_icd.kafka.record import OutgoingRecord
+from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics
-from tests.kafka.echo import Echo
+from tests.kafka.echo import Echo, begun, publish
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import beside
 
 PARTITION = TopicPartition("topic", 3)
 
@@ -60,20 +58,17 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
 
 
 def test_it_is_said_once_and_not_before_a_transaction_would_be_over(watched: Watched) -> None:
-    watched.topic.high_watermark = 12
+    for end in range(2, 10):  # a stream that goes on is not held
+        watched.topic.end, watched.topic.high_watermark = end, end + 5
+        assert watched.said_within(32) == []
+    watched.topic.end, watched.topic.high_watermark = 10, 12
     assert watched.said_within(64) == []
     (said,) = watched.said_within(160)
     assert "held back the records from offset 10 in topic[3], 2 of them" in said
     watched.topic.end, watched.topic.high_watermark = 12, 13  # another one
     (said,) = watched.said_within(160)
     assert "offset 12 in topic[3], 1 of them" in said
-
-
-def test_a_stream_that_goes_on_is_not_held(watched: Watched) -> None:
-    for end in range(10, 30):
-        watched.topic.end, watched.topic.high_watermark = end, end + 5
-        assert watched.said_within(32) == []
-    watched.topic.end = watched.topic.high_watermark
+    watched.topic.end = 13
     assert watched.said_within(600) == []
 
 
@@ -128,14 +123,6 @@ def test_a_position_is_waited_for_as_long_as_a_transaction_may_last(
         waiting(monkeypatch, *steps, (last + 1, [HERE, THERE]))
 
 
-def test_a_broker_that_is_away_holds_nothing() -> None:
-    times = iter((0.0, 1000.0))
-    away = KafkaSettings(bootstrap_servers="127.0.0.1:1", connect_timeout_s=0.2)
-    held = HeldOffsets(away, "group", clock=lambda: next(times))
-    for _ in range(2):
-        held.unknown([HERE])
-
-
 @pytest.mark.kafka
 def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     kafka: Broker,
@@ -147,25 +134,21 @@ def test_a_subscriber_and_a_worker_say_it_and_go_on_when_it_is_over(
     monkeypatch.setattr("stream_icd.kafka.group.held._GRACE_S", 0.0)
     settings = kafka.settings(transaction_timeout_s=1)
     create_topics(settings, [TopicSpec(topic_name), TopicSpec(f"{topic_name}-out")])
-    writer = open_producer(
-        kafka.settings(transaction_timeout_s=600), transactional_id=f"{topic_name}-writer"
-    )
-    writer.init_transactions()
-    writer.begin_transaction()
-    writer.send(topic_name, b"held").get(60)
-    with Publisher(settings) as publisher:
-        publisher.send(OutgoingRecord(topic_name, b"1"))
-    found: list[bytes | None] = []
+    patient = kafka.settings(transaction_timeout_s=600)
+    writer = begun(patient, f"{topic_name}-writer", topic_name, b"held")
+    publish(settings, topic_name, 1)
+    seen: list[Record] = []
     worker = Echo(settings, topic_name, f"{topic_name}-out", topic_name)
-    with open_reader(settings, topic_name, limit=1) as records, worker:
-        reading = threading.Thread(target=lambda: found.extend(record.value for record in records))
-        reading.start()
+    with (
+        open_reader(settings, topic_name, limit=1) as records,
+        worker,
+        beside(lambda _: seen.extend(records)) as errors,
+    ):
         wait_until(lambda: caplog.text.count(f"offset 0 in {topic_name}[0], 2 of them") == 2)
-        assert (found, worker.handled) == ([], [])
+        assert (seen, worker.handled) == ([], [])
         writer.abort_transaction()
-        reading.join(30)
         wait_until(lambda: worker.committed == 1)
-    assert found == [b"1"]
-    said = [record.levelno for record in caplog.records if "held back" in record.message]
-    assert said == [logging.WARNING] * 2
+    assert (errors, [record.value for record in seen]) == ([], [b"0"])
+    levels = [record.levelno for record in caplog.records if "held back" in record.message]
+    assert levels == [logging.WARNING] * 2
     writer.close()

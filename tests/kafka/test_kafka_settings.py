@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+import trustme
 
 from stream_icd.core.errors import BadSettings
-from stream_icd.kafka.client.connections import client_options
+from stream_icd.kafka.client.login import login_options
 from stream_icd.kafka.settings import KafkaSettings
-from tests.testbed.certificates import certificate_with_key
+from tests.testbed.secure_kafka import pem
 
 SECRET = "correct-horse-battery"
 
@@ -30,16 +31,11 @@ def test_arguments_win_over_environment_over_file_over_defaults(
     monkeypatch.setenv("STREAM_ICD_CLIENT_ID", "environment")
     monkeypatch.setenv("STREAM_ICD_INSTANCE_ID", "environment")
     settings = KafkaSettings(config_file=file, client_id="argument")
-    assert settings.client_id == "argument"
-    assert settings.instance_id == "environment"
+    assert (settings.client_id, settings.instance_id) == ("argument", "environment")
     assert settings.shutdown_timeout_s == 3
     assert settings.bootstrap_servers == "127.0.0.1:9092"
     with pytest.raises(Exception, match="frozen"):
         settings.client_id = "other"
-
-
-def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "settings.toml"
     file.write_text('[kafka]\nbootstrap_servers = "a:1, b:2"\n[other]\nx = 1\n')
     for name in ("STREAM_ICD_CONFIG_FILE", "stream_icd_config_file"):  # case never matters
         with monkeypatch.context() as named:
@@ -54,6 +50,9 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         ({"bootstrap_servers": "a:9092,:9092"}, "host:port"),
         ({"bootstrap_servers": "a:99999"}, "host:port"),
         ({"boostrap_servers": "a:1"}, "boostrap_servers"),
+        ({"topic_prefix": "team a."}, "topic_prefix"),
+        ({"topic_prefix": "é"}, "topic_prefix"),
+        ({"topic_prefix": "x" * 101}, "topic_prefix"),
         ({"security_protocol": "SASL_SSL"}, "sasl_password"),
         ({"sasl_username": "a"}, "sasl_username has no effect without security_protocol"),
         ({"ssl_cafile": __file__}, "ssl_cafile has no effect without security_protocol"),
@@ -94,22 +93,16 @@ def test_what_is_wrong_in_a_file_is_refused_by_name(
 
 def test_a_secret_reaches_the_client_and_is_shown_nowhere(scram: dict[str, str]) -> None:
     settings = KafkaSettings(**scram)
-    options = client_options(settings)
+    options = login_options(settings)
     assert options["sasl_plain_password"].encode() == SECRET.encode()
     assert SECRET not in f"{settings!r} {settings} {options} {options['sasl_plain_password']!r}"
-
-
-def test_a_refused_secret_is_not_in_the_error(scram: dict[str, str]) -> None:
+    plain = login_options(KafkaSettings(**scram | {"security_protocol": "PLAINTEXT"}))
+    assert plain == {}  # no credentials are offered
     with pytest.raises(BadSettings) as refused:
         KafkaSettings(**scram | {"sasl_mechanism": "NONE", "ssl_check_hostname": SECRET})
-    assert SECRET not in str(refused.value)
-    assert refused.value.__cause__ is None
-    assert SECRET not in str(refused.value.__context__)
-
-
-def test_plaintext_offers_no_credentials(scram: dict[str, str]) -> None:
-    options = client_options(KafkaSettings(**scram | {"security_protocol": "PLAINTEXT"}))
-    assert not any(name.startswith(("sasl", "ssl")) for name in options)
+    error = refused.value
+    assert error.__cause__ is None
+    assert SECRET not in f"{error} {error.__context__}"
 
 
 def test_a_secret_may_be_alone_in_a_file_that_the_settings_or_the_environment_name(
@@ -122,10 +115,10 @@ def test_a_secret_may_be_alone_in_a_file_that_the_settings_or_the_environment_na
     with pytest.raises(BadSettings, match="both sasl_password and sasl_password_file"):
         KafkaSettings(**scram, sasl_password_file=file)
     del scram["sasl_password"]
-    options = client_options(KafkaSettings(**scram, sasl_password_file=file))
+    options = login_options(KafkaSettings(**scram, sasl_password_file=file))
     assert options["sasl_plain_password"] == SECRET
     monkeypatch.setenv("STREAM_ICD_SASL_PASSWORD_FILE", str(file))
-    assert client_options(KafkaSettings(**scram))["sasl_plain_password"] == SECRET
+    assert login_options(KafkaSettings(**scram))["sasl_plain_password"] == SECRET
     file.chmod(0o600)
     for content, says in ((b"\n", "is empty"), (SECRET.encode() + b"\xff", "is not UTF-8 text")):
         file.write_bytes(content)
@@ -144,12 +137,8 @@ def test_a_settings_file_with_a_secret_is_for_its_owner_alone(
         KafkaSettings(config_file=file)
     assert SECRET not in str(refused.value)
     file.chmod(0o600)
-    assert client_options(KafkaSettings(config_file=file))["sasl_plain_password"] == SECRET
-
-
-def test_a_settings_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text('[kafka]\nclient_id = "file"\nsasl_password_file = "/run/secrets/kafka"\n')
+    assert login_options(KafkaSettings(config_file=file))["sasl_plain_password"] == SECRET
+    file.write_text('[kafka]\nsasl_password_file = "/run/secrets/kafka"\n')  # none is in it
     file.chmod(0o644)
     with pytest.raises(BadSettings, match="cannot read sasl_password_file /run/secrets/kafka"):
         KafkaSettings(config_file=file)
@@ -157,9 +146,9 @@ def test_a_settings_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> N
 
 def test_an_encrypted_key_without_its_password_asks_nobody(tmp_path: Path) -> None:
     """At a terminal, the library beneath would ask for it, and wait, where it is given none."""
-    assert client_options(KafkaSettings(security_protocol="SSL"))["ssl_password"] is not None
+    assert login_options(KafkaSettings(security_protocol="SSL"))["ssl_password"] is not None
     encrypted = tmp_path / "client.pem"
-    encrypted.write_bytes(certificate_with_key(SECRET.encode()))
+    encrypted.write_bytes(pem(trustme.CA().issue_cert("client.example"), SECRET.encode()))
     values = {"security_protocol": "SSL", "ssl_certfile": encrypted}
     with pytest.raises(BadSettings, match="if it is encrypted, is ssl_password its password"):
         KafkaSettings(**values)

@@ -8,7 +8,6 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -18,19 +17,20 @@ from urllib.parse import parse_qs, unquote
 
 import pytest
 from kafka import errors as client
+from pydantic import SecretStr
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, MissingExtra
-from stream_icd.kafka.client.connections import client_options
-from stream_icd.kafka.client.login import _tokens
+from stream_icd.kafka.client.login import _tokens, login_options
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import create_topics, topic_names
-from tests.testbed.brokers import apache_kafka, free_ports, or_skip
+from tests.testbed.brokers import kafka_listening, or_skip
 from tests.testbed.http_server import serving
 
 SASL = {"security_protocol": "SASL_SSL"}
 URL = "https://login.example/token"
 BY_URL = {"sasl_oauth_token_url": URL, "sasl_oauth_client_id": "anna"}
+KEPT = {**BY_URL, "sasl_oauth_client_secret": "x"}
 
 
 def unsigned_token(user: str, life_s: float = 3600.0) -> str:
@@ -38,7 +38,7 @@ def unsigned_token(user: str, life_s: float = 3600.0) -> str:
     now = time.time()
     parts = ({"alg": "none"}, {"sub": user, "iat": now - 1, "exp": now + life_s})
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts]
-    return ".".join(one.rstrip("=") for one in encoded) + "."
+    return ".".join(part.rstrip("=") for part in encoded) + "."
 
 
 @dataclass
@@ -48,28 +48,27 @@ class TokenEndpoint:
     url: str = ""
     secret: str = "s3cr/t"
     answer: str | None = None  # None: a token
-    life_s: float = 3600.0
     redirects: bool = False
     asked: list[dict[str, list[str]]] = field(default_factory=list)
 
 
-@contextmanager
-def token_endpoint() -> Iterator[TokenEndpoint]:
-    """Grant tokens to the client `anna` during the block."""
-    found = TokenEndpoint()
+@pytest.fixture
+def endpoint() -> Iterator[TokenEndpoint]:
+    """Grants tokens to the client `anna`."""
+    endpoint = TokenEndpoint()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
-            found.asked.append(parse_qs(body))
-            said = base64.b64decode(self.headers["authorization"].removeprefix("Basic ")).decode()
-            who, _, secret = said.partition(":")
-            good = unquote(secret) == found.secret
-            granted = {"access_token": unsigned_token(who), "expires_in": found.life_s}
+            endpoint.asked.append(parse_qs(body))
+            login = base64.b64decode(self.headers["authorization"].removeprefix("Basic ")).decode()
+            who, _, secret = login.partition(":")
+            good = unquote(secret) == endpoint.secret
+            granted = {"access_token": unsigned_token(who), "expires_in": 3600.0}
             text = json.dumps(granted) if good else '{"error": "invalid_client"}'
-            answer = (found.answer or text).encode()
-            self.send_response(302 if found.redirects else 200 if good else 401)
-            self.send_header("location", found.url)
+            answer = (endpoint.answer or text).encode()
+            self.send_response(302 if endpoint.redirects else 200 if good else 401)
+            self.send_header("location", endpoint.url)
             self.send_header("content-length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)
@@ -78,8 +77,8 @@ def token_endpoint() -> Iterator[TokenEndpoint]:
             pass
 
     with serving(Handler) as address:
-        found.url = f"{address}/token"
-        yield found
+        endpoint.url = f"{address}/token"
+        yield endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -96,16 +95,8 @@ def no_tokens_of_other_tests() -> None:
         ("OAUTHBEARER", BY_URL, "sasl_oauth_client_secret"),
         ("OAUTHBEARER", {"sasl_username": "a"}, "sasl_username has no effect"),
         ("OAUTHBEARER", {"sasl_oauth_token_file": "/no/such"}, "no such file: /no/such"),
-        (
-            "OAUTHBEARER",
-            {**BY_URL, "sasl_oauth_client_secret": "x", "sasl_oauth_token_file": __file__},
-            "needs either",
-        ),
-        (
-            "OAUTHBEARER",
-            {**BY_URL, "sasl_oauth_client_secret": "x", "sasl_oauth_token_url": "http://a.b/"},
-            "must be https://HOST/PATH",
-        ),
+        ("OAUTHBEARER", {**KEPT, "sasl_oauth_token_file": __file__}, "needs either"),
+        ("OAUTHBEARER", {**KEPT, "sasl_oauth_token_url": "http://a.b/"}, "be https://HOST/PATH"),
         ("AWS_MSK_IAM", {}, "needs security_protocol SASL_SSL, and sasl_aws_region"),
         ("AWS_MSK_IAM", {"sasl_aws_region": "a b"}, "sasl_aws_region"),
         ("GSSAPI", {"sasl_password": "x"}, "sasl_password has no effect"),
@@ -119,59 +110,54 @@ def test_a_login_that_lacks_something_or_has_too_much_is_refused(
 
 
 def by_url(endpoint: TokenEndpoint, **values: object) -> KafkaSettings:
-    about = {"sasl_oauth_token_url": endpoint.url, "sasl_oauth_client_id": "anna"}
-    secret = {"sasl_oauth_client_secret": endpoint.secret, "sasl_oauth_scope": "kafka"}
-    return KafkaSettings(**{**SASL, "sasl_mechanism": "OAUTHBEARER", **about, **secret, **values})
+    oauth = {
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_url": endpoint.url,
+        "sasl_oauth_client_id": "anna",
+        "sasl_oauth_client_secret": endpoint.secret,
+        "sasl_oauth_scope": "kafka",
+    }
+    return KafkaSettings(**{**SASL, **oauth, **values})
 
 
 def token_of(settings: KafkaSettings) -> str:
-    return client_options(settings)["sasl_oauth_token_provider"].token()
+    return login_options(settings)["sasl_oauth_token_provider"].token()
 
 
-def test_a_token_is_granted_once_and_again_before_it_ends() -> None:
-    with token_endpoint() as endpoint:
-        options = client_options(by_url(endpoint))
-        assert options["sasl_mechanism"] == "OAUTHBEARER"
-        provider = options["sasl_oauth_token_provider"]
-        first = provider.token()
-        assert client_options(by_url(endpoint))["sasl_oauth_token_provider"].token() == first
-        assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
-        assert endpoint.secret not in repr(options)
-        assert first not in repr(options)
-        provider._last = first, time.monotonic() - 1  # it ends
-        provider.token()
-        assert len(endpoint.asked) == 2
+def test_a_token_is_granted_once_and_again_before_it_ends(endpoint: TokenEndpoint) -> None:
+    options = login_options(by_url(endpoint))
+    assert options["sasl_mechanism"] == "OAUTHBEARER"
+    provider = options["sasl_oauth_token_provider"]
+    first = provider.token()
+    assert token_of(by_url(endpoint)) == first
+    assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
+    assert not any(secret in repr(options) for secret in (endpoint.secret, first))
+    provider._last = first, time.monotonic() - 1  # it ends
+    provider.token()
+    assert len(endpoint.asked) == 2
 
 
-def test_a_token_that_is_refused_and_one_that_may_come_later() -> None:
-    with token_endpoint() as endpoint:
-        wrong = by_url(endpoint, sasl_oauth_client_secret="wrong")
-        with pytest.raises(client.SaslAuthenticationFailedError, match="401: .*invalid_client"):
-            token_of(wrong)
-        endpoint.redirects = True
-        with pytest.raises(client.SaslAuthenticationFailedError, match="answered 302"):
-            token_of(by_url(endpoint))
-        assert len(endpoint.asked) == 2
-        endpoint.redirects = False
-        endpoint.answer = '{"token": 1}'
-        with pytest.raises(client.SaslAuthenticationFailedError, match="gave no access_token"):
-            token_of(by_url(endpoint))
-    with pytest.raises(client.KafkaConnectionError, match="no token from"):
+def test_a_token_that_is_refused_and_one_that_may_come_later(endpoint: TokenEndpoint) -> None:
+    refused = client.SaslAuthenticationFailedError
+    with pytest.raises(refused, match="401: .*invalid_client"):
+        token_of(by_url(endpoint, sasl_oauth_client_secret="wrong"))
+    endpoint.redirects = True
+    with pytest.raises(refused, match="answered 302"):
         token_of(by_url(endpoint))
+    assert len(endpoint.asked) == 2
+    endpoint.redirects, endpoint.answer = False, '{"token": 1}'
+    with pytest.raises(refused, match="gave no access_token"):
+        token_of(by_url(endpoint))
+    nobody = by_url(endpoint, sasl_oauth_token_url="http://127.0.0.1:1/")
+    with pytest.raises(client.KafkaConnectionError, match="no token from"):
+        token_of(nobody)
 
 
-def test_a_file_is_read_at_each_login(tmp_path: Path) -> None:
-    (file := tmp_path / "token").write_text("one\n")
-    settings = KafkaSettings(**SASL, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=file)
-    assert token_of(settings) == "one"
-    file.write_text("two")
-    assert token_of(settings) == "two"
-    file.unlink()
-    with pytest.raises(client.KafkaConnectionError, match="cannot read sasl_oauth_token_file"):
-        token_of(settings)
-
-
-MSK = {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-central-1"}
+def lacks(library: str, extra: str, settings: KafkaSettings, patch: pytest.MonkeyPatch) -> None:
+    """Check that a library that is not installed is named, with its extra."""
+    patch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtra, match=rf"needs {library}.*stream-icd\[{extra}\]"):
+        login_options(settings)
 
 
 def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,9 +171,11 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise RuntimeError("no credentials")
             return "signed", round(1000 * (time.time() + 900))
 
+    settings = KafkaSettings(**SASL, sasl_mechanism="AWS_MSK_IAM", sasl_aws_region="eu-central-1")
+    lacks("aws_msk_iam_sasl_signer", "msk", settings, monkeypatch)
     library = SimpleNamespace(MSKAuthTokenProvider=Provider)
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", library)
-    options = client_options(KafkaSettings(**MSK))
+    options = login_options(settings)
     provider = options["sasl_oauth_token_provider"]
     assert (options["sasl_mechanism"], provider.token()) == ("OAUTHBEARER", "signed")
     assert provider.token() == "signed"
@@ -198,25 +186,11 @@ def test_amazon_msk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
     names = {"sasl_kerberos_service_name": "kfk", "sasl_kerberos_domain_name": "broker.example"}
     settings = KafkaSettings(**SASL, sasl_mechanism="GSSAPI", **names)
-    assert {"sasl_mechanism": "GSSAPI", **names}.items() <= client_options(settings).items()
-
-
-@pytest.mark.parametrize(
-    ("values", "library", "extra"),
-    [
-        (MSK, "aws_msk_iam_sasl_signer", "msk"),
-        ({**SASL, "sasl_mechanism": "GSSAPI"}, "gssapi", "kerberos"),
-    ],
-)
-def test_a_library_that_is_missing_is_named_with_its_extra(
-    values: dict[str, Any], library: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
-    with pytest.raises(MissingExtra, match=rf"needs {library}.*stream-icd\[{extra}\]"):
-        client_options(KafkaSettings(**values))
+    lacks("gssapi", "kerberos", settings, monkeypatch)
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    assert {"sasl_mechanism": "GSSAPI", **names}.items() <= login_options(settings).items()
 
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -225,70 +199,38 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 @pytest.fixture(scope="module")
 def oauth_servers() -> Iterator[str]:
     """Apache Kafka's address for those who come with unsigned tokens."""
-    port, oauth, controller = free_ports(3)
-    servers = f"127.0.0.1:{oauth}"
-    listeners = (
-        f"PLAINTEXT://127.0.0.1:{port},OAUTH://{servers},CONTROLLER://127.0.0.1:{controller}"
-    )
     properties = {
-        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
-        "listeners": listeners,
-        "advertised_listeners": listeners,
-        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OAUTH:SASL_PLAINTEXT,"
-        "CONTROLLER:PLAINTEXT",
         "listener_name_oauth_sasl_enabled_mechanisms": "OAUTHBEARER",
         "listener_name_oauth_oauthbearer_sasl_jaas_config": f"{OAUTH} required;",
     }
-    with or_skip(apache_kafka(**properties)):
+    with or_skip(kafka_listening("OAUTH", "SASL_PLAINTEXT", **properties)) as (_, servers):
         yield servers
-
-
-def with_tokens(servers: str, **values: object) -> KafkaSettings:
-    return KafkaSettings(
-        bootstrap_servers=servers,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="OAUTHBEARER",
-        **{"connect_timeout_s": 30.0, **values},
-    )
 
 
 @pytest.mark.kafka
 def test_kafka_lets_in_who_has_a_token(
-    oauth_servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    oauth_servers: str, endpoint: TokenEndpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, logger="kafka")  # whatever tests before have set
+    oauth = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+    place = {"bootstrap_servers": oauth_servers, "connect_timeout_s": 30.0}
     (file := tmp_path / "token").write_text(unsigned_token("anna"))
-    create_topics(with_tokens(oauth_servers, sasl_oauth_token_file=file), [TopicSpec("t")])
-    with token_endpoint() as endpoint:
-        settings = with_tokens(
-            oauth_servers,
-            sasl_oauth_token_url=endpoint.url,
-            sasl_oauth_client_id="anna",
-            sasl_oauth_client_secret=endpoint.secret,
-        )
-        assert "t" in topic_names(settings)
-        secrets = endpoint.secret, token_of(settings), file.read_text()
-        assert not any(secret in caplog.text for secret in secrets)
-        assert "OAUTHBEARER" in caplog.text
-        refused = with_tokens(
-            oauth_servers,
-            sasl_oauth_token_url=endpoint.url,
-            sasl_oauth_client_id="anna",
-            sasl_oauth_client_secret="wrong",
-        )
-        said = "refused the login by OAUTHBEARER: .*answered 401.*check the token in"
-        with pytest.raises(BadSettings, match=said):
-            topic_names(refused)
-
-
-@pytest.mark.kafka
-def test_kafka_refuses_a_token_that_has_ended(oauth_servers: str, tmp_path: Path) -> None:
-    (file := tmp_path / "token").write_text(unsigned_token("anna", life_s=-100.0))
-    settings = with_tokens(oauth_servers, sasl_oauth_token_file=file)
+    by_file = KafkaSettings(**place, **oauth, sasl_oauth_token_file=file)
+    create_topics(by_file, [TopicSpec("t")])
+    settings = by_url(endpoint, **place, security_protocol="SASL_PLAINTEXT")
+    assert "t" in topic_names(settings)
+    secrets = endpoint.secret, token_of(settings), file.read_text()
+    assert not any(secret in caplog.text for secret in secrets)
+    assert "OAUTHBEARER" in caplog.text
+    with pytest.raises(
+        BadSettings, match="the login by OAUTHBEARER: .*answered 401.*check the token in"
+    ):
+        topic_names(settings.model_copy(update={"sasl_oauth_client_secret": SecretStr("wrong")}))
+    # The file is read at each login.
+    file.write_text(unsigned_token("anna", life_s=-100.0))  # a token that has ended
     with pytest.raises(BadSettings, match="refused the login by OAUTHBEARER"):
-        topic_names(settings)
-    settings = with_tokens(oauth_servers, sasl_oauth_token_file=file, connect_timeout_s=2.0)
+        topic_names(by_file)
     file.unlink()
     with pytest.raises(BrokerUnavailable, match="cannot read sasl_oauth_token_file"):
-        topic_names(settings)
+        topic_names(by_file.model_copy(update={"connect_timeout_s": 2.0}))

@@ -35,29 +35,19 @@ def test_settings_find_it_by_its_name_until_its_block_ends() -> None:
         assert topic_names(KafkaSettings(bootstrap_servers=other.bootstrap_servers)) == []
         with pytest.raises(BadSettings, match="one is running"), memory_broker("one"):
             pass
-    with pytest.raises(BrokerUnavailable, match=r"no in-memory broker named one .* start one"):
-        topic_names(at("one"))
-
-
-def test_who_was_connected_when_it_stopped_is_told() -> None:
-    with memory_broker("one"):
-        create_topics(at("one"), [TopicSpec("t")])
         reader = connect(at("one")).reader()
         reader.assign([PLACE])
         publisher = Publisher(at("one"))
+    with pytest.raises(BrokerUnavailable, match=r"no in-memory broker named one .* start one"):
+        topic_names(at("one"))
     with pytest.raises(BrokerUnavailable, match="one has stopped"):
         reader.poll(0.0)
     with pytest.raises(BrokerUnavailable, match="one"):
         publisher.send(OutgoingRecord("t", b""))
 
 
-def everything(name: str, topic: str) -> list[Record]:
-    with open_reader(at(name), topic, until="end") as records:
-        return sorted(records, key=lambda record: (record.partition, record.offset))
-
-
 def test_the_same_calls_in_the_same_order_have_the_same_outcome() -> None:
-    outcomes = []
+    outcomes: list[list[Record]] = []
     for name in ("one", "other"):
         with memory_broker(name, wall_clock=lambda: 123.0):
             create_topics(at(name), [TopicSpec("t", partitions=3)])
@@ -65,7 +55,8 @@ def test_the_same_calls_in_the_same_order_have_the_same_outcome() -> None:
                 for number in range(30):
                     key = None if number % 2 else b"key-%d" % number
                     publisher.send(OutgoingRecord("t", b"%d" % number, key))
-            outcomes.append(everything(name, "t"))
+            with open_reader(at(name), "t", until="end") as records:
+                outcomes.append(list(records))
     assert outcomes[0] == outcomes[1]
     assert len(outcomes[0]) == 30
     assert {record.timestamp_ms for record in outcomes[0]} == {123_000}
@@ -73,35 +64,27 @@ def test_the_same_calls_in_the_same_order_have_the_same_outcome() -> None:
     assert {record.partition for record in unkeyed} == {0, 1, 2}  # in turn
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+def test_what_takes_too_long_by_its_clock_is_ended() -> None:
+    """A transaction is aborted, and its producer fenced; a member that does not poll loses all."""
     now = 0.0
     with memory_broker("one", clock=Clock(now=lambda: now)):
         create_topics(at("one"), [TopicSpec("t")])
-        producer = connect(at("one", transaction_timeout_s=10)).transactional_producer("p")
+        port = connect(at("one", transaction_timeout_s=10, max_poll_interval_s=10))
+        producer, outcomes = port.transactional_producer("p"), list[Exception | None]()
         producer.begin()
-        outcomes: list[Exception | None] = []
         producer.send(OutgoingRecord("t", b"late"), outcomes.append)
         assert outcomes == [None]
-        now = 10.0
-        publish(at("one"), "t", 1)
-        assert values(at("one"), "t", until="end") == []  # it is held back until then
-        now = 10.5
-        assert values(at("one"), "t") == [0]
-        with pytest.raises(Fenced):
-            producer.commit()
-
-
-def test_a_member_that_does_not_poll_is_thrown_out_by_the_clock() -> None:
-    now = 0.0
-    with memory_broker("one", clock=Clock(now=lambda: now)):
-        create_topics(at("one"), [TopicSpec("t")])
-        port = connect(at("one", max_poll_interval_s=10))
         member, other = (port.member("g", 10, threading.Event()) for _ in range(2))
         member.subscribe("t", Ours())
         member.poll(0.0)
         now = 10.0
+        publish(at("one"), "t", 1)
+        assert values(at("one"), "t", until="end") == []  # it is held back until then
         member.commit({PLACE: 0}, 1.0)
         now = 10.5
+        assert values(at("one"), "t") == [0]
+        with pytest.raises(Fenced):
+            producer.commit()
         other.subscribe("t", Ours())
         other.poll(0.0)
         assert other.assigned() == {PLACE}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -28,6 +29,7 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.record import OutgoingRecord, Record
 from tests.kafka.echo import MakeTopic, Ours
 from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.streams import beside
 
 pytestmark = pytest.mark.brokers("memory", "tenant", "embedded", "kafka")
 
@@ -60,13 +62,13 @@ class Port:
         self._stack.callback(producer.close, 1.0)
         return producer
 
-    def member(
-        self, topic: str, group: str, max_records: int = 100, **settings: float
-    ) -> tuple[Member, Ours]:
-        known = self.broker.steady(**settings)
-        member, ours = connect(known).member(group, max_records, threading.Event()), Ours()
+    def member(self, topic: str, **settings: float) -> tuple[Member, Ours]:
+        """A member of the topic's group, and the partitions that it has."""
+        member = connect(self.broker.steady(**settings)).member(
+            f"group-{topic}", 100, threading.Event()
+        )
         self._stack.callback(member.close)
-        member.subscribe(topic, ours)
+        member.subscribe(topic, ours := Ours())
         return member, ours
 
 
@@ -76,37 +78,35 @@ def port(broker: Broker, make_topic: MakeTopic) -> Iterator[Port]:
         yield Port(broker, make_topic, stack)
 
 
-class Outcomes:
-    """The outcomes of sent records, in the order in which they were reported."""
-
-    def __init__(self) -> None:
-        self.reported: list[Exception | None] = []
-
-    def send(self, producer: Producer, *records: OutgoingRecord) -> None:
-        """Send them and wait until all are settled."""
-        wanted = len(self.reported) + len(records)
-        for record in records:
-            producer.send(record, self.reported.append)
-        wait_until(lambda: len(self.reported) == wanted)
+def outcomes(producer: Producer, *records: OutgoingRecord) -> list[Exception | None]:
+    """Send them, and return the outcome of each, in the order in which they were reported."""
+    reported: list[Exception | None] = []
+    for record in records:
+        producer.send(record, reported.append)
+    wait_until(lambda: len(reported) == len(records))
+    return reported
 
 
 def write(producer: Producer, topic: str, *values: bytes, partition: int = 0) -> None:
-    outcomes = Outcomes()
-    outcomes.send(producer, *[OutgoingRecord(topic, v, partition=partition) for v in values])
-    assert outcomes.reported == [None] * len(values)
+    records = [OutgoingRecord(topic, value, partition=partition) for value in values]
+    assert outcomes(producer, *records) == [None] * len(values)
 
 
 def read(reader: Reader, count: int) -> list[Record]:
     """The next so many records."""
-    found: list[Record] = []
+    records: list[Record] = []
 
     def read_enough() -> bool:
-        for records in reader.poll(0.1).values():
-            found.extend(records)
-        return len(found) >= count
+        for polled in reader.poll(0.1).values():
+            records.extend(polled)
+        return len(records) >= count
 
     wait_until(read_enough)
-    return found
+    return records
+
+
+def places(topic: str, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(count)]
 
 
 def values(records: list[Record]) -> list[bytes | None]:
@@ -118,28 +118,25 @@ def share(topic: str, count: int, *members: tuple[Member, Ours]) -> None:
 
     Each polls in a thread of its own, as members do.
     """
-    everything = sorted(TopicPartition(topic, number) for number in range(count))
 
     def is_shared() -> bool:
         owned = sorted(p for _, ours in members for p in ours.partitions)
         settled = all(member.group().is_settled for member, _ in members)
-        return owned == everything and settled and all(ours.partitions for _, ours in members)
+        return (
+            owned == places(topic, count)
+            and settled
+            and all(ours.partitions for _, ours in members)
+        )
 
-    shared = threading.Event()
-
-    def take_part(member: Member) -> None:
-        while not shared.is_set():
-            member.poll(0.05)
-
-    threads = [threading.Thread(target=take_part, args=[member]) for member, _ in members]
-    for thread in threads:
-        thread.start()
-    try:
+    with ExitStack() as polling:
+        for member, _ in members:
+            polling.enter_context(beside(partial(poll_until, member)))
         wait_until(is_shared)
-    finally:
-        shared.set()
-        for thread in threads:
-            thread.join()
+
+
+def poll_until(member: Member, stop: threading.Event) -> None:
+    while not stop.is_set():
+        member.poll(0.05)
 
 
 def test_topics_come_and_go(port: Port, topic_name: str) -> None:
@@ -148,10 +145,10 @@ def test_topics_come_and_go(port: Port, topic_name: str) -> None:
         assert admin.describe_topic(topic_name) is None
         assert admin.create_topics([spec]) == {topic_name}
         assert admin.create_topics([spec]) == frozenset()
-        found = admin.describe_topic(topic_name)
-        assert found is not None
-        assert found.partitions == 3
-        assert found.max_message_bytes in (None, spec.max_message_bytes)
+        existing = admin.describe_topic(topic_name)
+        assert existing is not None
+        assert existing.partitions == 3
+        assert existing.max_message_bytes in (None, spec.max_message_bytes)
         assert topic_name in admin.topic_names()
         admin.delete_topic(topic_name)
         wait_until(lambda: admin.describe_topic(topic_name) is None)
@@ -160,48 +157,51 @@ def test_topics_come_and_go(port: Port, topic_name: str) -> None:
 def test_a_record_comes_back_as_it_was_sent(port: Port) -> None:
     topic = port.topic(partitions=2, retention_ms=-1)  # the times are long ago
     odd = b"caf\xe9".decode(errors="surrogateescape")
-    outcomes = Outcomes()
-    outcomes.send(
+    sent = outcomes(
         port.producer(),
         OutgoingRecord(topic, b"value", b"key", (("name", b"1"), (odd, b"\xff")), 1, 123_000),
         OutgoingRecord(topic, None, b"key", partition=1, timestamp_ms=124_000),
         OutgoingRecord(topic, b"", b"", partition=1, timestamp_ms=124_000),
+        OutgoingRecord(topic, None, partition=1, timestamp_ms=122_000),
     )
-    assert outcomes.reported == [None, None, None]
+    assert sent == [None] * 4
     place = TopicPartition(topic, 1)
-    assert read(port.reader(place), 3) == [
+    assert read(port.reader(place), 4) == [
         Record(topic, 1, 0, 123_000, b"key", b"value", (("name", b"1"), (odd, b"\xff"))),
         Record(topic, 1, 1, 124_000, b"key", None),
         Record(topic, 1, 2, 124_000, b"", b""),
+        Record(topic, 1, 3, 122_000, None, None),
     ]
 
 
 def test_equal_keys_share_a_partition_and_keep_their_order(port: Port) -> None:
     topic = port.topic(partitions=4)
-    places = [TopicPartition(topic, number) for number in range(4)]
-    Outcomes().send(
-        port.producer(), *[OutgoingRecord(topic, b"%d" % n, b"key-%d" % (n % 5)) for n in range(50)]
-    )
-    found = read(port.reader(*places), 50)
+    sent = [OutgoingRecord(topic, b"%d" % n, b"key-%d" % (n % 5)) for n in range(50)]
+    outcomes(port.producer(), *sent)
+    records = read(port.reader(*places(topic, 4)), 50)
     for key, partition in enumerate((1, 0, 2, 3, 1)):  # as with every client of Kafka
-        of_key = [record for record in found if record.key == b"key-%d" % key]
+        of_key = [record for record in records if record.key == b"key-%d" % key]
         assert {record.partition for record in of_key} == {partition}
         assert values(of_key) == [b"%d" % n for n in range(key, 50, 5)]
 
 
-def test_what_cannot_be_sent_is_an_error(port: Port) -> None:
-    topic, producer, outcomes = port.topic(max_message_bytes=1000), port.producer(), Outcomes()
+def test_what_cannot_be_sent_is_an_error(port: Port, topic_name: str) -> None:
+    topic, producer = port.topic(max_message_bytes=1000), port.producer()
+    reported: list[Exception | None] = []
     with pytest.raises(BrokerError):
-        producer.send(OutgoingRecord(topic, b"x", partition=7), outcomes.reported.append)
-    assert outcomes.reported == []
+        producer.send(OutgoingRecord(topic, b"x", partition=7), reported.append)
+    if port.can.software == "memory":  # the client asks for the topic until its time is up
+        with pytest.raises(TopicMissing):
+            producer.send(OutgoingRecord(f"not-{topic_name}", b""), reported.append)
+    assert reported == []
     if port.can.software != "tansu":
-        outcomes.send(producer, OutgoingRecord(topic, b"x" * 2000))
-        assert isinstance(outcomes.reported[0], MessageTooLarge)
+        (refusal,) = outcomes(producer, OutgoingRecord(topic, b"x" * 2000))
+        assert isinstance(refusal, MessageTooLarge)
 
 
 def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(port: Port) -> None:
     topic = port.topic(partitions=2)
-    here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    here, empty = places(topic, 2)
     producer = port.producer()
     for value in (b"0", b"1", b"2"):
         write(producer, topic, value)
@@ -216,31 +216,20 @@ def test_a_reader_knows_where_it_is_and_where_its_partitions_begin_and_end(port:
     assert reader.fetched_end(here) == 3
     reader.seek(here, 1)
     assert reader.position(here) == 1
-    assert values(read(reader, 2)) == [b"1", b"2"]
+    polled = reader.poll(10.0, 1)  # no more than it is asked for
+    assert values(polled[here] + read(reader, 1)) == [b"1", b"2"]
     assert reader.poll(0.1) == {}
     assert reader.partitions(topic) == 2
     reader.assign([here])
     assert (reader.position(here), reader.position(empty)) == (3, None)
 
 
-def test_a_poll_gives_no_more_than_it_is_asked_for(port: Port) -> None:
-    topic = port.topic()
-    write(port.producer(), topic, *[b"%d" % n for n in range(10)])
-    reader, polled = port.reader(TopicPartition(topic, 0)), list[Record]()
-    while len(polled) < 10:
-        batch = [record for records in reader.poll(1.0, 3).values() for record in records]
-        assert len(batch) <= 3
-        polled += batch
-    assert values(polled) == [b"%d" % n for n in range(10)]
-
-
 def test_the_offset_of_a_time_goes_by_timestamps(port: Port) -> None:
     topic = port.topic(partitions=2, retention_ms=-1)  # the times are long ago
-    here, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    times = (1000, 3000, 2000, 4000)
+    here, empty = places(topic, 2)
     producer = port.producer()
-    for time in times:
-        Outcomes().send(producer, OutgoingRecord(topic, b"", partition=0, timestamp_ms=time))
+    for time in (1000, 3000, 2000, 4000):
+        outcomes(producer, OutgoingRecord(topic, b"", partition=0, timestamp_ms=time))
     reader = port.reader(here, empty)
     if port.can.exact_times:
         for time, offset in ((0, 0), (1000, 0), (1001, 1), (3500, 3)):
@@ -248,10 +237,11 @@ def test_the_offset_of_a_time_goes_by_timestamps(port: Port) -> None:
         assert reader.at_time([here, empty], 5000) == {}
 
 
-def test_readers_see_what_is_committed_and_nothing_that_was_aborted(
+def test_readers_see_what_is_committed_and_wait_where_an_open_transaction_begins(
     port: Port, topic_name: str
 ) -> None:
     topic, producer = port.topic(), port.transactions(topic_name)
+    place = TopicPartition(topic, 0)
     producer.begin()
     write(producer, topic, b"aborted")
     producer.abort()
@@ -259,25 +249,15 @@ def test_readers_see_what_is_committed_and_nothing_that_was_aborted(
     write(producer, topic, b"committed")
     producer.commit()
     write(port.producer(), topic, b"on its own")
-    if port.can.hides_aborted:
-        reader = port.reader(TopicPartition(topic, 0))
-        assert values(read(reader, 2)) == [b"committed", b"on its own"]
-        assert reader.poll(0.1) == {}
-        assert reader.position(TopicPartition(topic, 0)) == 5  # two ends of transactions count
-
-
-def test_readers_wait_where_an_open_transaction_begins(port: Port, topic_name: str) -> None:
-    topic, producer = port.topic(), port.transactions(topic_name)
-    place = TopicPartition(topic, 0)
-    write(port.producer(), topic, b"before")
     producer.begin()
     write(producer, topic, b"held")
     write(port.producer(), topic, b"after")
     if port.can.hides_aborted:
         reader = port.reader(place)
-        assert values(read(reader, 1)) == [b"before"]
+        assert values(read(reader, 2)) == [b"committed", b"on its own"]
         assert reader.poll(0.3) == {}
-        assert (reader.ends([place])[place], reader.fetched_end(place)) == (1, 3)
+        assert reader.position(place) == 5  # two ends of transactions count
+        assert (reader.ends([place])[place], reader.fetched_end(place)) == (5, 7)
         producer.commit()
         assert values(read(reader, 2)) == [b"held", b"after"]
 
@@ -298,53 +278,54 @@ def test_who_takes_a_name_over_ends_the_transaction_of_its_former_self_and_fence
         assert values(read(port.reader(TopicPartition(topic, 0)), 1)) == [b"latter"]
 
 
-def test_a_member_that_is_alone_has_everything_and_begins_at_the_beginning(port: Port) -> None:
+def test_a_member_that_is_alone_has_everything_and_the_next_one_reads_on(port: Port) -> None:
     topic = port.topic(partitions=3)
-    write(port.producer(), topic, b"0", b"1")
-    member, ours = port.member(topic, f"group-{topic}")
+    place = TopicPartition(topic, 0)
+    write(port.producer(), topic, b"0", b"1", b"2")
+    member, ours = port.member(topic)
     assert (member.group().member_id, member.group().is_settled) == ("", False)
-    assert values(read(member, 2)) == [b"0", b"1"]
+    assert values(read(member, 3)) == [b"0", b"1", b"2"]
     share(topic, 3, (member, ours))
     assert member.assigned() == ours.partitions
     assert member.group().member_id
     assert member.silence_s() < 60
+    assert member.committed(place, 10.0) is None
+    member.commit({place: 2}, 10.0)
+    assert member.committed(place, 10.0) == 2
+    member.close()
+    next_member, _ = port.member(topic)
+    assert values(read(next_member, 1)) == [b"2"]
+    assert committed(port, topic) == {place: 2}
 
 
 def test_two_members_share_and_a_leaver_hands_over(port: Port) -> None:
     topic = port.topic(partitions=4)
-    group = f"group-{topic}"
-    first = port.member(topic, group)
-    share(topic, 4, first)
-    alone, before = set(first[1].partitions), first[0].group().generation
-    second = port.member(topic, group)
-    share(topic, 4, first, second)
-    assert len(first[1].partitions) == len(second[1].partitions) == 2
-    assert first[1].partitions < alone  # what one has, it keeps
-    assert first[0].group().generation > before
+    first, its = port.member(topic)
+    share(topic, 4, (first, its))
+    alone, older = set(its.partitions), first.group()
+    second = port.member(topic)
+    share(topic, 4, (first, its), second)
+    assert len(its.partitions) == len(second[1].partitions) == 2
+    assert its.partitions < alone  # what one has, it keeps
+    assert first.group().generation > older.generation
+    if port.can.hides_aborted:  # a transaction of the older generation is refused
+        producer, (lost, ours) = port.transactions(topic), places(topic, 2)
+        producer.begin()
+        with pytest.raises(GroupMovedOn):
+            producer.send_offsets({lost: 3}, older)
+        producer.abort()
+        producer.begin()  # and its offsets do not go into the next one
+        producer.send_offsets({ours: 1}, first.group())
+        producer.commit()
+        assert committed(port, topic) == {ours: 1}
     second[0].close()
-    share(topic, 4, first)
-
-
-def test_a_group_reads_on_where_it_has_committed(port: Port) -> None:
-    topic = port.topic()
-    group, place = f"group-{topic}", TopicPartition(topic, 0)
-    write(port.producer(), topic, b"0", b"1", b"2")
-    former, _ = port.member(topic, group)
-    read(former, 3)
-    assert former.committed(place, 10.0) is None
-    former.commit({place: 2}, 10.0)
-    assert former.committed(place, 10.0) == 2
-    former.close()
-    latter, _ = port.member(topic, group)
-    assert values(read(latter, 1)) == [b"2"]
-    with connect(port.broker.settings()).admin() as admin:
-        assert admin.group_offsets(group) == {place: 2}
+    share(topic, 4, (first, its))
 
 
 def test_what_is_paused_does_not_come(port: Port) -> None:
     topic = port.topic(partitions=2)
-    held, free = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    member, ours = port.member(topic, f"group-{topic}")
+    held, free = places(topic, 2)
+    member, ours = port.member(topic)
     share(topic, 2, (member, ours))
     member.pause(held)
     write(port.producer(), topic, b"held")
@@ -363,10 +344,10 @@ def test_what_is_paused_does_not_come(port: Port) -> None:
 @pytest.mark.brokers("memory", "kafka")  # the embedded one waits for who does not poll
 def test_who_was_thrown_out_cannot_commit_and_loses_what_it_had(port: Port) -> None:
     topic = port.topic()
-    group, place = f"group-{topic}", TopicPartition(topic, 0)
-    sleeper, its = port.member(topic, group, max_poll_interval_s=1.0)
+    place = TopicPartition(topic, 0)
+    sleeper, its = port.member(topic, max_poll_interval_s=1.0)
     share(topic, 1, (sleeper, its))
-    other, ours = port.member(topic, group)
+    other, ours = port.member(topic)
     wait_until(lambda: other.poll(0.1) == {} and ours.partitions == {place})
     with pytest.raises((GroupMovedOn, BrokerUnavailable)):
         sleeper.commit({place: 1}, 2.0)
@@ -375,15 +356,16 @@ def test_who_was_thrown_out_cannot_commit_and_loses_what_it_had(port: Port) -> N
     wait_until(lambda: sleeper.poll(0.1) == {} and not its.partitions & ours.partitions)
 
 
-def committed(port: Port, group: str) -> Offsets:
+def committed(port: Port, topic: str) -> Offsets:
+    """What the topic's group has committed."""
     with connect(port.broker.settings()).admin() as admin:
-        return admin.group_offsets(group)
+        return admin.group_offsets(f"group-{topic}")
 
 
 def test_positions_are_committed_with_a_transaction_or_not_at_all(port: Port) -> None:
     topic = port.topic()
-    group, place = f"group-{topic}", TopicPartition(topic, 0)
-    member, ours = port.member(topic, group)
+    place = TopicPartition(topic, 0)
+    member, ours = port.member(topic)
     share(topic, 1, (member, ours))
     if not port.can.hides_aborted:
         return
@@ -391,7 +373,7 @@ def test_positions_are_committed_with_a_transaction_or_not_at_all(port: Port) ->
     producer.begin()
     producer.send_offsets({place: 1}, member.group())
     producer.abort()
-    assert committed(port, group).get(place) is None
+    assert committed(port, topic).get(place) is None
     producer.begin()
     producer.send_offsets({place: 2}, member.group())
     with pytest.raises(BrokerUnavailable):
@@ -400,31 +382,10 @@ def test_positions_are_committed_with_a_transaction_or_not_at_all(port: Port) ->
     assert member.committed(place, 10.0) == 2
 
 
-def test_a_transaction_of_an_older_generation_is_refused(port: Port) -> None:
-    topic = port.topic(partitions=2)
-    group, place = f"group-{topic}", TopicPartition(topic, 0)
-    first = port.member(topic, group)
-    share(topic, 2, first)
-    older = first[0].group()
-    share(topic, 2, first, port.member(topic, group))
-    if not port.can.hides_aborted:
-        return
-    producer = port.transactions(topic)
-    producer.begin()
-    with pytest.raises(GroupMovedOn):
-        producer.send_offsets({place: 1}, older)
-    producer.abort()
-    assert committed(port, group).get(place) is None
-    producer.begin()
-    producer.send_offsets({place: 1}, first[0].group())
-    producer.commit()
-    assert committed(port, group)[place] == 1
-
-
 def test_a_group_is_moved_only_while_nobody_works_in_it(port: Port) -> None:
     topic = port.topic()
     group, place = f"group-{topic}", TopicPartition(topic, 0)
-    member, ours = port.member(topic, group)
+    member, ours = port.member(topic)
     share(topic, 1, (member, ours))
     member.commit({place: 0}, 10.0)
     with connect(port.broker.settings()).admin() as admin:
@@ -436,11 +397,3 @@ def test_a_group_is_moved_only_while_nobody_works_in_it(port: Port) -> None:
         admin.move_group(group, {place: 5})
         assert admin.group_offsets(group) == {place: 5}
         assert admin.begins([place]) == {place: 0}
-
-
-def test_a_topic_that_is_not_there_is_missing(port: Port, topic_name: str) -> None:
-    if port.can.software == "memory":  # the client asks for it until its time is up
-        with pytest.raises(TopicMissing):
-            port.producer().send(OutgoingRecord(topic_name, b""), Outcomes().reported.append)
-    with connect(port.broker.settings()).admin() as admin:
-        assert admin.describe_topic(topic_name) is None

@@ -6,80 +6,53 @@ import ast
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import kafka
-from kafka.cluster import ClusterMetadata
-from kafka.consumer.fetcher import Fetcher
-from kafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.coordinator.base import BaseCoordinator
-from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.coordinator.heartbeat import Heartbeat
-from kafka.net.compat import KafkaNetClient
-from kafka.net.connection import KafkaConnection
-from kafka.net.manager import KafkaConnectionManager
-from kafka.producer.record_accumulator import RecordAccumulator
-from kafka.producer.sender import Sender
-from kafka.producer.transaction_manager import TransactionManager
-from kafka.record.default_records import DefaultRecordBatch
 
 import stream_icd.kafka
 from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelector
 
 ROOM = Path(next(iter(stream_icd.kafka.__path__)))
 WORKAROUNDS = ROOM / "client" / "workarounds.py"
-# By the section of the workarounds that relies on them. Not all are private by name, but none is
-# documented.
-PARTS: dict[str, dict[type, str]] = {
-    "consumers": {
-        kafka.KafkaConsumer: "_coordinator _fetcher _cluster",
-        BaseCoordinator: "heartbeat request_rejoin reset_generation rejoining _net",
-        ConsumerCoordinator: "time_to_next_poll _assignors _offset_fetch_futures "
-        "fetch_committed_offsets fetch_committed_offsets_async",
-        Fetcher: "config",
-        Heartbeat: "config last_receive last_reset",
-        StickyPartitionAssignor: "member_assignment",
-    },
-    "fetched_records": {
-        kafka.KafkaConsumer: "_fetcher _subscription",
-        SubscriptionState: "assignment",
-        TopicPartitionState: "position",
-        Fetcher: "PartitionRecords _next_partition_records",
-        Fetcher.PartitionRecords: "topic_partition next_fetch_offset take _unpack_records "
-        "_next_inline_exception",
-        DefaultRecordBatch: "_buffer _read_msg next_offset",
-    },
-    "connections": {
-        kafka.KafkaConsumer: "_client",
-        kafka.KafkaAdminClient: "_manager",
-        KafkaNetClient: "_manager",
-        KafkaConnectionManager: "cluster _connect bootstrapped get_connection least_loaded_node "
-        "send",
-        ClusterMetadata: "config",
-        KafkaTCPTransport: "_sock_recv",
-        KafkaConnection: "close_future connection_lost connection_made pause",
-        NetworkSelector: "wait_read",
-    },
-    "producers": {
-        kafka.KafkaProducer: "_accumulator _sender _transaction_manager",
-        RecordAccumulator: "config",
-        Sender: "force_close",
-        TransactionManager: "begin_transaction _pending_txn_offset_commits",
-    },
+# Not all are private by name, but none is documented.
+PARTS = {
+    "kafka:KafkaConsumer": "_client _cluster _coordinator _fetcher _subscription",
+    "kafka:KafkaProducer": "_accumulator _sender _transaction_manager",
+    "kafka.cluster:ClusterMetadata": "config",
+    "kafka.consumer.fetcher:Fetcher": "config PartitionRecords _next_partition_records",
+    "kafka.consumer.fetcher:Fetcher.PartitionRecords": "topic_partition next_fetch_offset take "
+    "_unpack_records _next_inline_exception",
+    "kafka.consumer.subscription_state:SubscriptionState": "assignment",
+    "kafka.consumer.subscription_state:TopicPartitionState": "position",
+    "kafka.coordinator.base:BaseCoordinator": "heartbeat request_rejoin reset_generation rejoining "
+    "_net",
+    "kafka.coordinator.consumer:ConsumerCoordinator": "time_to_next_poll _assignors "
+    "_offset_fetch_futures fetch_committed_offsets fetch_committed_offsets_async",
+    "kafka.coordinator.heartbeat:Heartbeat": "config last_receive last_reset",
+    "kafka.net.compat:KafkaNetClient": "_manager",
+    "kafka.net.connection:KafkaConnection": "close_future connection_lost connection_made pause",
+    "kafka.net.manager:KafkaConnectionManager": "cluster _connect bootstrapped get_connection "
+    "least_loaded_node send",
+    "kafka.producer.record_accumulator:RecordAccumulator": "config",
+    "kafka.producer.sender:Sender": "force_close",
+    "kafka.producer.transaction_manager:TransactionManager": "begin_transaction "
+    "_pending_txn_offset_commits",
+    "kafka.record.default_records:DefaultRecordBatch": "_buffer _read_msg next_offset",
 }
-EACH = [
-    (section, owner, name)
-    for section, parts in PARTS.items()
-    for owner, names in parts.items()
-    for name in names.split()
+EACH: list[tuple[Any, str]] = [
+    (resolve_name(owner), name) for owner, names in PARTS.items() for name in names.split()
 ]
+EACH += [(KafkaTCPTransport, "_sock_recv"), (NetworkSelector, "wait_read")]
+EACH += [(StickyPartitionAssignor, "member_assignment")]
 
 
 def test_the_client_still_has_them() -> None:
     missing = [
-        f"{owner.__qualname__}.{name} ({section})"
-        for section, owner, name in EACH
+        f"{owner.__qualname__}.{name}"
+        for owner, name in EACH
         if not (hasattr(owner, name) or f"self.{name} =" in inspect.getsource(owner))
     ]
     assert not missing, (
@@ -89,11 +62,11 @@ def test_the_client_still_has_them() -> None:
 
 
 def test_no_other_private_part_is_relied_on() -> None:
-    known = {name for _, _, name in EACH}
+    listed = {name for _, name in EACH}
     for path in sorted(ROOM.rglob("*.py")):
         for name, line in private_parts_of_others(path):
             assert path == WORKAROUNDS, f"{path}:{line}: {name} belongs in a workaround"
-            assert name in known, f"{path}:{line}: {name} is not listed in {Path(__file__).name}"
+            assert name in listed, f"{path}:{line}: {name} is not listed in {Path(__file__).name}"
 
 
 def private_parts_of_others(path: Path) -> Iterator[tuple[str, int]]:

@@ -4,11 +4,13 @@ import errno
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.net.manager import KafkaConnectionManager
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable, OffsetGone, TopicMissing
@@ -19,9 +21,10 @@ from stream_icd.kafka.client.workarounds import KafkaTCPTransport, NetworkSelect
 from stream_icd.kafka.connect import connect
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import Following, TopicReader, open_reader
+from stream_icd.kafka.reader import Following, Start, TopicReader, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
+from stream_icd.kafka.waiting import TaskThread
 from tests.kafka.echo import MakeTopic, publish, values
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import beside
@@ -84,10 +87,14 @@ def test_end_and_latest_are_those_when_the_block_was_entered(broker: Broker, top
     with (
         open_reader(broker.settings(), topic, until="end") as before,
         open_reader(broker.settings(), topic, start="latest", limit=4) as after,
+        closing(TopicReader(broker.settings(), topic)) as reader,
     ):
+        assert len(list(reader.records(until="end"))) == 30
         publish(broker.settings(), topic, 4, start=100)
         assert sorted(int(r.value or b"") for r in before) == list(range(30))
         assert sorted(int(r.value or b"") for r in after) == [100, 101, 102, 103]
+        further = reader.records(dict.fromkeys(range(3), 10), "end")  # with the same connection
+        assert sorted(int(r.value or b"") for r in further) == [100, 101, 102, 103]
 
 
 def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
@@ -103,23 +110,23 @@ def test_from_a_time_goes_by_the_records_own_clock_and_not_by_their_arrival(
     assert numbers(broker, topic, start=start, until="end") == [0]
 
 
-def test_one_connection_reads_on_to_the_end_that_is_there_by_then(
-    broker: Broker, topic: str
-) -> None:
-    with closing(TopicReader(broker.settings(), topic)) as reader:
-        assert len(list(reader.records(until="end"))) == 30
-        publish(broker.settings(), topic, 5, start=100)
-        further = reader.records(dict.fromkeys(range(3), 10), "end")
-        assert sorted(int(record.value or b"") for record in further) == list(range(100, 105))
-
-
-def test_a_follower_stops_soon_after_it_is_told_to(broker: Broker, topic: str) -> None:
-    stop = threading.Event()
-    threading.Timer(0.5, stop.set).start()
-    started = time.monotonic()
-    with open_reader(broker.settings(), topic, start="latest", stop=stop) as records:
+def test_a_follower_sees_a_record_soon_and_stops_soon(broker: Broker, topic: str) -> None:
+    stop, waits = threading.Event(), list[float]()
+    with (
+        open_reader(broker.settings(), topic, start="latest", stop=stop) as records,
+        Publisher(broker.settings()) as publisher,
+    ):
+        for _ in range(5):
+            publisher.send(OutgoingRecord(topic, b"1"))
+            publisher.flush()
+            acknowledged = time.monotonic()
+            next(records)
+            waits.append(time.monotonic() - acknowledged)
+        threading.Timer(0.5, stop.set).start()
+        started = time.monotonic()
         assert list(records) == []
-    assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 30
+    assert sorted(waits)[2] < 0.3
 
 
 @pytest.mark.brokers("memory", "kafka")
@@ -139,112 +146,86 @@ def test_a_quiet_topic_costs_little_and_its_next_record_comes_at_once(
 
     monkeypatch.setattr(reader, "_poll", counted)
     with open_reader(broker.settings(), topic, stop=stop) as records:
-        came = threading.Thread(target=next, args=(records,), daemon=True)
-        came.start()
+        came = TaskThread("following").submit(lambda: next(records))
         time.sleep(3)
         assert polls <= 6
         publish(broker.settings(), topic, 1)
-        came.join(5)
-        assert not came.is_alive()
+        assert came.result(5)
 
 
-def test_a_follower_sees_a_record_soon_after_it_was_sent(broker: Broker, topic: str) -> None:
-    with (
-        open_reader(broker.settings(), topic, start="latest") as records,
-        Publisher(broker.settings()) as publisher,
-    ):
-        waits = []
-        for _ in range(5):
-            publisher.send(OutgoingRecord(topic, b"1"))
-            publisher.flush()
-            acknowledged = time.monotonic()
-            next(records)
-            waits.append(time.monotonic() - acknowledged)
-    assert sorted(waits)[2] < 0.3
+class Followed:
+    """What a `Following` gives, which fails while `fails` says so of a record."""
+
+    def __init__(self, broker: Broker, topic: str, start: Start = "beginning") -> None:
+        self.seen: list[int] = []
+        self.fails: Callable[[bytes | None], bool] = lambda _: False
+        self.attempts = 0
+        self.following = Following(broker.settings(), topic, self._take, threading.Event(), start)
+
+    def running(self) -> AbstractContextManager[list[BaseException]]:
+        return beside(lambda _: self.following.run(), self.following.stop)
+
+    def _take(self, record: Record) -> None:
+        self.attempts += 1
+        if self.fails(record.value):
+            raise AssertionError
+        self.seen.append(int(record.value or b""))
 
 
-def running(followed: Following) -> AbstractContextManager[list[BaseException]]:
-    return beside(lambda _: followed.run(), followed.stop)
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
 
 
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_goes_on_with_the_same_record_after_an_error_that_nobody_expects(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
-    seen: list[int] = []
-    mended, attempts = threading.Event(), 0
-
-    def take(record: Record) -> None:
-        nonlocal attempts
-        if record.value == b"20" and not mended.is_set():
-            attempts += 1
-            raise AssertionError
-        seen.append(int(record.value or b""))
-
-    followed = Following(broker.settings(), topic, take, threading.Event())
-    with running(followed):
-        wait_until(lambda: attempts > 3)
-        assert followed.trouble == "AssertionError"
-        assert followed.caught_up.is_set()
-        mended.set()
-        wait_until(lambda: sorted(seen) == list(range(30)) and not followed.trouble)
-    (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
-    assert said.exc_info is not None
+    followed = Followed(broker, topic)
+    following, followed.fails = followed.following, lambda value: value == b"20"
+    with followed.running():
+        wait_until(lambda: followed.attempts > 33)
+        assert following.trouble == "AssertionError"
+        assert following.caught_up.is_set()
+        followed.fails = lambda _: False
+        wait_until(lambda: sorted(followed.seen) == list(range(30)) and not following.trouble)
+    (line,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
+    assert line.exc_info is not None
 
 
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_from_now_on_takes_what_comes_after_its_start_and_nothing_else(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str
 ) -> None:
-    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
-    seen: list[int] = []
-    failed = threading.Event()
-
-    def take(record: Record) -> None:
-        if not failed.is_set():
-            failed.set()
-            raise AssertionError
-        seen.append(int(record.value or b""))
-
-    followed = Following(broker.settings(), topic, take, threading.Event(), "latest")
-    with running(followed):
-        assert followed.caught_up.wait(30)
+    followed = Followed(broker, topic, "latest")
+    followed.fails = lambda _: followed.attempts == 1
+    with followed.running():
+        assert followed.following.caught_up.wait(30)
         publish(broker.settings(), topic, 3, start=30)
-        wait_until(lambda: len(seen) >= 3, timeout_s=10)
-    assert sorted(seen) == [30, 31, 32]
+        wait_until(lambda: len(followed.seen) >= 3, timeout_s=10)
+    assert sorted(followed.seen) == [30, 31, 32]
 
 
+@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.brokers("memory")
 def test_following_begins_again_where_a_later_topic_has_fewer_partitions(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str
 ) -> None:
     """It was deleted and created again while the broker was away."""
-    monkeypatch.setattr(reader, "_RETRY_S", 0.01)
-    seen: list[Record] = []
-    followed = Following(broker.settings(), topic, seen.append, threading.Event(), _next={7: 3})
-    with running(followed):
-        wait_until(lambda: len(seen) == 30 and not followed.trouble)
+    followed = Followed(broker, topic, {7: 3})
+    with followed.running():
+        wait_until(lambda: len(followed.seen) == 30 and not followed.following.trouble)
 
 
-@pytest.mark.brokers("memory", "embedded")
-def test_following_says_once_that_a_topic_is_missing_and_notices_when_it_is_there(
-    broker: Broker,
-    topic_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(reader, "_RETRY_S", 0.05)
-    seen: list[Record] = []
-    with running(
-        Following(broker.settings(), topic_name, seen.append, threading.Event(), "latest")
-    ):
-        wait_until(lambda: caplog.records)
-        create_topics(broker.settings(), [TopicSpec(topic_name)])
-        publish(broker.settings(), topic_name, 1)
-        wait_until(lambda: seen)
-    (said,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
-    assert f"there is no topic {topic_name}" in said.getMessage()
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set after half a minute, so that no reader waits for ever for what the client learns."""
+    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
+    stop = threading.Event()
+    threading.Timer(30, stop.set).start()
+    return stop
 
 
 @pytest.fixture
@@ -256,19 +237,14 @@ def kafka_topic(kafka: Broker, topic_name: str) -> str:
 
 def remove_before(kafka: Broker, topic: str, offset: int) -> None:
     """Do at once what retention does in time."""
-    from kafka import TopicPartition
-
     with open_admin(kafka.settings()) as admin:
         admin.delete_records({TopicPartition(topic, 0): offset})
 
 
 @pytest.mark.kafka
 def test_partitions_that_are_added_are_read_from_their_beginning(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event
 ) -> None:
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
-    stop = threading.Event()
-    threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
         with open_admin(kafka.settings()) as admin:
             admin.create_partitions({kafka_topic: 3})
@@ -282,13 +258,11 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
 
 @pytest.mark.kafka
 def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_partitions(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a starting broker, before the first word of TLS: the client's own task that looks for
     them ended then, unsaid."""
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
     tries: list[object] = []
-    got: list[Record] = []
     is_old = hasattr(KafkaConnectionManager, "_build_transport")  # before 3.1
     connects = (
         (KafkaConnectionManager, "_build_transport")
@@ -300,9 +274,8 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
         tries.append(_)
         raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
-    with open_reader(kafka.settings(), kafka_topic, start="latest", limit=1) as records:
-        following = threading.Thread(target=lambda: got.extend(records), daemon=True)
-        following.start()
+    with open_reader(kafka.settings(), kafka_topic, start="latest", stop=stop) as records:
+        following = TaskThread("following").submit(lambda: next(records))
         with monkeypatch.context() as meanwhile:
             lost = KafkaConnectionError("lost")
             meanwhile.setattr(KafkaTCPTransport, "_sock_send", lambda _: (0, lost))
@@ -312,33 +285,37 @@ def test_a_reader_whose_connections_are_reset_for_a_while_goes_on_looking_for_pa
             admin.create_partitions({kafka_topic: 2})
         with Publisher(kafka.settings()) as publisher:
             publisher.send(OutgoingRecord(kafka_topic, b"", partition=1))
-        following.join(30)
-    assert [record.partition for record in got] == [1]
+        assert following.result(30).partition == 1
 
 
 @pytest.mark.kafka
-def test_a_position_that_retention_removed_at_the_start_or_meanwhile_is_an_error(
-    kafka: Broker, kafka_topic: str
+def test_a_position_that_retention_removed_is_an_error_and_a_beginning_is_what_is_left(
+    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
+    settings = kafka.settings()
+    with (
+        open_reader(settings, kafka_topic, start={0: 5}) as at_5,
+        open_reader(settings, kafka_topic, start={0: 6}) as at_6,
+        open_reader(settings, kafka_topic, until="end") as at_the_beginning,
+    ):
         remove_before(kafka, kafka_topic, 20)  # before anything was fetched
         with pytest.raises(OffsetGone, match=r"what is left: .* from 20"):
-            next(records)
-    assert values(kafka.settings(), kafka_topic) == list(range(20, 30))
+            next(at_5)
+        assert [record.offset for record in at_the_beginning] == list(range(20, 30))
+
+        def unanswered(*_: object, **__: object) -> None:
+            raise KafkaTimeoutError("no answer within 5000 ms")
+
+        monkeypatch.setattr(KafkaConsumer, "beginning_offsets", unanswered)
+        with pytest.raises(OffsetGone, match="lost it; what is left, the broker does not say now"):
+            next(at_6)
+    monkeypatch.undo()
+    assert values(settings, kafka_topic) == list(range(20, 30))
     with (
         pytest.raises(OffsetGone, match="from 20 up to, not including, 30; .* 5$"),
-        open_reader(kafka.settings(), kafka_topic, start={0: 5}),
+        open_reader(settings, kafka_topic, start={0: 5}),
     ):
         pass
-
-
-@pytest.mark.kafka
-def test_a_beginning_that_retention_removes_before_it_is_read_is_what_is_left(
-    kafka: Broker, kafka_topic: str
-) -> None:
-    with open_reader(kafka.settings(), kafka_topic, until="end") as records:
-        remove_before(kafka, kafka_topic, 20)  # before anything was fetched
-        assert [record.offset for record in records] == list(range(20, 30))
 
 
 @pytest.mark.kafka
@@ -355,13 +332,10 @@ def test_a_topic_that_vanishes_before_it_is_read_is_not_waited_for_for_ever(
 
 @pytest.mark.kafka
 def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, kafka_topic: str, stop: threading.Event
 ) -> None:
     """Its records have the offsets of others, which were read; it is noticed at the latest when
     the client renews what it knows of the topic."""
-    monkeypatch.setattr(connections, "_METADATA_AGE_MS", 200)
-    stop = threading.Event()
-    threading.Timer(30, stop.set).start()
     with open_reader(kafka.settings(), kafka_topic, start={0: 29}, stop=stop) as records:
         next(records)
         with connect(kafka.settings()).admin() as admin:
@@ -371,20 +345,3 @@ def test_a_topic_that_was_deleted_and_created_again_while_reading_is_an_error(
         publish(kafka.settings(), kafka_topic, 40)
         with pytest.raises(TopicMissing, match="was deleted and created again"):
             list(records)
-
-
-@pytest.mark.kafka
-def test_a_broker_that_stands_still_just_then_does_not_hide_that_it_was_removed(
-    kafka: Broker, kafka_topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafka import KafkaConsumer
-    from kafka.errors import KafkaTimeoutError
-
-    def unanswered(*_: object, **__: object) -> None:
-        raise KafkaTimeoutError("no answer within 5000 ms")
-
-    with open_reader(kafka.settings(), kafka_topic, start={0: 5}) as records:
-        remove_before(kafka, kafka_topic, 20)
-        monkeypatch.setattr(KafkaConsumer, "beginning_offsets", unanswered)
-        with pytest.raises(OffsetGone, match="lost it; what is left, the broker does not say now"):
-            next(records)

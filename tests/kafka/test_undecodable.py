@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,14 +23,12 @@ from stream_icd.core.errors import (
     RecordUndecodable,
 )
 from stream_icd.kafka.client import connections
-from stream_icd.kafka.client.workarounds import encodable
-from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.reader import open_reader
+from stream_icd.kafka.reader import Until, open_reader
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import create_topics, skip_to
-from tests.kafka.echo import Echo, MakeTopic, Pipe, publish, values
+from stream_icd.kafka.topics import skip
+from tests.kafka.echo import Echo, MakeTopic, Pipe, publish
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 
@@ -38,29 +37,20 @@ NAMES = (("first", b"1"), (LATIN_1, b"\xff"), ("last", b"3"))
 POISON = b"666"
 
 
-def read(broker: Broker, topic: str, start: Any = "beginning") -> list[Record]:
-    with open_reader(broker.settings(), topic, start, until="settled") as records:
-        return list(records)
-
-
-def test_a_header_name_that_is_not_utf_8_is_sent_as_the_bytes_that_came() -> None:
-    assert encodable(LATIN_1).encode("utf-8") == b"caf\xe9"
-    assert OutgoingRecord("t", b"", headers=((LATIN_1, b""),)).size == 4
-
-
 @pytest.mark.parametrize("before", [0, 3])
 def test_a_record_whose_header_name_is_not_utf_8_is_read_like_any_other(
     broker: Broker, make_topic: MakeTopic, before: int
 ) -> None:
+    assert OutgoingRecord("t", b"", headers=((LATIN_1, b""),)).size == len(b"caf\xe9")
     topic = make_topic()
     plain = [OutgoingRecord(topic, b"plain", b"k", (("é", b"0"),))]
     streams.publish(broker, [*plain * before, OutgoingRecord(topic, b"odd", b"k", NAMES), *plain])
-    records = read(broker, topic)
+    records = streams.held(broker, topic)
     assert [record.value for record in records] == [b"plain"] * before + [b"odd", b"plain"]
     assert records[before].headers == NAMES
     assert records[-1].headers == plain[0].headers
     streams.publish(broker, [OutgoingRecord(topic, b"again", b"k", records[before].headers)])
-    assert read(broker, topic)[-1].headers == NAMES
+    assert streams.held(broker, topic)[-1].headers == NAMES
 
 
 @pytest.fixture
@@ -80,26 +70,24 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("poison")
 @pytest.mark.parametrize(("before", "ahead"), [(0, False), (5, True)])
 def test_a_group_stops_before_what_cannot_be_decoded_and_can_pass_over_it(
-    broker: Broker, make_topic: MakeTopic, before: int, ahead: bool
+    broker: Broker, narrow: Pipe, before: int, ahead: bool
 ) -> None:
-    topic, target = make_topic(), make_topic()
-    settings = broker.steady()
-    publish(settings, topic, before)
-    publish(settings, topic, 1, start=int(POISON))
-    publish(settings, topic, 3, start=before)
+    topic, group = narrow.source, narrow.group
+    narrow.publish(before)
+    narrow.publish(1, start=int(POISON))
+    narrow.publish(3, start=before)
     says = rf"{topic}\[0\] holds records that cannot be decoded, from offset {before} up to, not "
-    says += rf"including, {before + 1} .*poison.* skip --group {topic} .* --to 0:{before + 1}$"
+    says += rf"including, {before + 1} .*poison.* skip --group {group} .* --to 0:{before + 1}$"
     for _ in range(2):  # each time that it is started
-        echo = Echo(settings, topic, target, topic, ahead=ahead)
-        with pytest.raises(RecordUndecodable, match=says) as stopped, echo:
-            wait_until(lambda echo=echo: echo.ended)
-        assert stopped.value.action is Action.STOP
-    assert skip_to(settings, topic, topic, 0, before + 1) == (0, before, before + 1)
+        with narrow.echo(ahead=ahead) as echo:
+            error = echo.failure(RecordUndecodable, says)
+        assert error.action is Action.STOP
+    assert skip(broker.settings(), topic, group, (0, before + 1)) == [(0, before, before + 1)]
     with pytest.raises(BadSettings, match=f"from offset {before + 1}"):
-        skip_to(settings, topic, topic, 0, before + 1)
-    with Echo(settings, topic, target, topic) as later:
+        skip(broker.settings(), topic, group, (0, before + 1))
+    with narrow.echo() as later:
         wait_until(lambda: later.committed == 3)
-    assert values(settings, target) == list(range(before + 3))
+    assert narrow.copied() == list(range(before + 3))
 
 
 @pytest.mark.usefixtures("poison")
@@ -120,34 +108,24 @@ def test_a_reader_names_what_cannot_be_decoded_and_can_start_after_it(
     found = re.search(says, str(stopped.value))
     assert found
     end = int(found[1])  # of the batch: a slow machine sends what was published in two
-    rest = [record.value for record in read(broker, topic, {0: end})]
-    assert rest == [b"2", b"3"][end - 3 :]
+    with open_reader(broker.settings(), topic, {0: end}, "end") as rest:
+        assert [record.value for record in rest] == [b"2", b"3"][end - 3 :]
 
 
-@pytest.mark.kafka
-def test_a_group_is_not_moved_beyond_the_end_of_its_topic(kafka: Broker, topic_name: str) -> None:
-    target = f"{topic_name}-target"
-    create_topics(kafka.settings(), [TopicSpec(topic_name), TopicSpec(target)])
-    publish(kafka.settings(), topic_name, 1)
-    with Echo(kafka.steady(), topic_name, target, topic_name) as echo:
+@pytest.mark.brokers("kafka")
+def test_a_group_is_not_moved_beyond_the_end_of_its_topic(broker: Broker, narrow: Pipe) -> None:
+    narrow.publish(1)
+    with narrow.echo() as echo:
         wait_until(lambda: echo.committed == 1)
-    publish(kafka.settings(), topic_name, 2, start=1)
-    for partition, offset, says in ((0, 4, "ends at 3"), (1, 1, "no partition 1")):
+    narrow.publish(2, start=1)
+    for to, says in (((0, 4), "ends at 3"), ((1, 1), "no partition 1")):
         with pytest.raises(BadSettings, match=says):
-            skip_to(kafka.settings(), topic_name, topic_name, partition, offset)
-    skip = ["skip", "--bootstrap-servers", kafka.bootstrap_servers]
-    skip += ["--group", topic_name, "--topic", topic_name, "--to"]
-    done = CliRunner().invoke(app, [*skip, "0:2"])
-    assert done.stdout == f"skipped   {topic_name}[0] from 1 to 2\n"
-    assert "give PARTITION:OFFSET" in str(CliRunner().invoke(app, [*skip, "2"]).exception)
-
-
-@pytest.fixture
-def pipe(embedded: Broker, topic_name: str) -> Pipe:
-    """A source of one partition, a target, and a group of their own."""
-    target = f"{topic_name}-target"
-    create_topics(embedded.settings(), [TopicSpec(topic_name), TopicSpec(target)])
-    return topic_name, target, topic_name
+            skip(broker.settings(), narrow.source, narrow.group, to)
+    command = ["skip", "--bootstrap-servers", broker.bootstrap_servers]
+    command += ["--group", narrow.group, "--topic", narrow.source, "--to"]
+    done = CliRunner().invoke(app, [*command, "0:2"])
+    assert done.stdout == f"skipped   {narrow.source}[0] from 1 to 2\n"
+    assert "give PARTITION:OFFSET" in str(CliRunner().invoke(app, [*command, "2"]).exception)
 
 
 @pytest.fixture
@@ -169,65 +147,39 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         consumer.close()
 
 
+@pytest.mark.brokers("embedded")
 def test_a_worker_whose_client_does_not_return_names_where_it_reads(
-    embedded: Broker, pipe: Pipe, hang: threading.Event
+    broker: Broker, narrow: Pipe, hang: threading.Event
 ) -> None:
-    settings = embedded.settings(max_poll_interval_s=3.0)
-    publish(settings, pipe[0], 3, keys=1)
-    echo = Echo(settings, *pipe)
-    says = rf"not returned for 3 s.* {pipe[0]}\[\d\] at offset 3.* --to PARTITION:OFFSET"
-
-    def consume_and_hang() -> None:
-        with echo:
-            wait_until(lambda: echo.committed == 3)
-            hang.set()
-            wait_until(lambda: echo.ended)
-
-    with pytest.raises(ClientStuck, match=says) as stuck:
-        consume_and_hang()
-    assert stuck.value.action is Action.RETRY
+    narrow.publish(3)
+    with narrow.echo(settings=broker.settings(max_poll_interval_s=3.0)) as echo:
+        wait_until(lambda: echo.committed == 3)
+        hang.set()
+        says = rf"not returned for 3 s.* {narrow.source}\[0\] at offset 3.* --to PARTITION:OFFSET"
+        error = echo.failure(ClientStuck, says)
+    assert error.action is Action.RETRY
 
 
+@pytest.mark.brokers("embedded")
 def test_who_is_asked_to_stop_ends_though_the_client_does_not_return(
-    embedded: Broker, pipe: Pipe, hang: threading.Event
+    broker: Broker, narrow: Pipe, hang: threading.Event
 ) -> None:
-    settings = embedded.settings(shutdown_timeout_s=1.0)
-    publish(settings, pipe[0], 3, keys=1)
-    seen, stop = list[Record](), threading.Event()
+    settings, seen = broker.settings(shutdown_timeout_s=1.0), list[Record]()
+    narrow.publish(3)
 
-    def follow() -> None:
-        with open_reader(settings, pipe[0], stop=stop) as records:
+    def follow(until: Until, stop: threading.Event) -> None:
+        with open_reader(settings, narrow.source, until=until, stop=stop) as records:
             seen.extend(records)
 
-    reading = threading.Thread(target=follow, daemon=True)
-    reading.start()
-    with Echo(settings, *pipe) as echo:
+    echo = narrow.echo(settings=settings)
+    with echo, streams.beside(partial(follow, "forever")) as errors:
         wait_until(lambda: echo.committed == 3 and len(seen) == 3)
         hang.set()
-        stop.set()
-    reading.join(30)
-    assert not reading.is_alive()
-
-
-def test_who_is_asked_to_stop_ends_though_the_client_does_not_tell_where_a_topic_ends(
-    embedded: Broker, pipe: Pipe, hang: threading.Event
-) -> None:
-    stop = threading.Event()
-    stop.set()
-    hang.set()
-
-    def read_all() -> None:
-        settings = embedded.settings(shutdown_timeout_s=1.0)
-        with (
-            pytest.raises(ClientStuck),
-            open_reader(settings, pipe[0], until="settled", stop=stop) as records,
-        ):
-            list(records)
-
-    reading = threading.Thread(target=read_all, daemon=True)
-    reading.start()
-    reading.join(30)
-    assert not reading.is_alive()
+    assert errors == []
+    with streams.beside(partial(follow, "settled")) as errors:  # or does not tell the topic's end
+        pass
+    (error,) = errors
+    assert isinstance(error, ClientStuck)
 
 
 # A record that no answer has room for is named, not asked for again for ever.
@@ -275,9 +227,8 @@ def test_a_member_of_a_group_stops_and_goes_on_with_more_room(
     broker: Broker, topic: str, make_topic: MakeTopic
 ) -> None:
     target, group = make_topic(max_message_bytes=TOO_LARGE + 1_000_000), f"group-{topic}"
-    echo = Echo(broker.steady(), topic, target, group)
-    with pytest.raises(MessageTooLarge, match=SAYS % topic), echo:
-        wait_until(lambda: echo.ended)
+    with Echo(broker.steady(), topic, target, group) as echo:
+        echo.failure(MessageTooLarge, SAYS % topic)
     assert echo.committed == came_before(broker)
     with Echo(taking_all(broker), topic, target, group) as later:
         wait_until(lambda: later.committed == 4 - echo.committed)

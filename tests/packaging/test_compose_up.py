@@ -61,15 +61,12 @@ def inside(up: list[str], service: str, *arguments: str) -> str:
     return subprocess.check_output(command, cwd=ROOT, timeout=UP_S, text=True)
 
 
-def test_communities_of_the_stream_come_and_all_is_well(up: list[str]) -> None:
+def test_communities_come_and_all_is_well_and_the_model_can_be_changed(up: list[str]) -> None:
     asked = ("subscribe", "--from", "beginning", "--limit", "3", "--format", "json")
     came = inside(up, "detector", *asked)
     assert [json.loads(line)["graph"] for line in came.splitlines()] == ["lfr"] * 3
-    assert "error " not in inside(up, "retrain", "doctor", "--registry", "registry")
-
-
-def test_the_model_of_running_detectors_is_changed(up: list[str]) -> None:
     place = ("--registry", "registry")
+    assert "error " not in inside(up, "retrain", "doctor", *place)
     inside(up, "retrain", "models", "import", "as", *place)
     inside(up, "retrain", "models", "promote", "as", *place)
     assert "champion" in inside(up, "retrain", "models", "list", *place)

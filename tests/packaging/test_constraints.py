@@ -30,17 +30,11 @@ def declared() -> list[str]:
     return [*project["dependencies"], *extras, *table["build-system"]["requires"]]
 
 
-def test_every_dependency_is_pinned() -> None:
+def test_every_dependency_is_pinned_to_a_version_and_nothing_that_nobody_needs() -> None:
     missing = needed(declared()) - set(pins())
     assert not missing, f"add to constraints.txt: {sorted(missing)}"
-
-
-def test_nothing_is_pinned_that_nobody_needs() -> None:
     stale = {name for name in pins() if _installed(name)} - needed(declared())
     assert not stale, f"remove from constraints.txt: {sorted(stale)}"
-
-
-def test_pins_hold_a_version_and_no_address() -> None:
     assert all(re.fullmatch(r"==[^*]+", str(pin.specifier)) for pin in pins().values())
     assert "://" not in (ROOT / "constraints.txt").read_text(encoding="utf-8")
 

@@ -43,8 +43,12 @@ def test_files_copied_into_the_image_exist_and_are_sent_to_the_engine() -> None:
         assert any(fnmatch.fnmatch(source, pattern) for pattern in sent), source
 
 
-def test_the_image_runs_our_command_as_nobody_special() -> None:
+def test_the_image_runs_our_command_as_nobody_special_and_asks_for_its_health() -> None:
+    (python,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert tuple(map(int, python.split("."))) >= (3, 11)
     assert instructions("ENTRYPOINT") == [["[stream-icd]"]]
+    (health,) = instructions("HEALTHCHECK")
+    assert health[-2:] == ["-m,", "stream_icd.streaming.metrics.probe]"]
     last_stage = DOCKERFILE.split("\nFROM ")[-1]
     (user,) = re.findall(r"^USER (\w+)$", last_stage, re.MULTILINE)
     assert user != "root"
@@ -52,12 +56,11 @@ def test_the_image_runs_our_command_as_nobody_special() -> None:
 
 
 def test_the_image_says_what_it_is_and_a_release_says_from_where() -> None:
-    label = re.search(r"^LABEL (.*)$", DOCKERFILE, re.MULTILINE)
-    assert label is not None
-    said = dict(one.split("=", 1) for one in shlex.split(label[1]))
-    names = {name.removeprefix("org.opencontainers.image.") for name in said}
-    assert names >= {"title", "description", "source", "licenses", "version", "revision"}
-    assert said["org.opencontainers.image.licenses"] == PROJECT["license"]
+    (label,) = instructions("LABEL")
+    prefix = "org.opencontainers.image."
+    said = dict(one.removeprefix(prefix).split("=", 1) for one in label)
+    assert said.keys() >= {"title", "description", "source", "licenses", "version", "revision"}
+    assert said["licenses"] == PROJECT["license"]
     by_release = {value.removeprefix("$") for value in said.values() if value.startswith("$")}
     assert by_release == {"VERSION", "REVISION", "SOURCE"}
     assert {a[0].split("=")[0] for a in instructions("ARG")} == {"PYTHON", *by_release}
@@ -88,30 +91,16 @@ def test_a_release_is_for_both_architectures_and_says_what_is_in_it() -> None:
 def test_a_release_is_of_the_version_that_its_tag_names(tag: str, tmp_path: Path) -> None:
     _, steps = release()
     (check,) = (step["run"] for step in steps if "run" in step)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "GITHUB_REF_NAME": tag.format(version=PROJECT["version"]),
-        "GITHUB_REPOSITORY": "Owner/Name",
-        "GITHUB_ENV": str(tmp_path / "env"),
-    }
+    name = tag.format(version=PROJECT["version"])
+    github = {"REF_NAME": name, "REPOSITORY": "Owner/Name", "ENV": str(tmp_path / "env")}
+    environment = {f"GITHUB_{variable}": value for variable, value in github.items()}
+    environment["PATH"] = os.environ["PATH"]
     command = ["bash", "-e", "-c", check]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     assert (done.returncode == 0) == (tag != "v9.9.9")
     if not done.returncode:
-        assert (tmp_path / "env").read_text().splitlines() == [
-            f"VERSION={PROJECT['version']}",
-            "IMAGE=ghcr.io/owner/name",
-        ]
-
-
-def test_the_image_asks_workers_for_their_health() -> None:
-    (line,) = instructions("HEALTHCHECK")
-    assert line[-2:] == ["-m,", "stream_icd.streaming.metrics.probe]"]
-
-
-def test_the_image_has_a_python_that_the_project_supports() -> None:
-    (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
-    assert tuple(map(int, version.split("."))) >= (3, 11)
+        exported = f"VERSION={PROJECT['version']}\nIMAGE=ghcr.io/owner/name\n"
+        assert (tmp_path / "env").read_text() == exported
 
 
 def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
@@ -123,9 +112,8 @@ def test_what_the_image_compiles_at_its_build_is_compiled() -> None:
 
 
 def extras_of_the_image() -> set[str]:
-    found = re.search(r"'\.\[(.*)\]'", DOCKERFILE)
-    assert found is not None
-    return set(found[1].split(","))
+    (extras,) = re.findall(r"'\.\[(.*)\]'", DOCKERFILE)
+    return set(extras.split(","))
 
 
 def libraries() -> set[str]:
@@ -157,21 +145,14 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def test_programs_find_all_that_they_import(trimmed: Path) -> None:
+def test_programs_find_all_that_they_import(trimmed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the packages of the image, and no others."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{trimmed}")
+    monkeypatch.setenv("PYTHONNOUSERSITE", "1")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    command = [sys.executable, "-S", str(IMAGE / "compile.py")]
     done = subprocess.run(
-        [sys.executable, "-S", str(IMAGE / "compile.py")],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{trimmed}",
-            "PYTHONNOUSERSITE": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        cwd=trimmed.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        command, cwd=trimmed.parent, stderr=subprocess.PIPE, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
 

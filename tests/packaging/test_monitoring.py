@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,8 @@ PROMETHEUS = MONITORING / "prometheus"
 DASHBOARD: dict[str, Any] = json.loads(
     (MONITORING / "grafana" / "dashboards" / "stream_icd.json").read_text("utf-8")
 )
-ALERTS: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))[
-    "groups"
-][0]["rules"]
+(_GROUP,) = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"]
+ALERTS: list[dict[str, Any]] = _GROUP["rules"]
 FOLDER = Path(__file__).parent
 CASES = yaml.safe_load((FOLDER / "alerts_test.yml").read_text("utf-8"))["tests"]
 METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -109,12 +109,10 @@ def test_every_alert_says_what_is_wrong_and_the_documents_what_to_do() -> None:
 
 def test_panels_are_explained_and_do_not_overlap() -> None:
     assert all(panel["description"] for panel in DASHBOARD["panels"])
-    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
     cells = [
-        (x, y)
-        for place in places
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
+        (at["x"] + column, at["y"] + row)
+        for at in (panel["gridPos"] for panel in DASHBOARD["panels"])
+        for column, row in product(range(at["w"]), range(at["h"]))
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24

@@ -15,36 +15,23 @@ from tests.run_here import run_here
 from tests.testbed.windows import window
 
 HEAVY = (
-    "torch",
-    "numba",
-    "sklearn",
-    "matplotlib",
-    "networkx",
-    "igraph",
-    "cdlib",
-    "opentelemetry",
+    "torch", "numba", "sklearn", "matplotlib", "networkx", "igraph", "cdlib", "opentelemetry",
     "pandas",
-)
+)  # fmt: skip
 REPORT = f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
 
 
 def in_a_process(code: str, folder: Path) -> str:
     """The last line that `code` prints, in a process of its own without a broker."""
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it listens, and does not answer
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=folder,
-            env={
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-                "STREAM_ICD_BOOTSTRAP_SERVERS": f"127.0.0.1:{silent.getsockname()[1]}",
-                "STREAM_ICD_CONNECT_TIMEOUT_S": "0.1",
-            },
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-    return done.stdout.splitlines()[-1]
+        environment = {
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "STREAM_ICD_BOOTSTRAP_SERVERS": f"127.0.0.1:{silent.getsockname()[1]}",
+            "STREAM_ICD_CONNECT_TIMEOUT_S": "0.1",
+        }
+        command = [sys.executable, "-c", code]
+        shown = subprocess.check_output(command, cwd=folder, env=environment, timeout=60, text=True)
+    return shown.splitlines()[-1]
 
 
 def loaded_by(program: str, folder: Path) -> list[str]:

@@ -8,29 +8,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from stream_icd.commands.cli.main import app
-from stream_icd.core.errors import BadSettings, ContentChanged
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import SentBefore
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.record import OutgoingRecord, Record
+from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
-from stream_icd.sources.generated import independent_gn
-from stream_icd.wire.communities import decode_labels, encode_labels
+from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import decoded, records, sent
+from tests.producers.sent import archived, decoded, records, sent
+from tests.run_here import run_here
 from tests.testbed.brokers import Broker
+from tests.testbed.streams import as_read, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
 
-def produce(broker: Broker, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["produce", *arguments, "-b", broker.bootstrap_servers])
+def produce(broker: Broker, *arguments: str, status: int = 0) -> str:
+    """The log of a producer, which must end with this status."""
+    done = run_here("produce", *arguments, "-b", broker.bootstrap_servers)
+    assert done.returncode == status, done.stderr
+    return done.stderr
 
 
 @pytest.fixture
@@ -44,24 +43,22 @@ def test_changed_content_is_said_and_sent_when_it_is_asked_for(
     broker: Broker, folder: Path, topic_name: str
 ) -> None:
     files = ("files", str(folder), "--graph", topic_name)
-    assert produce(broker, *files).exit_code == 0
+    produce(broker, *files)
     (folder / "2026-01-02.csv").write_text("dst,src\n9,2\n1,2\n2,1\n")  # the same graph
-    again = produce(broker, *files)
-    assert again.exit_code == 0
-    assert "nothing was sent: all of these snapshots are in the topic already" in again.output
+    assert "nothing was sent: all of these snapshots are in the topic already" in produce(
+        broker, *files
+    )
     (folder / "2026-01-02.csv").write_text("src,dst\n1,2\n2,8\n")
-    assert "all of these snapshots" not in produce(broker, *files).output
+    assert "all of these snapshots" not in produce(broker, *files, status=78)
     (folder / "2026-01-04.csv").write_text("src,dst\n1,2\n")
-    changed = produce(broker, *files)
-    assert isinstance(changed.exception, ContentChanged)
-    assert f"{topic_name}/2026-01-02.csv" in str(changed.exception)
-    assert "--correct" in str(changed.exception)
+    changed = produce(broker, *files, status=78)
+    assert f"{topic_name}/2026-01-02.csv. Send them as corrections with --correct" in changed
     assert [snapshot.nodes.to_pylist() for snapshot in sent(broker, topic_name)][3:] == [[1, 2]]
     for expected in (5, 5):
-        assert produce(broker, *files, "--correct").exit_code == 0
+        produce(broker, *files, "--correct")
         assert len(found := sent(broker, topic_name)) == expected
     assert found[-1].nodes.to_pylist() == [1, 2, 8]
-    assert produce(broker, *files).exit_code == 0
+    produce(broker, *files)
 
 
 def test_no_two_messages_of_other_content_are_one_event_of_cloudevents(
@@ -72,8 +69,8 @@ def test_no_two_messages_of_other_content_are_one_event_of_cloudevents(
     first = day.read_text()
     for text in (first, "src,dst\n1,2\n2,8\n", first, "src,dst\n1,2\n2,8\n"):
         day.write_text(text)
-        assert produce(memory, *files, "--correct").exit_code == 0
-        assert produce(memory, *files, "--correct").exit_code == 0  # sends nothing
+        for _ in range(2):  # the second one sends nothing
+            produce(memory, *files, "--correct")
     found = [snapshot for snapshot in sent(memory, topic_name) if "01-02" in snapshot.id]
     assert len({snapshot.id for snapshot in found}) == 1  # readers know it by its id, as before
     source = found[0].source
@@ -86,13 +83,13 @@ def test_a_correction_is_numbered_after_those_of_others() -> None:
         day = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
         return snapshot_from_pairs([1], [end], graph="g", id="g/1", window=day, source=source)
 
-    found = SentBefore()
-    for at, one in enumerate((snapshot(2), snapshot(4, "urn:me#part;correction=7"))):
-        message = encode_snapshot(one)
-        found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
-    assert not found.is_changed(snapshot(4))
-    assert found.numbered(snapshot(4)).source == "urn:me#part;correction=7"
-    assert found.numbered(snapshot(5, "urn:me#part;correction=3")).source.endswith(";correction=8")
+    before = SentBefore()
+    first, corrected = snapshot(2), snapshot(4, "urn:me#part;correction=7")
+    for record in as_read(outgoing("t", encode_snapshot(one)) for one in (first, corrected)):
+        before.add(record)
+    assert not before.is_changed(snapshot(4))
+    assert before.numbered(snapshot(4)).source == "urn:me#part;correction=7"
+    assert before.numbered(snapshot(5, "urn:me#part;correction=3")).source.endswith(";correction=8")
 
 
 def test_windows_before_those_of_the_topic_are_said_to_be_late(
@@ -100,12 +97,11 @@ def test_windows_before_those_of_the_topic_are_said_to_be_late(
 ) -> None:
     files, late = ("files", str(folder), "--graph", topic_name), "topic holds a later window"
     hidden = (folder / "2026-01-01.csv").rename(folder / "2026-01-01.csv.tmp")
-    assert late not in produce(memory, *files).output
+    assert late not in produce(memory, *files)
     (folder / "2026-01-02.csv").write_text("src,dst\n1,2\n2,8\n")
-    assert late not in produce(memory, *files, "--correct").output
+    assert late not in produce(memory, *files, "--correct")
     hidden.rename(folder / "2026-01-01.csv")
-    behind = produce(memory, *files)
-    assert (behind.exit_code, behind.output.count(late)) == (0, 1)
+    assert produce(memory, *files).count(late) == 1
     assert len(sent(memory, topic_name)) == 4
 
 
@@ -118,14 +114,14 @@ def test_files_have_the_kind_of_ids_that_the_topic_has(
 ) -> None:
     files = ("files", str(tmp_path), "--graph", topic_name)
     (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2\nadmin,1\n")
-    assert produce(broker, *files).exit_code == 0
+    produce(broker, *files)
     (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-01.sent")
     (tmp_path / "2026-01-02.csv").write_text("src,dst\n1,2\n3,1\n")
-    assert produce(broker, *files).exit_code == 0
+    produce(broker, *files)
     (tmp_path / "2026-01-03.csv").write_text("src,dst\n1,3.0\n3,2.0\n")
-    assert produce(broker, *files).exit_code == 0
+    produce(broker, *files)
     assert nodes_sent(broker, topic_name) == [{"1", "2", "admin"}, *[{"1", "2", "3"}] * 2]
-    assert produce(broker, *files, "--ids", "integer", "--correct").exit_code == 0
+    produce(broker, *files, "--ids", "integer", "--correct")
     assert nodes_sent(broker, topic_name)[3:] == [{1, 2, 3}] * 2
 
 
@@ -134,14 +130,11 @@ def test_a_last_snapshot_that_cannot_be_read_is_said(
 ) -> None:
     (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2\n")
     files = ("files", str(tmp_path), "--graph", topic_name)
-    assert produce(memory, *files).exit_code == 0
+    produce(memory, *files)
     (record,) = records(memory, topic_name)
-    with Publisher(memory.settings()) as publisher:
-        publisher.send(OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers))
+    publish(memory, [OutgoingRecord(SNAPSHOTS, b"no Arrow", record.key, record.headers)])
     (tmp_path / "2026-01-01.csv").rename(tmp_path / "2026-01-02.csv").write_text("src,dst\na,b\n")
-    again = produce(memory, *files)
-    assert again.exit_code == 0
-    assert "the graph's last snapshot cannot be read" in again.output
+    assert "the graph's last snapshot cannot be read" in produce(memory, *files)
     assert decoded(records(memory, topic_name)[-1]).nodes.to_pylist() == ["a", "b"]
 
 
@@ -150,29 +143,21 @@ def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
 ) -> None:
     """The producer goes on where the records begin that the next window may need."""
     create_topics(memory.settings(), [TopicSpec(topic_name)])
-    events = [
-        "events", "--topic", topic_name, "--graph", topic_name, "--until", "end", "--window", "1h",
-        "--late-rows", str(tmp_path / "late.jsonl"),
-    ]  # fmt: skip
+    events = ["events", "--topic", topic_name, "--graph", topic_name, "--until", "end"]
+    events += ["--late-rows", str(tmp_path / "late.jsonl")]
 
-    def send(hour: int, *pairs: tuple[object, object]) -> None:
-        with Publisher(memory.settings()) as publisher:
-            for minute, (src, dst) in enumerate(pairs):
-                at = 3600 * hour + 60 * minute
-                value = json.dumps({"t": at, "src": src, "dst": dst}).encode()
-                publisher.send(OutgoingRecord(topic_name, value, timestamp_ms=1000 * at))
+    def send(*hourly: tuple[int, object, object]) -> None:
+        for hour, src, dst in hourly:
+            value = json.dumps({"t": 3600 * hour, "src": src, "dst": dst}).encode()
+            at_ms = 3_600_000 * hour
+            publish(memory, [OutgoingRecord(topic_name, value, timestamp_ms=at_ms)])
 
-    send(1, (1, 2), (2, 3.0))
-    send(2, (1, 3))
-    assert produce(memory, *events).exit_code == 0
+    send((1, 1, 2), (1, 2, 3.0), (2, 1, 3))
+    produce(memory, *events)
     before = nodes_sent(memory, topic_name)
     assert before[0] == {1, 2, 3}
-    send(3, ("guest", 1), (1, 2.0))
-    send(4, ("guest", 2), (2, 1))
-    send(5, (1, 2))
-    again = produce(memory, *events)
-    assert again.exit_code == 0
-    assert "src 'guest' is not of type integer (--ids)" in again.output
+    send((3, "guest", 1), (3, 1, 2.0), (4, "guest", 2), (4, 2, 1), (5, 1, 2))
+    assert "src 'guest' is not of type integer (--ids)" in produce(memory, *events)
     after = nodes_sent(memory, topic_name)[len(before) :]
     assert {1, 2} in after
     assert all(type(node) is int for nodes in after for node in nodes)
@@ -181,25 +166,18 @@ def test_events_of_a_topic_keep_their_kind_of_ids_after_a_restart(
 @pytest.fixture
 def archive(tmp_path: Path, topic_name: str) -> Sequence[str]:
     """Arguments of a replay of two snapshots with labels, of a graph and of another one."""
-    archive = Archive(open_store(str(tmp_path / "history")))
     for graph in (topic_name, f"{topic_name}-b"):
-        source = independent_gn(0, 2, n_nodes=100, n_communities=5, graph=graph)
-        for snapshot, labels in source.snapshots:
-            assert labels is not None
-            archive.add("snapshots", encode_snapshot(snapshot))
-            archive.add("labels", encode_labels(labels))
+        archived(tmp_path / "history", graph, 2)
     return "replay", str(tmp_path / "history"), "--graph", topic_name
 
 
 def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
     memory: Broker, archive: Sequence[str], topic_name: str
 ) -> None:
-    assert produce(memory, *archive).exit_code == 0
-    again = produce(memory, *archive)
-    assert again.exit_code == 0
-    assert "--as-graph NAME sends them as another graph, --topic NAME" in again.output
+    produce(memory, *archive)
+    assert "--as-graph NAME sends them as another graph, --topic NAME" in produce(memory, *archive)
     renamed = f"{topic_name}-again"
-    assert produce(memory, *archive, "--as-graph", renamed).exit_code == 0
+    produce(memory, *archive, "--as-graph", renamed)
     first, second = sent(memory, topic_name), sent(memory, renamed)
     assert len(first) == len(second) == 2
     assert [snapshot.content for snapshot in first] == [snapshot.content for snapshot in second]
@@ -207,9 +185,8 @@ def test_a_replay_of_what_is_there_says_so_and_can_be_another_graph(
     assert [snapshot.id for snapshot in second] == ids
     labels = [decode_labels(r.key, r.value, r.headers) for r in records(memory, renamed, LABELS)]
     assert [label.snapshot_id for label in labels] == ids
-    refused = produce(memory, *archive[:2], "--as-graph", renamed).exception
-    assert isinstance(refused, BadSettings)
-    assert "choose one with --graph" in str(refused)
+    refused = produce(memory, *archive[:2], "--as-graph", renamed, status=78)
+    assert "choose one with --graph" in refused
 
 
 def test_a_replay_into_another_topic(
@@ -217,9 +194,8 @@ def test_a_replay_into_another_topic(
 ) -> None:
     other = f"{topic_name}.elsewhere"
     for _ in range(2):
-        assert produce(memory, *archive, "--topic", other).exit_code == 0
+        produce(memory, *archive, "--topic", other)
     assert len(sent(memory, topic_name, other)) == 2
     assert sent(memory, topic_name) == []
-    refused = produce(memory, *archive, "--topic", LABELS).exception
-    assert isinstance(refused, BadSettings)
-    assert f"{LABELS} holds other messages than {SNAPSHOTS}" in str(refused)
+    refused = produce(memory, *archive, "--topic", LABELS, status=78)
+    assert f"{LABELS} holds other messages than {SNAPSHOTS}" in refused

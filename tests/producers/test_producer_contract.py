@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-from stream_icd.core.errors import TopicMissing
-from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive
 from stream_icd.kafka.messages.publish import _partition_by_id
 from stream_icd.kafka.port import TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS, create_topics
-from stream_icd.sources.generated import independent_gn
-from stream_icd.wire.communities import decode_labels, encode_labels
-from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import decoded, records
+from stream_icd.wire.communities import decode_labels
+from tests.producers.sent import archived, decoded, pressing_ctrl_c, records
 from tests.run_here import run_here
-from tests.testbed.brokers import Broker, wait_until
+from tests.testbed.brokers import Broker
 
 PRODUCERS = sorted(entry.name for entry in entry_points(group="stream_icd.producers"))
 
@@ -50,9 +42,8 @@ def events(folder: Path, _graph: str, bad: str = "") -> list[str]:
 
 def fixes(folder: Path, _graph: str, bad: str = "") -> list[str]:
     rows = "".join(
-        f"{60 * i},{taxi},{39.9 + 0.01 * (taxi * i % 5)},{116.4 + 0.01 * taxi}\n"
-        for i in range(24)
-        for taxi in range(6)
+        f"{60 * minute},{taxi},{39.9 + 0.01 * (taxi * minute % 5)},{116.4 + 0.01 * taxi}\n"
+        for minute, taxi in product(range(24), range(6))
     )
     (folder / "fixes.csv").write_text(f"t,taxi,lat,lon\n{bad}{rows}")
     late = str(folder / "late.jsonl")
@@ -70,49 +61,26 @@ def changes(_folder: Path, graph: str, bad: str = "") -> list[str]:
     create_topics(settings, [TopicSpec(topic)])
     rows = [{"op": "add", "src": 1, "dst": 2 + i, "t": 60 * i} for i in range(4)]
     with Publisher(settings) as publisher:
-        for value in (*([bad] if bad else []), *map(json.dumps, rows)):
+        for value in filter(None, (bad, *map(json.dumps, rows))):
             publisher.send(OutgoingRecord(topic, value.encode()))
     return ["--topic", topic, "--until", "end"]
 
 
-def generated(_folder: Path, _graph: str) -> list[str]:
-    return ["--nodes", "300"]
-
-
-def archived(folder: Path, graph: str) -> list[str]:
-    archive = Archive(open_store(str(folder)))
-    source = independent_gn(0, 4, n_nodes=100, n_communities=5, graph=graph)
-    for snapshot, labels in source.snapshots:
-        assert labels is not None
-        archive.add("snapshots", encode_snapshot(snapshot))
-        archive.add("labels", encode_labels(labels))
-    return [str(folder)]
-
-
-@dataclass(frozen=True)
-class Example:
-    """How to run a producer on something small: it makes four snapshots.
-
-    `make(folder, graph, bad)` puts its input there, with the bad row in it, and gives its
-    arguments.
-    """
-
-    make: Callable[..., list[str]]
-    bad: str | None = None
-    is_endless: bool = False  # a generator, which needs a limit
-    continues: bool = False  # a next run makes only what comes after
-
-
-EXAMPLES = {
-    "as": Example(days, "bad row\n"),
-    "changes": Example(changes, '{"op": "add"}', continues=True),
-    "events": Example(events, "yesterday,1,2\n"),
-    "files": Example(edge_lists, "1,2,3\n"),
-    "gn": Example(lambda *given: [*generated(*given), "--communities", "15"], is_endless=True),
-    "lfr": Example(generated, is_endless=True),
-    "replay": Example(archived),
-    "taxi": Example(fixes, "0,1,91,0\n"),
+EXAMPLES: dict[str, tuple[Callable[..., list[str]], str | None]] = {
+    "as": (days, "bad row\n"),
+    "changes": (changes, '{"op": "add"}'),
+    "events": (events, "yesterday,1,2\n"),
+    "files": (edge_lists, "1,2,3\n"),
+    "gn": (lambda *_: ["--nodes", "300", "--communities", "15"], None),
+    "lfr": (lambda *_: ["--nodes", "300"], None),
+    "replay": (archived, None),
+    "taxi": (fixes, "0,1,91,0\n"),
 }
+"""How to run each producer on something small, of which it makes four snapshots.
+
+A function of folder, graph and a bad row, which puts the input there and returns the arguments; and
+a bad row, if the producer reads any.
+"""
 
 
 @dataclass(frozen=True)
@@ -126,22 +94,24 @@ class Producer:
 
     def arguments(self, *bad: str) -> list[str]:
         """Put its input there, perhaps with a bad row; what the command is to be told."""
-        return EXAMPLES[self.name].make(self.folder, self.graph, *bad)
+        make, _ = EXAMPLES[self.name]
+        return make(self.folder, self.graph, *bad)
 
     @property
     def limit(self) -> list[str]:
-        return ["--limit", "4"] if EXAMPLES[self.name].is_endless else []
+        return ["--limit", "4"] if self.name in ("gn", "lfr") else []  # which are endless
 
     def run(
-        self, *arguments: str, option: str = "--graph", graph: str | None = None
-    ) -> tuple[int, str]:
-        """Exit status, and what it said."""
-        graph = self.graph if graph is None else graph
-        done = run_here("produce", self.name, *arguments, option, graph)
-        return done.returncode, done.stderr
+        self, *arguments: str, option: str = "--graph", graph: str | None = None, status: int = 0
+    ) -> str:
+        """The log of the producer, which must end with this status."""
+        done = run_here(
+            "produce", self.name, *arguments, option, self.graph if graph is None else graph
+        )
+        assert done.returncode == status, done.stderr
+        return done.stderr
 
     def records(self, topic: str = SNAPSHOTS) -> list[Record]:
-        """What the graph has there now."""
         return records(self.broker, self.graph, topic)
 
 
@@ -170,24 +140,28 @@ def ids_of(records: list[Record]) -> list[str]:
 def summary(said: str) -> dict[str, Any]:
     """The last line of the log that sums up."""
     lines = [line for line in said.splitlines() if '"snapshots"' in line]
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    counts: dict[str, Any] = json.loads(lines[-1])
+    return counts
 
 
-def test_every_producer_has_an_example() -> None:
+def test_every_producer_has_an_example_and_the_options_of_all() -> None:
     assert set(PRODUCERS) == set(EXAMPLES), "give the new producer an example"
+    of_all = {"graph", "rate", "limit", "again", "partition_by", "bootstrap_servers"}
+    for name in PRODUCERS:
+        command = command_of(name)
+        assert of_all <= parameters(name)
+        assert f"stream-icd produce {name}" in (command.help or "")
+        assert all(option.help for option in command.params if option.name != "help")
 
 
 def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Producer) -> None:
     arguments, limit = producer.arguments(), producer.limit
-    assert producer.run(*arguments, "--limit", "2")[0] == 0
-    status, said = producer.run(*arguments, *limit)
-    assert status == 0
-    already = 0 if EXAMPLES[producer.name].continues else 2
-    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (2, already)
-    status, said = producer.run(*arguments, *limit, "--again")
-    assert status == 0
-    assert (summary(said)["snapshots"], summary(said)["already_sent"]) == (4, 0)
+    producer.run(*arguments, "--limit", "2")
+    counts = summary(producer.run(*arguments, *limit))
+    already = 0 if producer.name == "changes" else 2  # it makes only what comes after
+    assert (counts["snapshots"], counts["already_sent"]) == (2, already)
+    counts = summary(producer.run(*arguments, *limit, "--again"))
+    assert (counts["snapshots"], counts["already_sent"]) == (4, 0)
 
     sent = producer.records()
     assert len(sent) == 8
@@ -195,9 +169,9 @@ def test_it_goes_on_where_it_was_and_makes_the_same_bytes_again(producer: Produc
     assert_valid(sent[:4], producer.records(LABELS)[:4])
 
     spread_out = (*arguments, *limit, "--partition-by", "snapshot")
-    _, said = producer.run(*spread_out)  # what is there is known in whatever partition it is
-    assert summary(said)["snapshots"] == 0
-    assert producer.run(*spread_out, "--again")[0] == 0
+    # What is there is known in whatever partition it is.
+    assert summary(producer.run(*spread_out))["snapshots"] == 0
+    producer.run(*spread_out, "--again")
     spread = [record for record in producer.records() if record not in sent]
     assert all(record.headers[-1] == ("icd_unordered", b"true") for record in spread)
     same = [replace(record, headers=record.headers[:-1]) for record in spread]
@@ -221,20 +195,18 @@ def assert_valid(sent: list[Record], labels: list[Record]) -> None:
 
 
 def test_bad_rows_are_counted_shown_and_stop_it_when_strict(producer: Producer) -> None:
-    bad = EXAMPLES[producer.name].bad
+    _, bad = EXAMPLES[producer.name]
     assert ("strict" in parameters(producer.name)) == (bad is not None), "it reads rows, or not"
     if bad is None:
         return  # a generator: there is no row that could be bad
     arguments = producer.arguments(bad)
-    status, said = producer.run(*arguments)
-    assert status == 0
-    assert summary(said)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
-    assert '"event": "bad row"' in said
+    log = producer.run(*arguments)
+    assert summary(log)["bad_rows"] in (1, 4)  # one in a file, of one file or of four
+    assert '"event": "bad row"' in log
     assert len(producer.records()) == 4
 
-    status, said = producer.run(*arguments, "--strict", "--again")
-    assert status == 65
-    assert said.splitlines()[-1].startswith("BadRow: ")
+    log = producer.run(*arguments, "--strict", "--again", status=65)
+    assert log.splitlines()[-1].startswith("BadRow: ")
 
 
 @pytest.mark.parametrize("name", ["as", "events", "taxi", "files"])
@@ -244,10 +216,10 @@ def test_nothing_but_bad_rows_is_a_failure(name: str, as_producer: Producer) -> 
     for file in producer.folder.iterdir():
         header = file.read_text().splitlines()[0] if file.suffix == ".csv" else ""
         file.write_text("\n".join([header, *["what, is, this, row"] * 3]) + "\n")
-    status, said = producer.run(*arguments)
-    assert (status, summary(said)["snapshots"]) == (65, 0)
-    assert said.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: ")
-    assert "bad rows and no good ones; the first bad row: " in said
+    log = producer.run(*arguments, status=65)
+    assert summary(log)["snapshots"] == 0
+    assert log.splitlines()[-1].startswith("NoGoodRows: no snapshot was sent: ")
+    assert "bad rows and no good ones; the first bad row: " in log
 
 
 def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
@@ -256,9 +228,8 @@ def test_a_name_that_no_reader_takes_is_refused_before_anything_is_sent(
     option = "--as-graph" if producer.name == "replay" else "--graph"
     arguments = producer.arguments()
     for graph in ("", "g" * 201):
-        status, said = producer.run(*arguments, option=option, graph=graph)
-        assert status == 78
-        assert said.startswith("BadSettings: the name of ")
+        refused = producer.run(*arguments, option=option, graph=graph, status=78)
+        assert refused.startswith("BadSettings: the name of ")
 
 
 def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
@@ -267,55 +238,33 @@ def test_the_first_bad_rows_are_shown_and_a_wrong_option_is_one_line_of_advice(
     folder = as_producer.folder
     bad = "".join(f"bad{n}\n" for n in range(7))
     (folder / "as19971108.txt").write_text(f"1\t2\n{bad}2\t3\n")
-    status, said = as_producer.run(str(folder))
-    assert (status, summary(said)["bad_rows"], summary(said)["snapshots"]) == (0, 7, 1)
-    assert ("bad0" in said, "bad6" in said) == (True, False)
-    status, said = as_producer.run(str(folder), "--strict", "--again")
-    assert (status, "Traceback" in said) == (65, False)
-    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in said
-    status, said = as_producer.run(str(folder / "absent"))
-    assert (status, said[:26]) == (78, "SourceNotFound: nothing at")
-    status, said = as_producer.run(str(folder), "--from", "1997")
-    assert (status, said) == (78, "BadSettings: --from '1997': give a day as YYYY-MM-DD\n")
+    log = as_producer.run(str(folder))
+    assert (summary(log)["bad_rows"], summary(log)["snapshots"]) == (7, 1)
+    assert ("bad0" in log, "bad6" in log) == (True, False)
+    log = as_producer.run(str(folder), "--strict", "--again", status=65)
+    assert "BadRow: as19971108.txt: 'bad0' is not a pair of AS numbers" in log
+    assert "Traceback" not in log
+    absent = as_producer.run(str(folder / "absent"), status=78)
+    assert absent.startswith("SourceNotFound: nothing at")
+    wrong = as_producer.run(str(folder), "--from", "1997", status=78)
+    assert wrong == "BadSettings: --from '1997': give a day as YYYY-MM-DD\n"
 
 
 def test_ctrl_c_leaves_whole_snapshots_and_the_next_run_sends_the_rest(
     producer: Producer,
 ) -> None:
+    create_topics(producer.broker.settings())
     arguments, limit = producer.arguments(), producer.limit
-    interrupt = threading.Thread(target=press_ctrl_c, args=(producer.records,))
-    interrupt.start()
-    status, said = producer.run(*arguments, *limit, "--rate", "0.02")
-    interrupt.join()
-    assert status == 130
-    assert summary(said)["event"] == "stopped"
+    with pressing_ctrl_c(producer.records):
+        counts = summary(producer.run(*arguments, *limit, "--rate", "0.02", status=130))
     sent = ids_of(producer.records())
     assert 1 <= len(sent) < 4
-    assert summary(said)["snapshots"] == len(sent)
+    assert (counts["event"], counts["snapshots"]) == ("stopped", len(sent))
 
-    assert producer.run(*arguments, *limit)[0] == 0
+    producer.run(*arguments, *limit)
     whole = ids_of(producer.records())
     assert whole[: len(sent)] == sent
     assert len(whole) == len(set(whole)) == 4
-
-
-def press_ctrl_c(when: Callable[[], object]) -> None:
-    def there() -> bool:
-        with suppress(TopicMissing):  # it is not there yet
-            return bool(when())
-        return False
-
-    wait_until(there)
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-@pytest.mark.parametrize("name", PRODUCERS)
-def test_its_help_teaches_with_an_example(name: str) -> None:
-    every = {"graph", "rate", "limit", "again", "partition_by", "bootstrap_servers"}
-    assert every <= parameters(name)
-    command = command_of(name)
-    assert f"stream-icd produce {name}" in (command.help or "")
-    assert all(option.help for option in command.params if option.name != "help")
 
 
 def command_of(name: str) -> Any:
@@ -329,10 +278,9 @@ def parameters(name: str) -> set[str]:
 
 def test_lfr_graphs_may_be_smaller_than_the_largest_usual_degree(as_producer: Producer) -> None:
     lfr = replace(as_producer, name="lfr")
-    code, said = lfr.run("--nodes", "60", "--limit", "1")
-    assert (code, summary(said)["snapshots"]) == (0, 1)
-    code, said = lfr.run("--nodes", "300", "--sizes-after", "5-20")
-    assert (code, "--sizes-after needs --change-at" in said) == (78, True)
+    assert summary(lfr.run("--nodes", "60", "--limit", "1"))["snapshots"] == 1
+    refused = lfr.run("--nodes", "300", "--sizes-after", "5-20", status=78)
+    assert "--sizes-after needs --change-at" in refused
 
 
 def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
@@ -341,6 +289,5 @@ def test_late_rows_of_a_graph_with_a_slash_are_kept_here(
     events = replace(as_producer, name="events")
     monkeypatch.chdir(events.folder)
     Path("mails.csv").write_text("t,src,dst\n0,1,2\n9000,2,3\n5,3,4\n")
-    code, said = events.run("mails.csv", graph=f"{events.graph}/mails")
-    assert (code, summary(said)["late_rows"]) == (0, 1)
+    assert summary(events.run("mails.csv", graph=f"{events.graph}/mails"))["late_rows"] == 1
     assert Path(f"{events.graph}%2Fmails.late.jsonl").is_file()

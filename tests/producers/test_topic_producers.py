@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,8 +18,10 @@ from stream_icd.commands.programs import windowed
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.commands.programs.windowed import read_topic_rows
 from stream_icd.core.errors import BadRow, BadSettings, TopicMissing
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Window, snapshot_from_pairs
 from stream_icd.kafka.messages.publish import SentBefore, publish_source
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.port import ExistingTopic
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -30,10 +29,10 @@ from stream_icd.kafka.topics import create_topics
 from stream_icd.sources.source import RawRows
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.producers.sent import sent
-from tests.run_here import Done, run_here
+from tests.producers.sent import pressing_ctrl_c, sent
+from tests.run_here import run_here
 from tests.testbed import brokers
-from tests.testbed.streams import publish
+from tests.testbed.streams import as_read, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -55,9 +54,12 @@ def send(broker: brokers.Broker, topic: str, events: Sequence[tuple[int, int, in
     publish(broker, records)
 
 
-def produce(broker: brokers.Broker, topic: str, *options: str) -> Done:
+def produce(broker: brokers.Broker, topic: str, *options: str, status: int = 0) -> str:
+    """The log of the producer of events, which must end with this status."""
     where = ("--topic", topic, "--graph", topic, "-b", broker.bootstrap_servers)
-    return run_here("produce", "events", *where, *options)
+    done = run_here("produce", "events", *where, *options)
+    assert done.returncode == status, done.stderr
+    return done.stderr
 
 
 def read(
@@ -78,24 +80,15 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     publish(broker, [OutgoingRecord(topic, b"no event", partition=0, timestamp_ms=1)])
     send(broker, topic, EVENTS[:35])
 
-    def press_ctrl_c() -> None:
-        brokers.wait_until(lambda: len(sent(broker, topic)) == 3)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    interrupt = threading.Thread(target=press_ctrl_c)
-    interrupt.start()
-    done = produce(broker, topic, "--window", "10m")
-    interrupt.join()
+    with pressing_ctrl_c(lambda: len(sent(broker, topic)) == 3):
+        assert '"bad_rows": 1' in produce(broker, topic, "--window", "10m", status=130)
     # Half of the fourth window is there: it must be neither sent now nor lost later.
-    assert done.returncode == 130, done.stderr
-    assert '"bad_rows": 1' in done.stderr
     assert len(sent(broker, topic)) == 3
 
     send(broker, topic, EVENTS[35:])
     to_the_end = ("--until", "end", "--flush")
-    done = produce(broker, topic, "--window", "10m", *to_the_end)
-    assert done.returncode == 0, done.stderr
-    assert '"bad_rows": 0' in done.stderr  # it began to read after that one
+    log = produce(broker, topic, "--window", "10m", *to_the_end)
+    assert '"bad_rows": 0' in log  # it began to read after that one
     found = sent(broker, topic)
     assert [s.window.start.minute for s in found] == [0, 10, 20, 30, 40, 50]
     edges = [
@@ -105,9 +98,8 @@ def test_a_followed_topic_gives_windows_as_they_close_and_a_restart_the_rest(
     assert [s.n_edges for s in found] == [len(some) for some in edges]
 
     longer_ago_than_the_year_1 = ("--lateness", "3000000d", *to_the_end)
-    done = produce(broker, topic, *longer_ago_than_the_year_1)
-    assert '"bad_rows": 1, "earlier_windows": 1, ' in done.stderr  # it read everything again
-    assert done.returncode == 0, done.stderr  # not all rows were bad
+    log = produce(broker, topic, *longer_ago_than_the_year_1)
+    assert '"bad_rows": 1, "earlier_windows": 1, ' in log  # it read everything again
 
 
 RULES = {
@@ -138,7 +130,7 @@ def test_runs_to_the_end_together_send_each_window_once_and_whole(
         run = ProducerRun(broker.settings(), producer, threading.Event())
         source = producer.open(run)
         with Publisher(broker.settings()) as publisher:
-            publish_source(source, publisher, already=run.sent_before)
+            publish_source(source, publisher, sent_before=run.sent_before)
         assert not run.left_out["late_rows"]
         return run.left_out
 
@@ -163,10 +155,9 @@ def test_at_the_end_a_partition_is_quiet_by_the_timestamps_of_its_records(
 ) -> None:
     topic = make_topic(partitions=3)
     stamps = [(0, 100), (1, 60), (0, 120)]  # and nothing in partition 2
-    publish(
-        broker,
-        [OutgoingRecord(topic, b'{"t": 1}', partition=p, timestamp_ms=1000 * s) for p, s in stamps],
-    )
+    for partition, at_s in stamps:
+        record = OutgoingRecord(topic, b'{"t": 1}', partition=partition, timestamp_ms=1000 * at_s)
+        publish(broker, [record])
     for quiet_after_s, expected in ((60.0, {1, 2}), (61.0, {2})):
         *_, last = read(broker, topic, until="end", quiet_after_s=quiet_after_s)
         assert last == Quiet(frozenset(expected))
@@ -179,13 +170,11 @@ def test_late_events_are_counted_and_kept_once(
     # All of one partition: minute 3 comes when minute 25 has passed the end of its window.
     send(broker, topic, [(1, 0, 2), (25, 2, 4), (3, 4, 6), (26, 0, 6)])
     arguments = ("--window", "10m", "--until", "end")
-    done = produce(broker, topic, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert '"late_rows": 1' in done.stderr
-    assert "windows wait for partitions without a row" in done.stderr
+    log = produce(broker, topic, *arguments)
+    assert '"late_rows": 1' in log
+    assert "windows wait for partitions without a row" in log
     assert not sent(broker, topic)
-    done = produce(broker, topic, *arguments, "--again", "--quiet-after", "1m")
-    assert done.returncode == 0, done.stderr
+    produce(broker, topic, *arguments, "--again", "--quiet-after", "1m")
     assert len(sent(broker, topic)) == 1
     kept = (tmp_path / f"{topic}.late.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [
@@ -209,22 +198,6 @@ def test_records_that_are_no_events_are_reported_with_their_place(
     assert [str(error).split(": ")[0] for error in bad] == [f"{topic}[1]:{i}" for i in range(5)]
 
 
-def test_a_partition_that_is_silent_is_said_to_be_quiet(broker: brokers.Broker, topic: str) -> None:
-    send(broker, topic, [(0, 0, 1)])
-    stop = threading.Event()
-    times = count(0.0, 10.0)  # the clock stands still until the row is there
-    seen = []
-
-    def monotonic() -> float:
-        return next(times) if seen else 0.0
-
-    for batch in read(broker, topic, stop, quiet_after_s=25.0, monotonic=monotonic):
-        seen.append(batch)
-        if isinstance(batch, Quiet) and batch.streams == {0, 1}:
-            stop.set()
-    assert any(not isinstance(batch, Quiet) and batch.stream == 0 for batch in seen)
-
-
 def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
     broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,15 +211,14 @@ def test_partitions_that_are_added_are_waited_for_and_said_to_be_quiet(
     assert said == [{0}, 2, {0, 1, 2}]
 
 
-def test_windows_are_flushed_at_the_end_of_a_topic_only() -> None:
+def test_what_cannot_be_followed_is_refused_at_once(
+    broker: brokers.Broker, topic_name: str
+) -> None:
+    with pytest.raises(TopicMissing, match="create"):
+        list(read(broker, topic_name))
     for more in ({"topic": "t"}, {"path": Path("rows.csv")}):
         with pytest.raises(BadSettings, match="--flush .* --topic and --until end"):
             Events(flush=True, **more)  # type: ignore[arg-type]
-
-
-def test_a_missing_topic_is_told_at_once(broker: brokers.Broker, topic_name: str) -> None:
-    with pytest.raises(TopicMissing, match="create"):
-        list(read(broker, topic_name))
 
 
 def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
@@ -256,16 +228,14 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
     window = Window(start, start + timedelta(hours=12))
     good = snapshot_from_pairs([1], [2], graph="graph", id="i", window=window, source="s")
     headers = encode_snapshot(good).headers
-    times = {"naive": b"2026-01-31T12:00:00", "far": b"9999-12-31T23:59:59-23:59"}
-    records = [
+    times = {b"naive": b"2026-01-31T12:00:00", b"far": b"9999-12-31T23:59:59-23:59"}
+    wrong = {b"hash": {"icd_content": b"\xff"}}
+    wrong |= {key: {"icd_window_end": time} for key, time in times.items()}
+    records: list[tuple[bytes | None, Headers]] = [
         (b"graph", headers),
         (b"other", headers[:2]),
         (b"\xff", headers),
-        (b"hash", tuple((n, b"\xff" if n == "icd_content" else v) for n, v in headers)),
-        *(
-            (name.encode(), tuple((n, time if n == "icd_window_end" else v) for n, v in headers))
-            for name, time in times.items()
-        ),
+        *((key, tuple((dict(headers) | changed).items())) for key, changed in wrong.items()),
         (None, ()),
     ]
     publish(broker, [OutgoingRecord(topic, b"", key, headers) for key, headers in records])
@@ -278,9 +248,9 @@ def test_what_is_no_snapshot_says_nothing_of_what_was_sent(
 
     # A window that ends in 9999 does not end its graph's producer.
     found = SentBefore(now=start)
-    for at, end in enumerate((start, datetime(9999, 12, 31, tzinfo=UTC))):
-        one = snapshot_from_pairs([1], [2], graph="g", id=f"g/{at}", window=Window(start, end))
-        message = encode_snapshot(one)
-        found.add(Record("t", 0, at, 0, message.key, message.value, message.headers))
+    for end in (start, datetime(9999, 12, 31, tzinfo=UTC)):
+        far = snapshot_from_pairs([1], [2], graph="g", id=f"g/{end}", window=Window(start, end))
+        for record in as_read([outgoing("t", encode_snapshot(far))]):
+            found.add(record)
     assert found.ends == {"g": start}
     assert len(found.names["g"]) == 2

@@ -7,21 +7,21 @@ import gzip
 import io
 import lzma
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.times import missed_windows, parse_window
 from stream_icd.sources.datasets.as_topology import name_of, read_as_topology
-from stream_icd.wire.snapshots import encode_snapshot
 from tests.real_data import real_data
+from tests.sources.reading import Content, write
 
 # As SNAP keeps them: comments, both directions, self loops.
 FIRST_DAY = b"# Autonomous systems\n# FromNodeId\tToNodeId\n1\t2\n2\t1\n2\t3\n3\t3\n10\t1\n"
@@ -29,87 +29,60 @@ SECOND_DAY = b"# Autonomous systems\n1\t2\n"
 FILES = {"as19971108.txt": FIRST_DAY, "as19971109.txt": SECOND_DAY}
 
 
-def as_directory(folder: Path) -> Path:
-    for name, content in FILES.items():
-        (folder / name).write_bytes(content)
-    (folder / "README").write_text("not a day")
-    return folder
-
-
-def as_compressed_directory(folder: Path) -> Path:
-    for (name, content), (ending, compress) in zip(
-        FILES.items(), ((".gz", gzip.compress), (".bz2", bz2.compress)), strict=True
-    ):
-        (folder / f"{name}{ending}").write_bytes(compress(content))
-    return folder
-
-
-def as_archive_of_two_collectors(folder: Path) -> Path:
-    files = [(f"one/{name}", content) for name, content in FILES.items()]
-    return archive_of(folder, [*files, ("two/as19971108.txt", b"# Nodes\n3\t2\n")])
-
-
-def archive_of(folder: Path, files: Iterable[tuple[str, bytes]]) -> Path:
-    path = folder / "as-733.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in files:
+def archive_of(*files: tuple[str, bytes]) -> bytes:
+    with tarfile.open(fileobj=(content := io.BytesIO()), mode="w:gz") as archive:
+        for name, text in files:
             member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
-
-
-def as_parquet(folder: Path) -> Path:
-    days = [date(1997, 11, 9), *[date(1997, 11, 8)] * 3]
-    table = pa.table({"window_start": days, "src": [1, 1, 2, 1], "dst": [2, 2, 3, 10]})
-    pq.write_table(table, folder / "days.parquet")
-    return folder / "days.parquet"
-
-
-def as_relationships(folder: Path) -> Path:
-    (folder / "19971108.as-rel.txt").write_bytes(b"# source: x\n1|2|-1\n2|3|0\n1|10|0\n")
-    (folder / "19971109.as-rel2.txt.bz2").write_bytes(bz2.compress(b"1|2|-1|bgp\n"))
-    return folder
-
-
-def as_caida(folder: Path) -> Path:
-    (folder / "as-caida19971108.txt").write_bytes(b"# From\tTo\tRel\n1\t2\t1\n2\t3\t0\n1\t10\t-1\n")
-    (folder / "as-caida19971109.txt").write_bytes(b"1\t2\t1\n")
-    return folder
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return content.getvalue()
 
 
 def route(path: str) -> str:
     return f"TABLE_DUMP2|878947200|B|193.0.0.1|1|10.0.0.0/8|{path}|IGP|193.0.0.1|0|0||NAG||\n"
 
 
-def as_routes(folder: Path) -> Path:
+DAYS = [date(1997, 11, 9), *[date(1997, 11, 8)] * 3]
+FORMS: dict[str, dict[str, Content]] = {
+    "directory": {**FILES, "README": "not a day"},
+    "compressed": {
+        "as19971108.txt.gz": gzip.compress(FIRST_DAY),
+        "as19971109.txt.bz2": bz2.compress(SECOND_DAY),
+    },
+    "as-733.tar.gz": {
+        "as-733.tar.gz": archive_of(
+            *((f"one/{name}", content) for name, content in FILES.items()),
+            ("two/as19971108.txt", b"# Nodes\n3\t2\n"),  # of another collector
+        )
+    },
+    "days.parquet": {
+        "days.parquet": pa.table({"window_start": DAYS, "src": [1, 1, 2, 1], "dst": [2, 2, 3, 10]})
+    },
+    "relationships": {
+        "19971108.as-rel.txt": "# source: x\n1|2|-1\n2|3|0\n1|10|0\n",
+        "19971109.as-rel2.txt.bz2": bz2.compress(b"1|2|-1|bgp\n"),
+    },
+    "CAIDA": {
+        "as-caida19971108.txt": "# From\tTo\tRel\n1\t2\t1\n2\t3\t0\n1\t10\t-1\n",
+        "as-caida19971109.txt": "1\t2\t1\n",
+    },
     # Two dumps of one day are one snapshot; prepending and an aggregate's set make no link.
-    (folder / "rib.19971108.0000.txt").write_text(route("1 2 2 3") + route("1 2 {7,8} 9"))
-    (folder / "rib.19971108.0200.txt").write_text(route("10 1 2") + route("1 2 3"))
-    (folder / "rib.19971109.0000.txt.gz").write_bytes(gzip.compress(route("1 2").encode()))
-    return folder
+    "routes": {
+        "rib.19971108.0000.txt": route("1 2 2 3") + route("1 2 {7,8} 9"),
+        "rib.19971108.0200.txt": route("10 1 2") + route("1 2 3"),
+        "rib.19971109.0000.txt.gz": gzip.compress(route("1 2").encode()),
+    },
+}
 
 
-FORMS = [
-    as_directory,
-    as_compressed_directory,
-    as_archive_of_two_collectors,
-    as_parquet,
-    as_relationships,
-    as_caida,
-    as_routes,
-]
-
-
-def snapshots(path: Path, **options: object) -> list[Snapshot]:
-    options = {"graph": "as733"} | options
-    return [snapshot for snapshot, _ in read_as_topology(path, **options).snapshots]  # type: ignore[arg-type]
+def snapshots(path: Path, graph: str = "as733", **options: Any) -> list[Snapshot]:
+    return [snapshot for snapshot, _ in read_as_topology(path, graph=graph, **options).snapshots]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_two_days(form: Callable[[Path], Path], tmp_path: Path) -> None:
-    day = parse_window("1d") if form is as_routes else None  # it has two files of one day
-    path = form(tmp_path)
+def test_every_form_gives_the_same_two_days(form: str, tmp_path: Path) -> None:
+    day = parse_window("1d") if form == "routes" else None  # it has two files of one day
+    path = write(tmp_path, FORMS[form]) / (form if "." in form else "")
     first, second = snapshots(path, window=day)
     assert (first.id, second.id) == ("as733/1997-11-08", "as733/1997-11-09")
     assert first.nodes.to_pylist() == [1, 2, 3, 10]
@@ -117,40 +90,39 @@ def test_every_form_gives_the_same_two_days(form: Callable[[Path], Path], tmp_pa
     assert first.window.start == datetime(1997, 11, 8, tzinfo=UTC)
     assert first.window.end == second.window.start
     assert second.n_edges == 1
-    assert [encode_snapshot(again) for again in snapshots(path, window=day)] == [
-        encode_snapshot(first),
-        encode_snapshot(second),
-    ]
+    assert snapshots(path, window=day) == [first, second]
 
 
 def pairs_at(folder: Path, names: Iterable[str]) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name in names:
-        (folder / name).write_text("1\t2\n")
-    return folder
+    return write(folder, dict.fromkeys(names, "1\t2\n"))
 
 
-def missing(found: list[Snapshot]) -> int:
-    return sum(missed_windows(snapshot.window, other.window) for snapshot, other in pairwise(found))
+def lengths(series: Iterable[Snapshot]) -> set[timedelta]:
+    return {snapshot.window.end - snapshot.window.start for snapshot in series}
+
+
+def missing(series: list[Snapshot]) -> int:
+    return sum(
+        missed_windows(snapshot.window, other.window) for snapshot, other in pairwise(series)
+    )
 
 
 def test_windows_last_until_the_next_file(tmp_path: Path) -> None:
     months = pairs_at(tmp_path / "m", (f"2004{month:02d}01.as-rel.txt" for month in range(1, 13)))
     for window in (None, parse_window("month")):
-        found = snapshots(months, window=window)
-        assert [snapshot.id for snapshot in found[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
-        assert missing(found) == 0
+        series = snapshots(months, window=window)
+        assert [snapshot.id for snapshot in series[:2]] == ["as733/2004-01-01", "as733/2004-02-01"]
+        assert missing(series) == 0
     start = date(2004, 1, 5)  # from monthly to weekly
     offsets = [*range(0, 10 * 28, 28), *range(10 * 28, 10 * 28 + 20 * 7, 7)]
     names = (f"as-caida{start + timedelta(days=n):%Y%m%d}.txt" for n in offsets)
-    found = snapshots(pairs_at(tmp_path / "w", names))
-    assert missing(found) == 0
-    lengths = [(snapshot.window.end - snapshot.window.start).days for snapshot in found]
-    assert (lengths[0], lengths[-1]) == (28, 7)
+    series = snapshots(pairs_at(tmp_path / "w", names))
+    assert missing(series) == 0
+    assert [lengths([series[at]]) for at in (0, -1)] == [{timedelta(days=28)}, {timedelta(days=7)}]
     names = (f"as200001{day:02d}.txt" for day in range(1, 31) if day not in (9, 20, 21))
-    found = snapshots(pairs_at(tmp_path / "d", names))  # a missing day leaves a gap
-    assert {one.window.end - one.window.start for one in found} == {timedelta(days=1)}
-    assert missing(found) == 3
+    series = snapshots(pairs_at(tmp_path / "d", names))  # a missing day leaves a gap
+    assert lengths(series) == {timedelta(days=1)}
+    assert missing(series) == 3
     for text in ("0s", "1", "months"):
         with pytest.raises(BadSettings):
             parse_window(text)
@@ -158,10 +130,10 @@ def test_windows_last_until_the_next_file(tmp_path: Path) -> None:
 
 def test_topologies_of_one_day_are_snapshots_of_their_own(tmp_path: Path) -> None:
     hours = pairs_at(tmp_path, (f"rib.20080101.{hour:02d}00.txt" for hour in range(0, 24, 2)))
-    found = snapshots(hours)
-    assert len(found) == 12
-    assert found[1].id == "as733/2008-01-01T02:00Z"
-    assert {one.window.end - one.window.start for one in found} == {timedelta(hours=2)}
+    series = snapshots(hours)
+    assert len(series) == 12
+    assert series[1].id == "as733/2008-01-01T02:00Z"
+    assert lengths(series) == {timedelta(hours=2)}
     (day,) = snapshots(hours, window=parse_window("1d"))
     assert day.id == "as733/2008-01-01"
 
@@ -180,45 +152,40 @@ BAD_PARQUET = {
 @pytest.mark.parametrize("reason", BAD_PARQUET)
 def test_what_is_wrong_with_parquet_is_said_in_one_line(reason: str, tmp_path: Path) -> None:
     table = pa.table({"src": [1], "dst": [2], **BAD_PARQUET[reason]})
-    pq.write_table(table, tmp_path / "days.parquet")
+    write(tmp_path, {"days.parquet": table})
     with pytest.raises(BadSettings, match=reason) as refused:
         read_as_topology(tmp_path / "days.parquet")
     assert "\n" not in str(refused.value)
 
 
 def test_times_in_parquet_are_windows_with_names_of_their_own(tmp_path: Path) -> None:
-    start = datetime(2008, 1, 1, 3)
-    times = [start + timedelta(0, 0, micro) for micro in (0, 10**6, 10**6 + 5)]
-    table = pa.table({"window_start": times, "src": [1, 1, 1], "dst": [2, 2, 3]})
-    pq.write_table(table, tmp_path / "routes.parquet")
-    found = snapshots(tmp_path / "routes.parquet")
-    assert found[1].window.end == found[2].window.start
-    assert [snapshot.id for snapshot in found] == [
-        "as733/2008-01-01T03:00Z",
-        "as733/2008-01-01T03:00:01Z",
-        "as733/2008-01-01T03:00:01.000005Z",
+    def read_table(times: list[Any], **ends: object) -> list[Snapshot]:
+        table = pa.table({"window_start": times, **ends})
+        return snapshots(write(tmp_path, {"routes.parquet": table}) / "routes.parquet")
+
+    times = [datetime(2008, 1, 1, 3) + timedelta(0, 0, micro) for micro in (0, 10**6, 10**6 + 5)]
+    series = read_table(times, src=[1, 1, 1], dst=[2, 2, 3])
+    assert series[1].window.end == series[2].window.start
+    assert [snapshot.id.removeprefix("as733/2008-01-01T") for snapshot in series] == [
+        "03:00Z",
+        "03:00:01Z",
+        "03:00:01.000005Z",
     ]
     for kind in (pa.string_view(), pa.dictionary(pa.int32(), pa.string())):
-        ends = {"src": pa.array(["a"]).cast(kind), "dst": pa.array(["b"]).cast(kind)}
-        table = pa.table({"window_start": [date(2026, 1, 1)], **ends})
-        pq.write_table(table, tmp_path / "days.parquet")
-        assert snapshots(tmp_path / "days.parquet")[0].nodes.to_pylist() == ["a", "b"]
+        src, dst = (pa.array([id]).cast(kind) for id in "ab")
+        (only,) = read_table([date(2026, 1, 1)], src=src, dst=dst)
+        assert only.nodes.to_pylist() == ["a", "b"]
 
 
 def test_a_graph_is_named_after_its_file_and_its_source_is_nobody_elses(tmp_path: Path) -> None:
-    for path, name in {
-        "as733.parquet": "as733",
-        "rib.20080101.0000.txt.bz2": "rib",
-        "20040101.txt": "as",
-    }.items():
-        assert name_of(Path(path)) == name
+    assert name_of(Path("20040101.txt")) == "as"
     folder = pairs_at(tmp_path / "as-caida", ["as-caida20071105.txt"])
     ((only, _),) = read_as_topology(folder).snapshots
     assert (only.graph, only.source) == ("as-caida", "urn:stream_icd:as")
 
 
 def test_days_are_chosen_both_ends_included(tmp_path: Path) -> None:
-    folder, days = as_directory(tmp_path), (date(1997, 11, 8), date(1997, 11, 9))
+    folder, days = write(tmp_path, FILES), (date(1997, 11, 8), date(1997, 11, 9))
     for first, last, expected in (
         (None, None, days),
         (days[1], None, days[1:]),
@@ -226,7 +193,9 @@ def test_days_are_chosen_both_ends_included(tmp_path: Path) -> None:
     ):
         source = read_as_topology(folder, first=first, last=last, graph="as733")
         assert source.total == len(expected)
-        assert [one.id for one, _ in source.snapshots] == [f"as733/{day}" for day in expected]
+        assert [snapshot.id for snapshot, _ in source.snapshots] == [
+            f"as733/{day}" for day in expected
+        ]
     with pytest.raises(BadSettings, match="1997-11-08 to 1997-11-09"):
         read_as_topology(folder, first=date(2020, 1, 1))
 
@@ -246,8 +215,8 @@ BAD_LINES = [
 def test_a_bad_line_is_shown_and_nothing_else_is_lost(
     tmp_path: Path, line: bytes, shown: str
 ) -> None:
-    (tmp_path / "as20000101.txt").write_bytes(b"1\t2\n" + line + b"2\t3\n3\t4\n")
-    (tmp_path / "as19991231.txt").write_bytes(b"1\t2\n")
+    files = {"as20000101.txt": b"1\t2\n" + line + b"2\t3\n3\t4\n", "as19991231.txt": b"1\t2\n"}
+    write(tmp_path, files)
     bad: list[BadRow] = []
     _, snapshot = snapshots(tmp_path, on_bad_row=bad.append)
     assert snapshot.n_edges == 3
@@ -265,7 +234,7 @@ BAD_ROUTES = ["TABLE_DUMP2|1|B\n", route("1 x"), "garbage\n"]
 @pytest.mark.parametrize("line", BAD_ROUTES)
 def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
     updates = "BGP4MP|1|W|10.0.0.1|1|10.0.0.0/8\nBGP4MP|1|STATE|10.0.0.1|1|3|6\n# comment\n"
-    (tmp_path / "rib.20000101.txt").write_text(route("1 2") + line + updates + route("2 3"))
+    write(tmp_path, {"rib.20000101.txt": route("1 2") + line + updates + route("2 3")})
     bad: list[BadRow] = []
     (snapshot,) = snapshots(tmp_path, on_bad_row=bad.append)
     assert snapshot.n_edges == 2
@@ -273,29 +242,33 @@ def test_a_bad_route_is_shown(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"7\t7\n", gzip.compress(FIRST_DAY)[:30]], ids=["empty", "loop", "torn"]
+    ("name", "content", "why"),
+    [
+        ("as19971108.txt", b"", "1997-11-08"),
+        ("as19971108.txt", b"7\t7\n", "1997-11-08"),
+        ("as19971108.txt.gz", gzip.compress(FIRST_DAY)[:30], "as19971108.txt.gz is damaged"),
+    ],
 )
 def test_a_day_without_a_link_is_reported_and_the_others_go_on(
-    tmp_path: Path, content: bytes
+    name: str, content: bytes, why: str, tmp_path: Path
 ) -> None:
-    as_directory(tmp_path)
-    (tmp_path / "as19971108.txt").unlink()
-    ending = ".gz" if content[:1] == b"\x1f" else ""
-    (tmp_path / f"as19971108.txt{ending}").write_bytes(content)
+    write(tmp_path, {"as19971109.txt": SECOND_DAY, name: content})
     bad: list[BadRow] = []
     assert [s.id for s in snapshots(tmp_path, on_bad_row=bad.append)] == ["as733/1997-11-09"]
-    assert ("as19971108.txt.gz is damaged" if ending else "1997-11-08") in str(bad[0])
+    assert why in str(bad[0])
 
 
 def test_files_of_other_endings_are_read_or_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "as20260101.TXT").write_text("  1   2\n 10  20 \n# of two\n1 10\r\n2 2\n")
-    (tmp_path / "as20260102.txt.xz").write_bytes(lzma.compress(b"1\t2\n"))
-    (tmp_path / "as20260103.csv").write_text("1,2\n")
-    (tmp_path / "readme.txt").write_text("of somebody")
-    (tmp_path / "._as20260104.txt").write_bytes(b"\0\5\x16\7Mac OS X")  # is hidden
-    aligned, _ = snapshots(tmp_path)
+    files: dict[str, Content] = {
+        "as20260101.TXT": "  1   2\n 10  20 \n# of two\n1 10\r\n2 2\n",
+        "as20260102.txt.xz": lzma.compress(b"1\t2\n"),
+        "as20260103.csv": "1,2\n",
+        "readme.txt": "of somebody",
+        "._as20260104.txt": b"\0\5\x16\7Mac OS X",  # is hidden
+    }
+    aligned, _ = snapshots(write(tmp_path, files))
     assert aligned.nodes.to_pylist() == [1, 2, 10, 20]
     assert (aligned.n_edges, aligned.n_self_loops) == (3, 1)
     assert "as20260103.csv, readme.txt. Files are read whose names hold a date" in caplog.text
@@ -306,20 +279,18 @@ def test_files_of_other_endings_are_read_or_named(
 def test_a_folder_without_days_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match=r"as19971108\.txt"):
         read_as_topology(tmp_path)
-    for name, content in {
-        "graph.csv": b"1,2\n",
-        "as-733.tar.gz": b"not an archive",
-        "days.parquet": b"not Parquet",
-        "as19971340.txt": b"1\t2\n",
-    }.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(BadSettings, match=name):
-            read_as_topology(tmp_path / name)
     with pytest.raises(SourceNotFound, match=r"nothing at .*absent.*data fetch as-733"):
         read_as_topology(tmp_path / "absent")
-    (tmp_path / "rib.20000101.txt").write_bytes(b"\x47\x79\0\0\0\x0d\0\x01")
-    with pytest.raises(BadSettings, match="bgpdump -m"):
-        snapshots(tmp_path / "rib.20000101.txt")
+    refused: dict[str, tuple[Content, str]] = {
+        "graph.csv": ("1,2\n", "graph.csv"),
+        "as-733.tar.gz": ("not an archive", "as-733.tar.gz"),
+        "days.parquet": ("not Parquet", "days.parquet"),
+        "as19971340.txt": ("1\t2\n", "as19971340.txt"),
+        "rib.20000101.txt": (b"\x47\x79\0\0\0\x0d\0\x01", "bgpdump -m"),
+    }
+    for name, (content, why) in refused.items():
+        with pytest.raises(BadSettings, match=why):
+            snapshots(write(tmp_path, {name: content}) / name)
 
 
 def test_as_733_has_the_statistics_of_its_documentation() -> None:
@@ -348,9 +319,9 @@ def test_links_in_an_archive_are_the_files_that_they_link_to(tmp_path: Path) -> 
             link.type, link.linkname = kind, target
             archive.addfile(link)
     bad: list[BadRow] = []
-    found = [snapshot for snapshot, _ in read_as_topology(path, on_bad_row=bad.append).snapshots]
-    assert [f"{snapshot.window.start:%d}" for snapshot in found] == ["08", "09", "10"]
-    assert all(snapshot.edges.shape == (2, 1) for snapshot in found)
+    series = [snapshot for snapshot, _ in read_as_topology(path, on_bad_row=bad.append).snapshots]
+    assert [f"{snapshot.window.start:%d}" for snapshot in series] == ["08", "09", "10"]
+    assert all(snapshot.edges.shape == (2, 1) for snapshot in series)
     missing = [str(row) for row in bad if "to which it is a link" in str(row)]
     assert len(missing) == 2
     assert "no file gone.txt" in missing[0]

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.core.errors import BadRow, BadSettings, SourceNotFound
 from stream_icd.sources.node_tables import label_groups, read_attributes
+from tests.sources.reading import Content, write
 
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "countries.csv"
-    path.write_text(text)
-    return path
+def written(folder: Path, content: Content, name: str = "countries.csv") -> Path:
+    return write(folder, {name: content}) / name
 
 
 def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
-    pq.write_table(
-        pa.table({"node": [7018, 3303, 1], "country": ["US", "CH", None]}),
-        tmp_path / "countries.parquet",
-    )
+    table = pa.table({"node": [7018, 3303, 1], "country": ["US", "CH", None]})
     index = ",node,country\n0,7018,US\n1,3303,CH\n2,1,\n"  # of pandas, which is no attribute
     for path in (
         written(tmp_path, "node,country\n7018,US\n3303,CH\n1,\n"),
-        tmp_path / "countries.parquet",
-        written(tmp_path, index),
+        written(tmp_path, table, "countries.parquet"),
+        written(tmp_path, index, "index.csv"),
     ):
         attributes = read_attributes(path)
         assert attributes.nodes.to_pylist() == [1, 3303, 7018]
@@ -39,33 +35,32 @@ def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
 
 
 def test_what_json_does_not_know_is_unknown(tmp_path: Path) -> None:
-    path = tmp_path / "countries.jsonl"
-    rows = ('{"node": 7, "size": 1}', '{"node": 8, "size": null}', '{"node": 9, "size": NaN}')
-    path.write_text("\n".join(rows))
-    (size,) = read_attributes(path).columns
+    rows = '{"node": 7, "size": 1}\n{"node": 8, "size": null}\n{"node": 9, "size": NaN}'
+    (size,) = read_attributes(written(tmp_path, rows, "sizes.jsonl")).columns
     assert (size.values, size.codes.tolist()) == (("1",), [0, -1, -1])
-    path.write_text("[7]\n")
     with pytest.raises(BadSettings, match="is empty, damaged or unreadable"):
-        read_attributes(path)
+        read_attributes(written(tmp_path, "[7]\n", "sizes.jsonl"))
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
-def test_integers_that_pandas_made_floats_are_the_same_nodes(name: str, tmp_path: Path) -> None:
-    path, nodes = tmp_path / name, [7018.0, 3303.0]
-    if name == "a.parquet":
-        pq.write_table(pa.table({"node": nodes, "community": ["x", "y"]}), path)
-    elif name == "a.csv":
-        path.write_text("node,community\n7018.0,x\n3303.0,y\n")
-    else:
-        rows = zip(nodes, "xy", strict=True)
-        path.write_text("".join(f'{{"node": {n}, "community": "{c}"}}\n' for n, c in rows))
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "node,community\n7018.0,x\n3303.0,y\n"),
+        ("a.jsonl", '{"node": 7018.0, "community": "x"}\n{"node": 3303.0, "community": "y"}\n'),
+        ("a.parquet", pa.table({"node": [7018.0, 3303.0], "community": ["x", "y"]})),
+    ],
+)
+def test_integers_that_pandas_made_floats_are_the_same_nodes(
+    name: str, content: Content, tmp_path: Path
+) -> None:
+    path = written(tmp_path, content, name)
     assert read_attributes(path).nodes.to_pylist() == [3303, 7018]
     (labels,) = label_groups(path).values()
     assert labels == {"7018": "x", "3303": "y"}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "why"),
     [
         ("id,country\n1,CH\n", "has the columns id, country; .* column node"),
         ("node\n1\n", "a column besides node"),
@@ -75,34 +70,31 @@ def test_integers_that_pandas_made_floats_are_the_same_nodes(name: str, tmp_path
         ("", "is empty"),
     ],
 )
-def test_a_bad_table_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(BadSettings, match=said):
+def test_a_bad_table_says_what_is_wrong(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(BadSettings, match=why):
         read_attributes(written(tmp_path, text))
 
 
 def test_a_file_that_is_missing_or_of_another_form_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "countries"
     with pytest.raises(SourceNotFound, match=r"no file .*countries"):
-        read_attributes(path)
-    path.write_text("node,country\n1,CH\n")
+        read_attributes(tmp_path / "countries")
     with pytest.raises(BadSettings, match=r"countries is none of \.csv, "):
-        read_attributes(path)
+        read_attributes(written(tmp_path, "node,country\n1,CH\n", "countries"))
 
 
-def test_text_that_is_not_utf_8_is_refused_where_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "towns.csv"
-    path.write_bytes("node,town\n1,Bern\n2,Zürich\n3,Zörich\n".encode("latin-1"))
+@pytest.mark.parametrize(("column", "read"), [("town", read_attributes), ("label", label_groups)])
+def test_text_that_is_not_utf_8_is_refused_where_it_is(
+    column: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    text = f"node,{column}\n1,Bern\n2,Zürich\n3,Zörich\n".encode("latin-1")
     with pytest.raises(BadRow, match=r"towns\.csv:3: 'Z.rich' is not UTF-8"):
-        read_attributes(path)
-    path.write_bytes("node,label\n1,Bern\n2,Zürich\n".encode("latin-1"))
-    with pytest.raises(BadRow, match=r"towns\.csv:3: 'Z.rich' is not UTF-8"):
-        label_groups(path)
+        read(written(tmp_path, text, "towns.csv"))
 
 
 @pytest.mark.parametrize("labels", [[["a"], ["b"]], [b"a", b"\xff"]])
 def test_labels_that_are_no_texts_or_numbers_are_refused(
     labels: list[object], tmp_path: Path
 ) -> None:
-    pq.write_table(pa.table({"node": [1, 2], "label": labels}), tmp_path / "known.parquet")
+    table = pa.table({"node": [1, 2], "label": labels})
     with pytest.raises(BadRow, match=r"known\.parquet: label is no column of texts or numbers"):
-        label_groups(tmp_path / "known.parquet")
+        label_groups(written(tmp_path, table, "known.parquet"))

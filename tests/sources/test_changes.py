@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,10 @@ from stream_icd.sources.changes import Change, ChangeColumns, StandingWindows
 from stream_icd.sources.tables import rows_of_json
 from stream_icd.sources.windows import Quiet
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from tests.sources.reading import weighted
 
 MINUTE = 60_000_000
-Edges = dict[tuple[str, str], float]
+Edges = dict[tuple[object, ...], float]
 
 
 def windows(
@@ -38,81 +41,46 @@ def remove(minute: float, src: str, dst: str | None = None) -> Change:
 
 
 def placed(*changes: Change) -> list[Change]:
-    return [
-        Change(one.time, 0, place, one.op, one.src, one.dst, one.weight)
-        for place, one in enumerate(changes)
-    ]
-
-
-def edges(snapshot: Snapshot) -> Edges:
-    names = snapshot.nodes.to_pylist()
-    weights = [1.0] * snapshot.n_edges if snapshot.weights is None else snapshot.weights.tolist()
-    ends = zip(*snapshot.edges.tolist(), weights, strict=True)
-    return {(names[src], names[dst]): weight for src, dst, weight in ends}
+    return [dataclasses.replace(change, place=place) for place, change in enumerate(changes)]
 
 
 def made(*changes: Change, **options: object) -> list[Snapshot]:
     return list(windows(**options).snapshots([placed(*changes)]))
 
 
-def test_a_snapshot_of_the_whole_graph_at_the_end_of_each_interval() -> None:
-    first, second, third = made(
-        add(0.5, "a", "b"), add(0.6, "b", "c"), add(1.1, "c", "d"), remove(1.2, "b", "a"),
-        add(2.5, "a", "d")
-    )  # fmt: skip
-    assert edges(first) == {("a", "b"): 1.0, ("b", "c"): 1.0}
-    assert edges(second) == {("b", "c"): 1.0, ("c", "d"): 1.0}
-    assert edges(third) == {("a", "d"): 1.0, ("b", "c"): 1.0, ("c", "d"): 1.0}
-    assert first.window.end == second.window.start
-    assert third.source == "urn:stream_icd:changes?topic=edges&next=0@5"
-    assert first.weights is None
-
-
-def test_adding_again_gives_the_new_weight_and_removing_what_is_not_there_nothing() -> None:
-    (last,) = made(
-        add(0, "a", "b", 2.0), add(0, "b", "a", 3.0), add(0, "a", "c"), remove(0, "x", "y"),
-        add(0, "a", "a"), remove(0, "x")
-    )  # fmt: skip
-    assert edges(last) == {("a", "b"): 3.0, ("a", "c"): 1.0}
-    assert last.nodes.to_pylist() == ["a", "b", "c"]
-
-
-def test_nodes_stay_without_edges_until_they_are_removed_with_theirs() -> None:
+def test_nodes_without_edges_stay_until_they_are_removed_unless_they_are_to_go() -> None:
     changes = (
         add(0, "a", "b"), add(0, "alone", None), add(0, "b", "c"), remove(1, "alone"),
         remove(1, "a", "b"), add(2, "d", None), remove(2, "a"), add(2, "d", "e"), remove(3, "d")
     )  # fmt: skip
-    nodes = [one.nodes.to_pylist() for one in made(*changes)]
-    assert nodes == [
-        ["a", "alone", "b", "c"],
-        ["a", "b", "c"],
-        ["b", "c", "d", "e"],
-        ["b", "c", "e"],
-    ]
-    nodes = [one.nodes.to_pylist() for one in made(*changes, isolated=False)]
-    assert nodes == [["a", "b", "c"], ["b", "c"], ["b", "c", "d", "e"], ["b", "c"]]
+    nodes = ["".join(snapshot.nodes.to_pylist()) for snapshot in made(*changes)]
+    assert nodes == ["aalonebc", "abc", "bcde", "bce"]
+    nodes = ["".join(snapshot.nodes.to_pylist()) for snapshot in made(*changes, isolated=False)]
+    assert nodes == ["abc", "bc", "bcde", "bc"]
+
+
+def add_to(counted: Counter[str], kind: str, n: int) -> None:
+    counted[kind] += n
 
 
 def test_windows_without_a_change_and_without_an_edge() -> None:
-    counted: dict[str, int] = {}
-
-    def count(kind: str, n: int) -> None:
-        counted[kind] = counted.get(kind, 0) + n
-
     changes = (add(0, "a", "b"), remove(3, "a", "b"), add(5, "a", "c"))
-    assert len(made(*changes, count=count)) == 4  # minutes 0, 1, 2 and 5
-    assert counted == {"empty_windows": 2}
-    counted.clear()
-    assert len(made(*changes, count=count, only_changed=True)) == 2
-    assert counted == {"empty_windows": 1, "unchanged_windows": 3}
+    for only_changed, n_made, expected in (
+        (False, 4, {"empty_windows": 2}),  # minutes 0, 1, 2 and 5
+        (True, 2, {"empty_windows": 1, "unchanged_windows": 3}),
+    ):
+        counted = Counter[str]()
+        how = {"count": partial(add_to, counted), "only_changed": only_changed}
+        assert len(made(*changes, **how)) == n_made
+        assert counted == expected
 
 
 def test_what_comes_late_counts_in_the_next_window() -> None:
     *_, last = made(add(0, "a", "b"), add(2, "b", "c"), add(0.5, "c", "d"))
-    assert len(edges(last)) == 3
+    assert len(weighted(last)) == 3
     (after,) = windows(last).snapshots([[Change(0, 0, 7, "add", "d", "e")]])
     assert after.window.start == last.window.end
-    assert len(edges(after)) == 4
+    assert len(weighted(after)) == 4
 
 
 def test_streams_are_waited_for_unless_they_are_quiet() -> None:
@@ -120,7 +88,7 @@ def test_streams_are_waited_for_unless_they_are_quiet() -> None:
     other = [Change(MINUTE, 1, 0, "add", "b", "c")]
     waiting = windows(n_streams=2, now=20 * MINUTE)
     found = waiting.snapshots(iter([one, other, Quiet(frozenset((1,))), Quiet(frozenset((0, 1)))]))
-    assert [len(edges(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
+    assert [len(weighted(snapshot)) for snapshot in found] == [1, 2, 2, 2, 2, *[3] * 15]
 
 
 def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> None:
@@ -135,20 +103,11 @@ def test_a_time_in_the_future_counts_as_now_and_one_long_ago_is_refused() -> Non
     assert len(made(add(0, "a", "b"), far, now=10**8 * MINUTE, only_changed=True)) == 2
 
 
-NODES = st.sampled_from("abcde")
-CHANGES = st.lists(
-    st.one_of(
-        st.builds(
-            add,
-            st.floats(0, 6),
-            NODES,
-            st.none() | NODES,
-            st.none() | st.sampled_from([1.0, 2.0, 0.5]),
-        ),
-        st.builds(remove, st.floats(0, 6), NODES, st.none() | NODES),
-    ),
-    max_size=30,
-)
+NODES = st.sampled_from("abcd")
+TIMES, WEIGHTS = st.floats(0, 6), st.none() | st.sampled_from([1.0, 2.0, 0.5])
+ADDED = st.builds(add, TIMES, NODES, st.none() | NODES, WEIGHTS)
+REMOVED = st.builds(remove, TIMES, NODES, st.none() | NODES)
+CHANGES = st.lists(ADDED | ADDED | REMOVED, min_size=6, max_size=30)
 
 
 def reference(changes: Sequence[Change]) -> tuple[Edges, set[str]]:
@@ -177,7 +136,7 @@ def wired(snapshot: Snapshot) -> Snapshot:
 def run(changes: Sequence[Change], last: Snapshot | None, parts: int) -> Iterator[Snapshot]:
     """The snapshots of what a run reads after the last snapshot, in so many parts."""
     begun = windows(last)
-    read = [one for one in changes if one.place >= begun.places.get(0, 0)]
+    read = [change for change in changes if change.place >= begun.places.get(0, 0)]
     size = max(1, -(-len(read) // parts))
     batches = [read[at : at + size] for at in range(0, len(read), size)]
     yield from begun.snapshots(batches)
@@ -189,23 +148,22 @@ def test_exactly_what_was_added_is_there_also_after_restarts(
 ) -> None:
     ordered = placed(*changes)
     unbroken = list(run(ordered, None, 1))
-    first = [wired(one) for one in run(ordered, None, parts)][:stopped]
+    first = [wired(snapshot) for snapshot in run(ordered, None, parts)][:stopped]
     continued = [*first, *run(ordered, first[-1] if first else None, parts)]
     assert continued == unbroken
     expected, nodes = reference(ordered)
     if expected:
-        assert edges(unbroken[-1]) == expected
+        assert weighted(unbroken[-1]) == expected
         assert set(unbroken[-1].nodes.to_pylist()) == nodes
 
 
-def test_a_snapshot_says_the_places_of_its_topic_and_no_other_topic_continues_it() -> None:
+def test_a_snapshot_says_the_places_of_its_topic_and_no_other_source_continues_it() -> None:
     topic, other = windows(topic="a.b-c_d"), Change(1, 7, 8, "add", "alone", None)
     (snapshot,) = topic.snapshots([placed(add(0, "a", "b", 2.0)), [other]])
     corrected = dataclasses.replace(snapshot, source=snapshot.source + "#correction=2")
     assert windows(corrected, topic="a.b-c_d").places == {0: 1, 7: 9}
-    for source in (snapshot.source, "urn:stream_icd:events"):
-        with pytest.raises(BadSettings, match="give this graph another --graph"):
-            windows(dataclasses.replace(snapshot, source=source))
+    with pytest.raises(BadSettings, match="give this graph another --graph"):
+        windows(dataclasses.replace(snapshot, source="urn:stream_icd:events"))
 
 
 def test_rows_are_read_and_bad_ones_reported() -> None:
@@ -226,12 +184,12 @@ def test_rows_are_read_and_bad_ones_reported() -> None:
                          ("dst", "weight"))  # fmt: skip
     columns._ids = columns._ids.__class__("integer")
     found = columns.read(batch)
-    assert [(one.op, one.src, one.dst, one.weight, one.place) for one in found] == [
-        ("add", 1, 2, 2.0, 0),
-        ("add", 3, None, None, 1),
-        ("remove", 1, None, None, 2),
+    assert [dataclasses.replace(change, time=0) for change in found] == [
+        Change(0, 0, 0, "add", 1, 2, 2.0),
+        Change(0, 0, 1, "add", 3, None),
+        Change(0, 0, 2, "remove", 1, None),
     ]
-    assert {one.time for one in found} == {MINUTE}
+    assert {change.time for change in found} == {MINUTE}
     reasons = ["is not an object", "op 'put'", "is not a time", "src is empty", "dst is", "weight"]
     assert all(any(reason in str(error) for error in bad) for reason in reasons)
     assert len(bad) == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import socket
 import zipfile
 from collections.abc import Iterator
@@ -14,17 +15,18 @@ from typing import Any, ClassVar
 import pytest
 
 from stream_icd.core.errors import BadSettings, SourceNotFound
-from stream_icd.sources.datasets.public_data import CATALOGUE, public_data
+from stream_icd.sources.datasets.public_data import CATALOGUE
+from tests.run_here import run_here
 from tests.testbed.http_server import serving
 
 CONTENT = bytes(range(256)) * 2048
 
 
 class Handler(BaseHTTPRequestHandler):
-    files: ClassVar[dict[str, bytes]] = {}
-    asked: ClassVar[list[str | None]] = []
-    breaks_after: ClassVar[int | None] = None
-    can_resume: ClassVar[bool] = True
+    files: ClassVar[dict[str, bytes]]
+    asked: ClassVar[list[str | None]]
+    breaks_after: ClassVar[int | None]
+    can_resume: ClassVar[bool]
 
     def do_GET(self) -> None:
         content = self.files.get(self.path)
@@ -49,10 +51,9 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A web server on this machine that resumes; its address."""
-    monkeypatch.setattr(Handler, "files", {"/data.bin": CONTENT})
-    monkeypatch.setattr(Handler, "asked", [])
-    monkeypatch.setattr(Handler, "breaks_after", None)
-    monkeypatch.setattr(Handler, "can_resume", True)
+    usual = {"files": {"/data.bin": CONTENT}, "asked": [], "breaks_after": None, "can_resume": True}
+    for name, value in usual.items():
+        monkeypatch.setattr(Handler, name, value, raising=False)
     with serving(Handler) as address:
         yield address
 
@@ -123,14 +124,12 @@ def test_what_is_not_there_or_no_web_address_is_said(server: str, tmp_path: Path
         offered(f"{server}/gone.bin").fetch(tmp_path)
     with pytest.raises(BadSettings, match="not a web address"):
         offered("file:///etc/passwd").fetch(tmp_path)
-    with pytest.raises(BadSettings, match="as-733.*t-drive"):
-        public_data("as-734")
+    unknown = run_here("data", "fetch", "as-734")
+    assert (unknown.returncode, "choose from as-733, as-caida" in unknown.stderr) == (78, True)
 
 
 def test_what_is_offered_says_whom_to_cite_and_how_to_go_on() -> None:
     for data in CATALOGUE:
         assert all(url.startswith("https://") for url in data.urls)
-        assert data.terms
-        assert data.citation
-        assert data.produce.startswith("stream-icd produce ")
-        assert "{path}" in data.produce
+        assert "" not in (data.terms, data.citation)
+        assert re.match("stream-icd produce .*{path}", data.produce)

@@ -22,7 +22,6 @@ import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
 
 from stream_icd.commands.programs.training_data import training_graphs
@@ -31,229 +30,193 @@ from stream_icd.core.snapshot import MOST_NODE_BYTES, Window
 from stream_icd.core.times import parse_window
 from stream_icd.sources.edge_files import watch_edge_files
 from stream_icd.wire.limits import Limits
-from tests.sources.reading import read, weighted
+from tests.sources.reading import Content, arrow, parquet, read, weighted, write
 
-EDGES = [("a", "b", 2.0), ("b", "c", 1.0)]
 TABLE = pa.table({"src": ["a", "b", "d"], "dst": ["b", "c", None], "weight": [2.0, 1.0, 1.0]})
-VIEWS = pa.table([TABLE["src"].cast(pa.string_view()), TABLE["dst"].cast(pa.string_view()),
-                  TABLE["weight"]], TABLE.column_names)  # fmt: skip
-FRAME = polars.DataFrame(TABLE).cast({"src": polars.Categorical, "dst": polars.Categorical})
-CATEGORIES = pa.table([TABLE["src"].dictionary_encode(), TABLE["dst"].dictionary_encode(),
-                       TABLE["weight"]], TABLE.column_names)  # fmt: skip
 CSV = "src,dst,weight\na,b,2\nb,c,1\nd,,\n"
 
 
-def write_arrows(path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, TABLE.schema) as writer:
-        writer.write_table(TABLE)
+def with_ends(change: Callable[[pa.ChunkedArray], object]) -> pa.Table:
+    """`TABLE`, whose ends are changed so."""
+    ends = {end: change(TABLE[end]) for end in ("src", "dst")}
+    return pa.table(ends | {"weight": TABLE["weight"]})
 
 
-def write_arrow(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+def zipped(*files: tuple[str, str]) -> bytes:
+    with zipfile.ZipFile(content := io.BytesIO(), "w") as archive:
+        for name, text in files:
+            archive.writestr(name, text)
+    return content.getvalue()
 
 
-def write_zip(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("day/", "")
-        archive.writestr("__MACOSX/day/._g.csv", "of macOS")
-        archive.writestr("day/g.csv", CSV)
-
-
-def write_packed_parquet(path: Path) -> None:
-    pq.write_table(TABLE, path)
-    path.write_bytes(pa.compress(path.read_bytes(), "zstd", asbytes=True))
-
-
-def write_graphml(path: Path) -> None:
+def graphml() -> str:
     graph = networkx.Graph()
     graph.add_node("d")
-    graph.add_weighted_edges_from(EDGES)
-    networkx.write_graphml(graph, path)
+    graph.add_weighted_edges_from([("a", "b", 2.0), ("b", "c", 1.0)])
+    return "\n".join(networkx.generate_graphml(graph))
 
 
-WRITERS: dict[str, Callable[[Path], object]] = {
-    "g.csv": lambda path: path.write_text(CSV),
-    "g.csv.zip": write_zip,
-    "commented.csv": lambda path: path.write_text(f"# of me\n% of me\n#{CSV}# the end\n%\n"),
-    "windows.csv": lambda path: path.write_bytes(CSV.replace("\n", "\r\n").encode("utf-16")),
-    "named.csv": lambda path: path.write_text(CSV.replace("src,dst", "source,target")),
-    "g.parquet": lambda path: pq.write_table(TABLE, path),
-    "views.parquet": lambda path: pq.write_table(VIEWS, path),
-    "categories.parquet": lambda path: pq.write_table(CATEGORIES, path),
-    "categories.arrow": lambda path: FRAME.write_ipc(path),
-    "packed.parquet.zst": write_packed_parquet,
-    "stream.arrow": write_arrows,
-    "file.arrows": lambda path: write_arrow(TABLE, path),
+FORMS: dict[str, Content] = {
+    "g.csv": CSV,
+    "g.csv.zip": zipped(("day/", ""), ("__MACOSX/day/._g.csv", "of macOS"), ("day/g.csv", CSV)),
+    "commented.csv": f"# of me\n% of me\n#{CSV}# the end\n%\n",
+    "windows.csv": CSV.replace("\n", "\r\n").encode("utf-16"),
+    "named.csv": CSV.replace("src,dst", "source,target"),
+    "g.parquet": TABLE,
+    "views.parquet": with_ends(lambda ids: ids.cast(pa.string_view())),
+    "categories.parquet": with_ends(pa.ChunkedArray.dictionary_encode),
+    "categories.arrow": polars.DataFrame(TABLE)
+    .cast({"src": polars.Categorical, "dst": polars.Categorical})
+    .write_ipc,
+    "packed.parquet.zst": pa.compress(parquet(TABLE), "zstd", asbytes=True),
+    "stream.arrow": arrow(TABLE, pa.ipc.new_stream),
+    "file.arrows": arrow(TABLE),
     "g.arrow": lambda path: feather.write_feather(TABLE, path),
-    "g.graphml": write_graphml,
+    "g.graphml": graphml(),
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FORMS)
 def test_every_form_gives_the_same_graph(name: str, tmp_path: Path) -> None:
-    WRITERS[name](tmp_path / name)
-    (snapshot,), bad = read(tmp_path, graph="friends")
+    (snapshot,), bad = read(write(tmp_path, {name: FORMS[name]}), graph="friends")
     assert (snapshot.id, bad) == (f"friends/{name}", [])
     assert snapshot.nodes.to_pylist() == ["a", "b", "c", "d"]
     assert weighted(snapshot) == {("a", "b"): 2, ("b", "c"): 1}
 
 
-WHOLE = {
-    "half.csv": "src,dst\n1,2.0\n2,3.0\n5,",
-    "all.csv": "src,dst\n1.0,2\n2.0,3\n5.0,",
-    "g.graphml": "<graphml><graph><node id='5.0'/><edge source='1.0' target='2.0'/>"
-    "<edge source='2' target='3.0'/></graph></graphml>",
-    "pandas.txt": "1.0,2.0\n2.0,3.0\n3.0,5.0\n",
-    "numpy.txt": "1.0e+00 2.0e+00 1e-1\n2.0e+00 5.0e+00 1\n3.0e+00 5.0e+00 1\n",
-    "g.parquet": "",
-}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_integers_that_pandas_and_numpy_write_as_floats_are_ids(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(WHOLE[name])
-    if name == "g.parquet":
-        pq.write_table(pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}), tmp_path / name)
-    (snapshot,), bad = read(tmp_path)
-    assert (snapshot.nodes.to_pylist(), bad) == ([1, 2, 3, 5], [])
-
-
-DAYS = {
-    "all numbers first": ["1,2\n2,3\n", "admin,3\n1,2\n", "1,2\n3,1\n"],
-    "a name in the middle": ["1,2\nadmin,3\n", "admin,3\n1,2\n", "1,2\n2,3\n"],
-    "a name first": ["admin,3\n1,2\n", "1,2\n3,1\n", "1.0,2\n3.0,1\n"],
-}
-
-
-@pytest.mark.parametrize("name", DAYS)
-def test_a_graph_keeps_the_kind_of_its_ids_from_file_to_file(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for day, rows in enumerate(DAYS[name], start=1):
-        (tmp_path / f"2026-01-0{day}.csv").write_text("src,dst\n" + rows)
-    found, bad = read(tmp_path)
-    numbers = name == "all numbers first"
-    one = 1 if numbers else "1"
-    assert all(one in snapshot.nodes.to_pylist() for snapshot in found)
-    refused = [error for error in bad if "not of type integer (--ids)" in error]
-    assert len(refused) == numbers  # the row of admin; else all are used
-    assert ("so all its ids are text (--ids): one is admin" in caplog.text) != numbers
-
-
-def test_files_keep_the_kind_that_the_graph_has(tmp_path: Path) -> None:
-    (tmp_path / "2026-01-01.csv").write_text("src,dst\n1,2.0\n2,3.0\n")
-    pq.write_table(pa.table({"src": [1], "dst": [2]}), tmp_path / "2026-01-02.parquet")
-    for snapshot in read(tmp_path, kind_before=lambda: "string")[0]:
-        assert set(snapshot.nodes.to_pylist()) <= {"1", "2", "3"}
-    for snapshot in read(tmp_path, id_kind="integer", kind_before=lambda: "string")[0]:
-        assert set(snapshot.nodes.to_pylist()) <= {1, 2, 3}
+def test_integers_that_pandas_and_numpy_write_as_floats_are_ids(tmp_path: Path) -> None:
+    files: dict[str, Content] = {
+        "half.csv": "src,dst\n1,2.0\n2,3.0\n5,",
+        "all.csv": "src,dst\n1.0,2\n2.0,3\n5.0,",
+        "g.graphml": "<graphml><graph><node id='5.0'/><edge source='1.0' target='2.0'/>"
+        "<edge source='2' target='3.0'/></graph></graphml>",
+        "pandas.txt": "1.0,2.0\n2.0,3.0\n3.0,5.0\n",
+        "numpy.txt": "1.0e+00 2.0e+00 1e-1\n2.0e+00 5.0e+00 1\n3.0e+00 5.0e+00 1\n",
+        "g.parquet": pa.table({"src": [1, 2, 5], "dst": [2.0, 3.0, None]}),
+    }
+    snapshots, bad = read(write(tmp_path, files))
+    assert ([snapshot.nodes.to_pylist() for snapshot in snapshots], bad) == ([[1, 2, 3, 5]] * 6, [])
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("rows", "kind", "n_refused"),
     [
-        (
-            {
-                "z.txt": "# SNAP\n# From\tTo\n1\t2\n2\t3\n",
-                "a.txt": "1\t2\t\n",
-                "b.txt": "1\t2\t.5\tx\n2\t3\t1\ty\n",
-                "c.txt": "1\t2\t7\n",
-            },
-            [
-                "z.txt has no header: columns 1 and 2, separated by tabs, are the ends of edges, "
-                "the first one is 1 - 2",
-                "b.txt has no header: only columns 1 and 2, separated by tabs, are used, not 3, 4",
-            ],
-        ),
-        (
-            {
-                "2026-01-01.csv": "src,dst,weight,kind\n1,2,3,4\n",
-                "2026-01-02.csv": "src,dst,weight,kind\n1,2,3,4\n",
-                "2026-01-03.csv": ",src,dst,weight,kind,t\n0,1,2,3,4,5\n",
-                "2026-01-04.csv": ",src,dst,weight,kind,t\n0,1,2,3,4,5\n",
-                "2026-01-05.csv": "from,kind,to,value\n1,x,2,3\n",
-            },
-            [
-                "2026-01-01.csv has columns that are not used: kind",
-                "2026-01-03.csv has columns that are not used: one without a name, t",
-                "2026-01-05.csv has no column named weight, so all edges weigh 1: not used are "
-                "kind, value (",
-            ],
-        ),
-        (
-            {"g.txt": "#FromNodeId\tToNodeId\n1\t2\n2\t3\n"},
-            [
-                "g.txt holds numbers below its first line (#FromNodeId, ToNodeId), which is taken "
-                "for a comment",
-                "g.txt has no header",
-            ],
-        ),
+        (["1,2\n2,3\n", "admin,3\n1,2\n", "1,2\n3,1\n"], int, 1),  # the row of admin
+        (["1,2\nadmin,3\n", "admin,3\n1,2\n", "1,2\n2,3\n"], str, 0),
+        (["admin,3\n1,2\n", "1,2\n3,1\n", "1.0,2\n3.0,1\n"], str, 0),
     ],
-    ids=["without a header", "not used", "a comment"],
 )
-def test_what_is_guessed_or_not_used_is_logged_of_the_first_file(
-    files: dict[str, str], said: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_graph_keeps_the_kind_of_its_ids_from_file_to_file(
+    rows: list[str], kind: type, n_refused: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    found, bad = read(tmp_path)
-    assert (len(found), bad) == (len(files), [])
+    files = {f"2026-01-0{day}.csv": f"src,dst\n{text}" for day, text in enumerate(rows, start=1)}
+    snapshots, bad = read(write(tmp_path, files))
+    assert all(kind(1) in snapshot.nodes.to_pylist() for snapshot in snapshots)
+    assert sum("not of type integer (--ids)" in error for error in bad) == len(bad) == n_refused
+    assert ("so all its ids are text (--ids): one is admin" in caplog.text) == (kind is str)
+
+
+UNUSED = "src,dst,weight,kind\n1,2,3,4\n"
+UNNAMED = ",src,dst,weight,kind,t\n0,1,2,3,4,5\n"
+LOGGED: list[tuple[dict[str, str], list[str]]] = [
+    (
+        {
+            "z.txt": "# SNAP\n# From\tTo\n1\t2\n2\t3\n",
+            "a.txt": "1\t2\t\n",
+            "b.txt": "1\t2\t.5\tx\n2\t3\t1\ty\n",
+            "c.txt": "1\t2\t7\n",
+        },
+        [
+            "z.txt has no header: columns 1 and 2, separated by tabs, are the ends of edges, the "
+            "first one is 1 - 2",
+            "b.txt has no header: only columns 1 and 2, separated by tabs, are used, not 3, 4",
+        ],
+    ),
+    (
+        {
+            "1.csv": UNUSED,
+            "2.csv": UNUSED,
+            "3.csv": UNNAMED,
+            "4.csv": UNNAMED,
+            "5.csv": "from,kind,to,value\n1,x,2,3\n",
+        },
+        [
+            "1.csv has columns that are not used: kind",
+            "3.csv has columns that are not used: one without a name, t",
+            "5.csv has no column named weight, so all edges weigh 1: not used are kind, value (",
+        ],
+    ),
+    (
+        {"g.txt": "#FromNodeId\tToNodeId\n1\t2\n2\t3\n"},
+        [
+            "g.txt holds numbers below its first line (#FromNodeId, ToNodeId), which is taken for",
+            "g.txt has no header",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "expected"), LOGGED, ids=["no header", "not used", "a comment"])
+def test_what_is_guessed_or_not_used_is_logged_of_the_first_file(
+    files: dict[str, str], expected: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    snapshots, bad = read(write(tmp_path, files))
+    assert (len(snapshots), bad) == (len(files), [])
     logged = [text for text in caplog.messages if " no day " not in text and "late" not in text]
-    assert len(logged) == len(said)
-    assert all(one.startswith(start) for one, start in zip(logged, said, strict=True)), logged
+    starts = zip(logged, expected, strict=True)
+    assert all(text.startswith(start) for text, start in starts), logged
 
 
-def test_one_snapshot_a_file_in_the_order_of_windows(
+def test_files_are_sent_in_the_order_of_windows_and_others_named_once_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the order of names, a tracker would take 2.csv to 9.csv for late."""
-    for name in ("10.csv", "9.csv", "notes.md", ".hidden.csv", "c.csv.tmp", "d.csv.part"):
-        (tmp_path / name).write_text("1,2\n")
-        os.utime(tmp_path / name, (0, {"9.csv": 9, "10.csv": 10}.get(name, 0)))
-    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/9.csv", "files/10.csv"]
-    others, said, _ = (record.getMessage() for record in caplog.records)
-    assert others.startswith("not sent: c.csv.tmp, d.csv.part, notes.md. Files are read that are")
-    assert said.startswith("10.csv has no day such as 2026-01-31 in its name")
+    names = ("10.csv", "9.csv", "notes.md", ".hidden.csv", "c.csv.tmp", "d.csv.part", "e/f.csv")
+    write(tmp_path, dict.fromkeys(names, "1,2\n"))
+    os.utime(tmp_path / "9.csv", (0, 9))
+    os.utime(tmp_path / "10.csv", (0, 10))
+    counted = Counter[str]()
+    snapshots, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/9.csv", "files/10.csv"]
+    assert counted == {"other_files": 4}
+    other_files, undated, _ = caplog.messages
+    assert other_files.startswith("not sent: c.csv.tmp, d.csv.part, e/, notes.md. Files are read")
+    assert undated.startswith("10.csv has no day such as 2026-01-31 in its name")
     os.utime(tmp_path / "9.csv", (0, 10))
-    assert [snapshot.id for snapshot in read(tmp_path)[0]] == ["files/10.csv", "files/9.csv"]
+    caplog.clear()
+    looks = Looks(lambda: None, lambda: None, lambda: None)
+    snapshots, _ = read(tmp_path, every_s=2.0, stop=looks)
+    assert [snapshot.id for snapshot in snapshots] == ["files/10.csv", "files/9.csv"]
     assert "1 files share a window, and are late" in caplog.text
+    (other_files,) = (text for text in caplog.messages if text.startswith("not sent"))
+    assert other_files.startswith("not sent: e/, notes.md. ")  # the others are being written
 
 
 LATIN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"b", b"caf\xe9"]).buffers())  # no UTF-8
 BOMB = '<!DOCTYPE g [<!ENTITY a "b">]><graphml><node id="&a;"/></graphml>'
 
 
-def two_files() -> bytes:
-    with zipfile.ZipFile(content := io.BytesIO(), "w") as archive:
-        archive.writestr("a.csv", "1,2\n")
-        archive.writestr("b.csv", "2,3\n")
-    return content.getvalue()
-
-
-def write_long_arrow(path: Path) -> None:
+def long_arrow() -> bytes:
     """An Arrow file whose buffer says that it has 2^62 bytes."""
     table = pa.table({"src": range(2000), "dst": range(1, 2001)})
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(str(path), table.schema, options=options) as file:
-        file.write_table(table)
-    content = bytearray(path.read_bytes())
+    content = bytearray(arrow(table, compression="lz4"))
     content[content.index((8 * len(table)).to_bytes(8, "little")) + 7] = 0x40
-    path.write_bytes(content)
+    return bytes(content)
 
 
 LATIN_TABLE = pa.table({"src": LATIN, "dst": ["c", "d"]})
 DOUBLED = pa.table([["a"], ["b"], ["c"]], ["src", "dst", "src"])
+TWO_FILES = zipped(("a.csv", "1,2\n"), ("b.csv", "2,3\n"))
 TWICE = "more than one column 'src': rename the others"
 BINARY = "is binary, or UTF-16 without its mark"
-REFUSED: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
+REFUSED: dict[str, tuple[Content, str]] = {
     "loops.csv": ("1,1\n", "no edge"),
     "torn.parquet": (b"PAR1", "damaged"),
     "torn.arrow": (b"ARROW1", "damaged"),
     "torn.graphml": ("<graphml>", "damaged"),
     "torn.csv.gz": (gzip.compress(b"1,2\n" * 99)[:20], "damaged"),
     "torn.csv.zst": (pa.compress(b"1,2\n" * 99, "zstd", asbytes=True)[:-4], "damaged"),
-    "long.arrow": (write_long_arrow, "it has more than 1,073,741,824 bytes"),
+    "long.arrow": (long_arrow(), "it has more than 1,073,741,824 bytes"),
     "bomb.graphml": (BOMB, "entities"),
     "bomb16.graphml": (
         f"<?xml version='1.0' encoding='utf-16'?>{BOMB}".encode("utf-16"),
@@ -264,19 +227,16 @@ REFUSED: dict[str, tuple[str | bytes | Callable[[Path], object], str]] = {
         "ATTLIST",
     ),
     "unknown.graphml": ("<?xml version='1.0' encoding='x'?><graphml/>", "encoding"),
-    "other.parquet": (lambda path: pq.write_table(pa.table({"x": [1]}), path), "expected src, dst"),
-    "nodes.parquet": (
-        lambda path: pq.write_table(pa.table({"node": [1, 2], "community": [0, 0]}), path),
-        "table of labels",
-    ),
-    "latin.parquet": (lambda path: pq.write_table(LATIN_TABLE, path), "damaged.*UTF8"),
-    "latin.arrow": (lambda path: write_arrow(LATIN_TABLE, path), "damaged.*UTF8"),
-    "doubled.parquet": (lambda path: pq.write_table(DOUBLED, path), TWICE),
-    "doubled.arrow": (lambda path: write_arrow(DOUBLED, path), TWICE),
+    "other.parquet": (pa.table({"x": [1]}), "expected src, dst"),
+    "nodes.parquet": (pa.table({"node": [1, 2], "community": [0, 0]}), "table of labels"),
+    "latin.parquet": (LATIN_TABLE, "damaged.*UTF8"),
+    "latin.arrow": (arrow(LATIN_TABLE), "damaged.*UTF8"),
+    "doubled.parquet": (DOUBLED, TWICE),
+    "doubled.arrow": (arrow(DOUBLED), TWICE),
     "doubled.csv": ("src,dst,src\na,b,c\n", TWICE),
-    "two.csv.zip": (two_files(), "holds 2 files \\(a.csv, b.csv\\): put one file in each"),
+    "two.csv.zip": (TWO_FILES, "holds 2 files \\(a.csv, b.csv\\): put one file in each"),
     "packed.csv": (bz2.compress(b"1,2\n2,3\n"), "compressed, so its name needs that ending"),
-    "parquet.csv": (lambda path: pq.write_table(TABLE, path), BINARY),
+    "parquet.csv": (TABLE, BINARY),
     "utf16.csv": ("src,dst\na,b\nb,c\n".encode("utf-16-le"), BINARY),
     "long.csv": ("x" * 200_000, "is no row of a table: field larger"),
     "pipe.csv": (os.mkfifo, "it is no regular file"),
@@ -316,14 +276,8 @@ def test_a_file_that_is_no_edge_list_is_reported_and_the_others_go_on(
     name: str, tmp_path: Path
 ) -> None:
     content, why = REFUSED[name]
-    if callable(content):
-        content(tmp_path / name)
-    else:
-        whole = content.encode() if isinstance(content, str) else content
-        (tmp_path / name).write_bytes(whole)
-    (tmp_path / "zz.csv").write_text("1,2\n")
-    found, bad = read(tmp_path)
-    assert [snapshot.id for snapshot in found] == ["files/zz.csv"]
+    snapshots, bad = read(write(tmp_path, {name: content, "zz.csv": "1,2\n"}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/zz.csv"]
     assert any(re.search(f"^{name} makes no snapshot.*{why}", error) for error in bad), bad
     with pytest.raises(BadRow):
         list(watch_edge_files(tmp_path).snapshots)
@@ -341,68 +295,91 @@ ROWS = {
 
 @pytest.mark.parametrize("text", ROWS)
 def test_a_bad_row_is_reported_with_its_place_and_reason(text: str, tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text(text)
-    (snapshot,), (bad,) = read(tmp_path, id_kind="integer")
+    (snapshot,), (bad,) = read(write(tmp_path, {"g.csv": text}), id_kind="integer")
     assert (snapshot.n_edges, bad[:6], ROWS[text] in bad) == (1, "g.csv:", True), bad
 
 
-def test_ids_of_other_types_or_too_long_are_bad_rows(tmp_path: Path) -> None:
+FAR_DAYS = pa.array([2**31 - 1, 0], pa.date32())  # Python has no such day
+NO_ZONE = pa.array([1, 2], pa.timestamp("us", "Mars/Jezero"))
+
+
+def test_ids_that_no_node_may_have_and_times_that_python_has_not_are_bad_rows(
+    tmp_path: Path,
+) -> None:
     ids = pa.array([1, 2]).cast(pa.decimal128(38, 0))  # as databases export integers
-    pq.write_table(pa.table({"src": ["1", "2"], "dst": ids}), tmp_path / "h.parquet")
     longest = "y" * MOST_NODE_BYTES
-    (tmp_path / "g.csv").write_text(f"src,dst\na,b\na,{longest}y\nb,{longest}\n")
-    (snapshot,), bad = read(tmp_path)
+    files: dict[str, Content] = {
+        "g.csv": f"src,dst\na,b\na,{longest}y\nb,{longest}\n",
+        "h.parquet": pa.table({"src": ["1", "2"], "dst": ids}),
+    }
+    (snapshot,), bad = read(write(tmp_path, files))
     assert snapshot.nodes.to_pylist() == ["a", "b", longest]
     *decimals, long = sorted(bad, reverse=True)
     assert long.endswith("an id is one of 4,097 bytes; the limit is 4,096: send a hash of it")
     assert decimals[0].endswith("an id is of type decimal128(38, 0), no integer or text")
+    for name, times in (("dst", FAR_DAYS), ("weight", NO_ZONE)):
+        columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
+        snapshots, bad = read(write(tmp_path / name, {"g.parquet": pa.table(columns)}))
+        assert (snapshots, len(bad)) == ([], 3)
+        assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
 
 
-def write_equal_rows(path: Path, n_rows: int) -> None:
-    ends = {"src": np.zeros(n_rows, np.int64), "dst": np.ones(n_rows, np.int64)}
+N_EQUAL = 2_000_000
+"""Rows of a file of a few kB: more than fit the memory, if there are some more."""
+
+
+def equal_rows(kind: str) -> pa.Table:
+    ends = {"src": np.zeros(N_EQUAL, np.int64), "dst": np.ones(N_EQUAL, np.int64)}
     table = pa.table(ends)
-    if path.name.startswith("categories"):
-        table = pa.table({n: table[n].cast(pa.string()).dictionary_encode() for n in ends})
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    match path.suffix:
-        case ".parquet":
-            pq.write_table(table, path, compression="zstd")
-        case ".arrow":
-            feather.write_feather(table, path, compression="zstd", chunksize=n_rows)
-        case ".arrows":
-            with (
-                pa.OSFile(str(path), "wb") as sink,
-                pa.ipc.new_stream(sink, table.schema, options=options) as stream,
-            ):
-                stream.write_table(table)
-        case _:
-            rows = "src,dst\n" + "1,2\n" * n_rows
-            path.write_bytes(gzip.compress(rows.encode(), compresslevel=1))
+    if kind == "categories":
+        return pa.table({n: table[n].cast(pa.string()).dictionary_encode() for n in ends})
+    return table
 
 
-@pytest.mark.parametrize("name", ["categories.arrow", "g.arrows", "g.parquet", "g.csv.gz"])
-def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(name: str, tmp_path: Path) -> None:
-    """A file of a few kB can hold more rows than fit the memory."""
-    write_equal_rows(tmp_path / name, 2_000_000)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("categories.arrow", lambda: arrow(equal_rows("categories"), compression="zstd")),
+        ("g.arrows", lambda: arrow(equal_rows(""), pa.ipc.new_stream, compression="zstd")),
+        ("g.parquet", lambda: parquet(equal_rows(""), compression="zstd")),
+        ("g.csv.gz", lambda: gzip.compress(b"src,dst\n" + b"1,2\n" * N_EQUAL, compresslevel=1)),
+    ],
+)
+def test_no_more_of_a_file_is_read_than_a_snapshot_may_have(
+    name: str, content: Callable[[], bytes], tmp_path: Path
+) -> None:
+    write(tmp_path, {name: content()})
     pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
-        found, (bad,) = read(tmp_path, limits=Limits(rows=500_000))
+        snapshots, (bad,) = read(tmp_path, limits=Limits(rows=500_000))
     finally:
         pa.set_memory_pool(usual)
-    assert found == []
+    assert snapshots == []
     assert "it has more than 500,000 rows, the limit of a snapshot: divide it" in bad
     assert "STREAM_ICD_LIMITS_ROWS" in bad
     assert pool.max_memory() < 30_000_000
 
 
-@pytest.mark.parametrize("name", ["g.graphml.gz", "g.csv.gz"])
+LONG_TEXT = pa.array(["x" * 1000] * 1000).dictionary_encode()  # a text of 1 kB in few bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("g.graphml.gz", gzip.compress(b"src,dst\n" + b"a,b\n" * 100_000)),
+        ("g.csv.gz", gzip.compress(b"src,dst\n" + b"a,b\n" * 100_000)),
+        ("g.parquet", pa.table({"src": LONG_TEXT, "dst": LONG_TEXT})),
+    ],
+)
 def test_no_more_bytes_of_a_file_are_read_than_a_snapshot_may_have(
-    name: str, tmp_path: Path
+    name: str, content: Content, tmp_path: Path
 ) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(b"src,dst\n" + b"a,b\n" * 100_000))
-    found, (bad,) = read(tmp_path, limits=Limits(decoded_bytes=100_000))
-    assert (found, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == ([], True)
+    snapshots, (bad,) = read(write(tmp_path, {name: content}), limits=Limits(decoded_bytes=100_000))
+    assert (snapshots, "it has more than 100,000 bytes, the limit of a snapshot" in bad) == (
+        [],
+        True,
+    )
     assert "STREAM_ICD_LIMITS_DECODED_BYTES" in bad
 
 
@@ -416,79 +393,62 @@ class Trap:
         return os.mkdir, (str(self.path),)
 
 
-FAR_DAYS = pa.array([2**31 - 1, 0], pa.date32())  # Python has no such day
-NO_ZONE = pa.array([1, 2], pa.timestamp("us", "Mars/Jezero"))
-
-
-def test_times_that_python_cannot_hold_are_bad_rows(tmp_path: Path) -> None:
-    for name, times in (("dst", FAR_DAYS), ("weight", NO_ZONE)):
-        columns = {"src": [1, 2], "dst": [2, 3], "weight": [1.0, 1.0], name: times}
-        pq.write_table(pa.table(columns), tmp_path / "g.parquet")
-        found, bad = read(tmp_path)
-        assert (found, len(bad)) == ([], 3)
-        assert f"g.parquet:0: src 1, dst {'2' if name == 'weight' else times[0].value}" in bad[0]
-
-
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    (folder / "graph.pkl").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-    assert read(folder)[0] == []
+    pickled = pickle.dumps(Trap(tmp_path / "sprung"))
+    assert read(write(tmp_path / "graphs", {"graph.pkl": pickled}))[0] == []
     assert not (tmp_path / "sprung").exists()
 
 
 def windows_of(folder: Path, *names: str, window: str | None = None) -> dict[str, Window]:
     """The windows of files that were changed five seconds after 1970 began."""
+    write(folder, dict.fromkeys(names, "1,2\n"))
     for name in names:
-        (folder / name).write_text("1,2\n")
         os.utime(folder / name, (0, 5))
-    found, _ = read(folder, window=window and parse_window(window))
-    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in found}
+    snapshots, _ = read(folder, window=window and parse_window(window))
+    return {snapshot.id.removeprefix("files/"): snapshot.window for snapshot in snapshots}
 
 
-def test_the_window_is_in_the_name_or_when_the_file_was_changed(tmp_path: Path) -> None:
-    for name, time, days in (
-        ("2026-01-31.csv", (2026, 1, 31), 1),
-        ("g_20260131.csv", (2026, 1, 31), 1),
-        ("2026_01_31_12-30.csv", (2026, 1, 31, 12, 30), 0),
-        ("20260131T1230.csv", (2026, 1, 31, 12, 30), 0),
-        ("g-2026-01-31_12-30-05.csv", (2026, 1, 31, 12, 30, 5), 0),
-        ("graph.csv", (1970, 1, 1, 0, 0, 5), 0),
-    ):
-        (folder := tmp_path / name.partition(".")[0]).mkdir()
-        window = windows_of(folder, name)[name]
-        start = datetime(*time, tzinfo=UTC)  # type: ignore[arg-type, misc]
-        assert (window.start, window.end - window.start) == (start, timedelta(days=days))
-    for given in (None, "month"):
-        with pytest.raises(BadSettings, match="after the year 9999"):
-            windows_of(tmp_path, "9999-12-31.csv", window=given)
+CHANGED = datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+NAMES: dict[str, tuple[datetime, int]] = {
+    "2026-01-31.csv": (datetime(2026, 1, 31, tzinfo=UTC), 1),
+    "g_20260131.csv": (datetime(2026, 1, 31, tzinfo=UTC), 1),
+    "2026_01_31_12-30.csv": (datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+    "20260131T1230.csv": (datetime(2026, 1, 31, 12, 30, tzinfo=UTC), 0),
+    "g-2026-01-31_12-30-05.csv": (datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC), 0),
+    "graph.csv": (CHANGED, 0),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_window_is_in_the_name_or_when_the_file_was_changed(name: str, tmp_path: Path) -> None:
+    window = windows_of(tmp_path, name)[name]
+    start, days = NAMES[name]
+    assert (window.start, window.end - window.start) == (start, timedelta(days=days))
 
 
 def test_monthly_and_hourly_files_have_windows_of_their_spacing(tmp_path: Path) -> None:
-    for folder in ("months", "hours", "month"):
-        (tmp_path / folder).mkdir()
-    names = (f"mails-2026-{month:02d}-01.csv" for month in range(1, 13))
+    names = [f"mails-2026-{month:02d}-01.csv" for month in range(1, 13)]
     months = windows_of(tmp_path / "months", *names)
     assert months["mails-2026-01-01.csv"].end == datetime(2026, 2, 1, tzinfo=UTC)
     names = [f"g-2026-01-01T{hour:02d}00.csv" for hour in range(24)]
     hours = windows_of(tmp_path / "hours", *names, "undated.csv")
     assert {hours[name].end - hours[name].start for name in names} == {timedelta(hours=1)}
-    assert hours["undated.csv"].end == datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
-    (given,) = windows_of(tmp_path / "month", "2026-02-14.csv", window="month").values()
-    assert (given.start, given.end) == (
-        datetime(2026, 2, 1, tzinfo=UTC),
-        datetime(2026, 3, 1, tzinfo=UTC),
-    )
+    assert hours["undated.csv"].end == CHANGED
+    (month,) = windows_of(tmp_path / "month", "2026-02-14.csv", window="month").values()
+    assert (month.start.day, month.end) == (1, datetime(2026, 3, 1, tzinfo=UTC))
+    for window in (None, "month"):
+        with pytest.raises(BadSettings, match="after the year 9999"):
+            windows_of(tmp_path, "9999-12-31.csv", window=window)
 
 
 def test_a_first_line_of_sizes_is_no_edge(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Numbers of nodes and edges, in as many columns as the rows or not."""
     edges = [(0, 1), (0, 2), (3, 4), (2, 5)]
-    (tmp_path / "a.txt").write_text("6 4\n" + "".join(f"{a} {b}\n" for a, b in edges))
-    (tmp_path / "b.txt").write_text("6 4\n" + "".join(f"{a} {b} .5\n" for a, b in edges))
-    (tmp_path / "c.txt").write_text("6 6 4\n" + "".join(f"{a} {b} .5\n" for a, b in edges))
-    found, bad = read(tmp_path)
-    assert ([one.edges.T.tolist() for one in found], bad) == ([sorted(map(list, edges))] * 3, [])
+    plain, weighing = ("".join(f"{a} {b}{end}\n" for a, b in edges) for end in ("", " .5"))
+    files = {"a.txt": f"6 4\n{plain}", "b.txt": f"6 4\n{weighing}", "c.txt": f"6 6 4\n{weighing}"}
+    snapshots, bad = read(write(tmp_path, files))
+    pairs = [snapshot.edges.T.tolist() for snapshot in snapshots]
+    assert (pairs, bad) == ([sorted(map(list, edges))] * 3, [])
     assert "a.txt begins with its number of edges: the first line (6, 4) is taken" in caplog.text
 
 
@@ -513,37 +473,16 @@ FIRST_LINES = {
 
 @pytest.mark.parametrize("text", FIRST_LINES)
 def test_the_first_edge_of_a_text_is_an_edge(text: str, tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text(text)
-    (snapshot,), _ = read(tmp_path)
+    (snapshot,), _ = read(write(tmp_path, {"g.csv": text}))
     assert FIRST_LINES[text] in weighted(snapshot)
-
-
-def test_files_of_other_endings_are_named_once_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "2026-01-01.csv").write_text(CSV)
-    (tmp_path / "2026-01-02.gexf").write_text("<gexf/>")
-    (tmp_path / "2026-01-03.csv.tmp").write_text(CSV)
-    (tmp_path / "2026-01-04").mkdir()
-    counted = Counter[str]()
-    source = watch_edge_files(tmp_path, count=lambda what, n: counted.update({what: n}))
-    assert len(list(source.snapshots)) == 1
-    assert counted == {"other_files": 3}
-    assert "not sent: 2026-01-02.gexf, 2026-01-03.csv.tmp, 2026-01-04/. " in caplog.text
-    caplog.clear()
-    looks = Looks(lambda: None, lambda: None, lambda: None)
-    read(tmp_path, every_s=2.0, stop=looks)
-    (said,) = (text for text in caplog.messages if text.startswith("not sent"))
-    assert "not sent: 2026-01-02.gexf, 2026-01-04/. " in said
 
 
 @pytest.mark.parametrize("rows", ["a,b,x\nb,c,-1\n", "a\nb\n"])
 def test_a_file_of_only_bad_rows_is_not_called_empty(
     rows: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "g.csv").write_text(f"src,dst,weight\n{rows}")
-    found, bad = read(tmp_path)
-    assert (found, len(bad)) == ([], 3)
+    snapshots, bad = read(write(tmp_path, {"g.csv": f"src,dst,weight\n{rows}"}))
+    assert (snapshots, len(bad)) == ([], 3)
     assert (
         "g.csv makes no snapshot: it has no good row and 2 bad ones; the first: g.csv:2" in bad[2]
     )
@@ -565,11 +504,9 @@ EVENTS = {
 def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
     name: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "mails"
-    folder.mkdir()
-    (folder / name).write_text(EVENTS[name])
-    found, (bad,) = read(folder)
-    assert found == []
+    folder = write(tmp_path / "mails", {name: EVENTS[name]})
+    snapshots, (bad,) = read(folder)
+    assert snapshots == []
     with pytest.raises(BadRow) as error:
         training_graphs(str(folder))
     assert str(error.value) == bad
@@ -585,16 +522,11 @@ def test_a_table_of_events_is_refused_with_the_commands_that_read_it(
 def test_an_empty_file_makes_no_snapshot_and_no_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "a.csv").write_text("")
-    (tmp_path / "b.csv").write_text("src,dst\n")
-    (tmp_path / "c.csv").write_text("1,2\n")
-    pq.write_table(
-        pa.table({"src": pa.array([], "int64"), "dst": pa.array([], "int64")}),
-        tmp_path / "d.parquet",
-    )
+    no_rows = pa.table({"src": pa.array([], "int64"), "dst": pa.array([], "int64")})
+    write(tmp_path, {"a.csv": "", "b.csv": "src,dst\n", "c.csv": "1,2\n", "d.parquet": no_rows})
     counted = Counter[str]()
-    source = watch_edge_files(tmp_path, count=lambda what, n: counted.update({what: n}))
-    assert [snapshot.id for snapshot, _ in source.snapshots] == ["files/c.csv"]
+    snapshots, _ = read(tmp_path, count=lambda what, n: counted.update({what: n}))
+    assert [snapshot.id for snapshot in snapshots] == ["files/c.csv"]
     assert counted == {"empty_files": 3}
     empty = [text.split()[0] for text in caplog.messages if "is empty" in text]
     assert empty == ["a.csv", "b.csv", "d.parquet"]
@@ -638,8 +570,8 @@ def test_a_watched_folder_sends_files_when_they_stop_growing_or_change(tmp_path:
         lambda: None,
     )
     found, bad = read(tmp_path, every_s=2.0, stop=looks)
-    sent = [(one.id, one.n_edges) for one in found]
-    assert (sent, bad) == ([("files/a.csv", 1), ("files/b.csv", 3), ("files/a.csv", 2)], [])
+    snapshots = [(snapshot.id, snapshot.n_edges) for snapshot in found]
+    assert (snapshots, bad) == ([("files/a.csv", 1), ("files/b.csv", 3), ("files/a.csv", 2)], [])
 
 
 def test_a_watched_file_is_read_again_when_its_permissions_change(
@@ -657,8 +589,8 @@ def test_a_watched_file_is_read_again_when_its_permissions_change(
     monkeypatch.setattr(Path, "open", refused)
     file.chmod(0o600)
     looks = Looks(lambda: None, lambda: None, lambda: file.chmod(0o640), lambda: None, lambda: None)
-    found, bad = read(tmp_path, every_s=2.0, stop=looks)
-    assert [snapshot.id for snapshot in found] == ["files/a.csv"]
+    snapshots, bad = read(tmp_path, every_s=2.0, stop=looks)
+    assert [snapshot.id for snapshot in snapshots] == ["files/a.csv"]
     assert len(bad) == 1
     assert "Permission denied" in bad[0]
 

@@ -15,7 +15,6 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
@@ -27,9 +26,10 @@ from stream_icd.core.snapshot import EPOCH, Snapshot, Window
 from stream_icd.core.times import snapshot_id
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.sources.tables import columns_of, read_rows
-from stream_icd.sources.timed_rows import Columns, EventSettings, timed_rows
+from stream_icd.sources.timed_rows import Columns, EventSettings
 from stream_icd.sources.windows import Hopping, LateRows, Session, TimedRows, windowed_snapshots
 from tests.real_data import real_data
+from tests.sources.reading import weighted, write
 
 HOUR = timedelta(hours=1)
 HOURLY = Hopping(HOUR, HOUR)
@@ -43,12 +43,15 @@ def events(*rows: tuple[float, object, object], weights: list[float] | None = No
     return TimedRows("mails.csv", 0, np.arange(2, len(at) + 2), at, table)
 
 
-def cut(arrived: TimedRows, **options: object) -> tuple[list[Snapshot], Counter[str]]:
+def cut(
+    arrived: TimedRows, after: datetime | None = None, **options: object
+) -> tuple[list[Snapshot], Counter[str]]:
     counted: Counter[str] = Counter()
     settings = EventSettings(**{"graph": "mails", "rule": HOURLY, **options})  # type: ignore[arg-type]
     source = windowed_snapshots(
         [arrived],
         settings,
+        after=after,
         on_late=lambda late: counted.update(late=len(late.place)),
         count=lambda what, n: counted.update({what: n}),
     )
@@ -67,18 +70,16 @@ def test_edges_may_weigh_how_many_events_they_had_or_their_sum() -> None:
     rows = [(0.1, "a", "b"), (0.2, "b", "a"), (0.3, "b", "c")]
     (counted,), _ = cut(events(*rows), counted=True)
     (summed,), _ = cut(events(*rows, weights=[2.5, 1.0, 4.0]))
-    assert counted.weights is not None
-    assert counted.weights.tolist() == [2, 1]
-    assert summed.weights is not None
-    assert summed.weights.tolist() == [3.5, 4]
+    assert weighted(counted) == {("a", "b"): 2, ("b", "c"): 1}
+    assert weighted(summed) == {("a", "b"): 3.5, ("b", "c"): 4}
 
 
-def test_small_windows_are_left_out_and_counted() -> None:
-    snapshots, counted = cut(
-        events((0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 2), (2.2, 2, 3)), least_nodes=3
-    )
-    assert [s.window.start.hour for s in snapshots] == [2]
-    assert counted == {"small_windows": 2}
+def test_small_windows_and_those_that_were_made_are_left_out_and_counted() -> None:
+    rows = events((0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 2), (2.2, 2, 3))
+    (only,), counted = cut(rows, least_nodes=3)
+    assert (only.window.start.hour, counted) == (2, {"small_windows": 2})
+    (only,), counted = cut(rows, after=datetime(1970, 1, 1, 2, tzinfo=UTC))
+    assert (only.window.start.hour, counted) == (2, {"earlier_windows": 2})
 
 
 def test_a_window_whose_weights_are_too_large_is_not_left_out_silently() -> None:
@@ -88,29 +89,19 @@ def test_a_window_whose_weights_are_too_large_is_not_left_out_silently() -> None
         EventSettings("mails", HOURLY, least_nodes=1)
 
 
-def test_windows_until_a_time_are_not_made_again() -> None:
-    source = windowed_snapshots(
-        [events((0.1, 1, 2), (1.1, 1, 2), (2.1, 1, 2))],
-        EventSettings("mails", HOURLY),
-        after=datetime(1970, 1, 1, 2, tzinfo=UTC),
-        on_late=pytest.fail,
-    )
-    assert [s.window.start.hour for s, _ in source.snapshots] == [2]
-
-
 def test_late_rows_are_kept_in_a_file_each_once(tmp_path: Path) -> None:
     counted: Counter[str] = Counter()
-    path = tmp_path / "late.jsonl"
-
-    def count(what: str, n: int) -> None:
-        counted[what] += n
-
+    path, first, second = tmp_path / "late.jsonl", (0.1, 1, "b"), (0.5, 2, "c")
     with capture_logs() as logged:
-        for cut_off in (0, 10):  # bytes that a crash cut off
-            LateRows(path, count)(events((0.1, 1, "b")))
-            LateRows(path, count)(events((0.1, 1, "b"), (0.5, 2, "c")))
+        for arrived, cut_off in (
+            ([first], 0),
+            ([first, second], 0),
+            ([first], 0),
+            ([first, second], 10),  # bytes that a crash cut off
+            ([first, second], 0),
+        ):
+            LateRows(path, lambda what, n: counted.update({what: n}))(events(*arrived))
             os.truncate(path, path.stat().st_size - cut_off)
-        LateRows(path, count)(events((0.1, 1, "b"), (0.5, 2, "c")))
     assert {line["file"] for line in logged} == {str(path)}
     assert counted == {"late_rows": 8}
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
@@ -130,15 +121,19 @@ def disk_of(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def late_rows(path: Path) -> LateRows:
+    return LateRows(path, lambda _what, _n: None)
+
+
 def test_a_full_disk_leaves_no_part_of_a_late_row(tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
-    late = LateRows(path, lambda _what, _n: None)
+    late = late_rows(path)
     late(events((0.1, 1, "b")))
     before = path.read_text()
     with disk_of(len(before) + 20), pytest.raises(StoreUnwritable, match=r"late\.jsonl.*make room"):
         late(events((0.1, 1, "b"), (0.5, 2, "c")))
     assert path.read_text() == before
-    LateRows(path, lambda _what, _n: None)(events((0.1, 1, "b"), (0.5, 2, "c")))
+    late_rows(path)(events((0.1, 1, "b"), (0.5, 2, "c")))
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -147,16 +142,16 @@ def test_a_file_for_late_rows_that_is_something_else_is_not_touched(tmp_path: Pa
     for content in ("Dear all\n", "Dear all"):
         path.write_text(content)
         with pytest.raises(BadSettings, match=r"letters\.txt.*--late-rows"):
-            LateRows(path, lambda _what, _n: None)
+            late_rows(path)
         assert path.read_text() == content
     path.write_text("[" * 100_000)
     with pytest.raises(BadSettings, match="does not hold late rows"):
-        LateRows(path, lambda _what, _n: None)
+        late_rows(path)
     with pytest.raises(BadSettings, match="there is no folder .*none: make it"):
-        LateRows(tmp_path / "none" / "late.jsonl", lambda _what, _n: None)
-    LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
+        late_rows(tmp_path / "none" / "late.jsonl")
+    late_rows(tmp_path / "late.jsonl")
     assert list(tmp_path.iterdir()) == [path]  # no late row makes no file
-    late = LateRows(tmp_path / "late.jsonl", lambda _what, _n: None)
+    late = late_rows(tmp_path / "late.jsonl")
     for day in (1, 2):  # of two files of one name, a/mails.csv and b/mails.csv
         late(events((day, 1, 2)))
     assert len((tmp_path / "late.jsonl").read_text().splitlines()) == 2
@@ -178,7 +173,7 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
     three_days = Hopping(timedelta(days=3), timedelta(days=3))
     counted: Counter[str] = Counter()
     source = windowed_snapshots(
-        timed_rows(raw, columns, pytest.fail),
+        columns.read(raw, pytest.fail),
         EventSettings("email", three_days, least_nodes=500),
         on_late=pytest.fail,
         count=lambda what, n: counted.update({what: n}),
@@ -192,8 +187,8 @@ def test_real_mails_have_seventy_windows_of_three_days_with_500_people() -> None
 @pytest.mark.parametrize("ends", [("src", "dst"), ("Source", "Target"), ("from", "to")])
 def test_both_ends_are_found_by_their_usual_names(ends: tuple[str, str], tmp_path: Path) -> None:
     """As in an edge list."""
-    events = pa.table({ends[0]: ["a", "b"], "t": [1, 2], ends[1]: ["b", "c"]})
-    pq.write_table(events, tmp_path / "mails.parquet")
+    mails = pa.table({ends[0]: ["a", "b"], "t": [1, 2], ends[1]: ["b", "c"]})
+    write(tmp_path, {"mails.parquet": mails})
     with mock.patch("stream_icd.sources.tables.columns_of", wraps=columns_of) as looked:
         (graph,) = training_graphs(f"events:path={tmp_path / 'mails.parquet'}")
     assert looked.call_count == 1  # for these and the time
@@ -201,16 +196,16 @@ def test_both_ends_are_found_by_their_usual_names(ends: tuple[str, str], tmp_pat
 
 
 def test_columns_of_other_names_are_named_by_options(tmp_path: Path) -> None:
-    (tmp_path / "mails.csv").write_text("sender,receiver,t,w\na,b,1,1e-200\n")
-    given = f"events:path={tmp_path / 'mails.csv'}"
-    for options, error, said in (
+    folder = write(tmp_path, {"mails.csv": "sender,receiver,t,w\na,b,1,1e-200\n"})
+    mails = f"events:path={folder / 'mails.csv'}"
+    for options, error, why in (
         ("", BadSettings, r"expected t, src, dst\. Options .*; --columns"),
         (",src=sender,dst=receiver,window=0s", BadSettings, "windows of 0:00:00"),
         (",src=sender,dst=receiver,weight=w", BadRow, "w '1e-200' is out of range"),
     ):
-        with pytest.raises(error, match=said):
-            training_graphs(given + options)
-    (graph,) = training_graphs(f"{given},src=sender,dst=receiver")
+        with pytest.raises(error, match=why):
+            training_graphs(mails + options)
+    (graph,) = training_graphs(f"{mails},src=sender,dst=receiver")
     assert graph.adjacency.shape == (2, 2)
 
 
@@ -223,8 +218,7 @@ def test_an_empty_duration_is_not_taken_for_none(option: str, tmp_path: Path) ->
 
 
 def test_asked_to_stop_it_reads_no_more_files_to_sort(tmp_path: Path) -> None:
-    for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text("t,src,dst\n0,1,2\nsoon,1,2\n")
+    write(tmp_path, dict.fromkeys(("a.csv", "b.csv"), "t,src,dst\n0,1,2\nsoon,1,2\n"))
     events, stop = Events(path=tmp_path, sort=True, ids="integer"), threading.Event()
     run = ProducerRun(KafkaSettings(), events, stop)
     stop.set()

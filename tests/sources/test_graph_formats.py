@@ -12,7 +12,7 @@ import scipy.io
 from scipy.sparse import coo_array
 
 from stream_icd.core.snapshot import Snapshot
-from tests.sources.reading import read, weighted
+from tests.sources.reading import read, weighted, write
 
 BANNER = "%%MatrixMarket matrix coordinate"
 METIS = "% of its manual\n7 11\n5 3 2\n1 3 4\n5 4 2 1\n2 3 6 7\n1 3 6\n5 4 7\n6 4\n"
@@ -50,8 +50,8 @@ def test_a_matrix_is_known_by_its_first_line(
     rows = ["1 2", "2 3", "3 4", "5 1", "4 2", "5 3"]
     weights = [""] * 6 if values == "pattern" else [" .5", " .5", " 1", " 1", " 3", " 2"]
     text = "".join(f"{row}{weight}\n" for row, weight in zip(rows, weights, strict=True))
-    (tmp_path / "g.txt").write_text(f"{BANNER} {values} general\n5 4 6\n{text}")
-    (snapshot,), bad = read(tmp_path)
+    text = f"{BANNER} {values} general\n5 4 6\n{text}"
+    (snapshot,), bad = read(write(tmp_path, {"g.txt": text}))
     assert (pairs(snapshot), bad) == ([[1, 2], [1, 5], [2, 3], [2, 4], [3, 4], [3, 5]], [])
     assert snapshot.weights is None or snapshot.weights.tolist() == [0.5, 1, 0.5, 3, 1, 2]
     assert "g.txt is a matrix of 5 rows and 4 columns: row i and column i are" in caplog.text
@@ -84,9 +84,8 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_graph_is_refused(name: str, tmp_path: Path) -> None:
     text, why = BAD[name]
-    (tmp_path / name).write_text(text)
-    found, (bad,) = read(tmp_path)
-    assert found == []
+    snapshots, (bad,) = read(write(tmp_path, {name: text}))
+    assert snapshots == []
     assert re.search(why, bad)
 
 
@@ -94,35 +93,34 @@ def test_a_graph_that_is_complex_or_empty_is_no_graph(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", coo_array(np.array([[0, 1j], [1j, 0]])))
-    for name in ("a.mtx", "b.graph", "c.net"):
-        (tmp_path / name).write_text("\n")
-    found, (bad,) = read(tmp_path)
-    assert (found, "complex" in bad) == ([], True)
+    empty = dict.fromkeys(("a.mtx", "b.graph", "c.net"), "\n")
+    snapshots, (bad,) = read(write(tmp_path, empty))
+    assert (snapshots, "complex" in bad) == ([], True)
     assert caplog.text.count("is empty: it makes no snapshot") == 3
 
 
 def test_entries_that_are_no_weights_are_bad_rows(tmp_path: Path) -> None:
     text = f"{BANNER} real general\n% by hand\n3 3 3\n2 1 -5\n3 2 6\n1 3 0\n"
-    (tmp_path / "g.mtx").write_text(text)
-    (snapshot,), bad = read(tmp_path)
+    (snapshot,), bad = read(write(tmp_path, {"g.mtx": text}))
     assert pairs(snapshot) == [[2, 3]]
-    assert [one.partition(" ")[0] for one in bad] == ["g.mtx:4:", "g.mtx:6:"]
+    assert [error.partition(" ")[0] for error in bad] == ["g.mtx:4:", "g.mtx:6:"]
 
 
 @pytest.mark.parametrize("name", ["g.graph", "g.metis", "g.txt", "g.dat"])
 def test_metis_is_read_by_its_ending_or_its_first_line(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(METIS)
-    (snapshot,), bad = read(tmp_path)
+    (snapshot,), bad = read(write(tmp_path, {name: METIS}))
     assert (pairs(snapshot), snapshot.weights, bad) == (PAIRS, None, [])
 
 
 def test_metis_may_have_weights_and_nodes_without_edges(tmp_path: Path) -> None:
-    (tmp_path / "edges.graph").write_text(WEIGHTED)
     nodes = [f"9 8 {line}" for line in WEIGHTED.split("\n")[1:8]]  # sizes and weights of nodes
-    (tmp_path / "nodes.graph").write_text("\n".join(["7 11 111", *nodes]))
-    (tmp_path / "alone.graph").write_text("4 1\n\n3\n2\n\n")
-    found, bad = read(tmp_path)
-    alone, edges, nodes_too = sorted(found, key=lambda one: one.id)
+    files = {
+        "alone.graph": "4 1\n\n3\n2\n\n",
+        "edges.graph": WEIGHTED,
+        "nodes.graph": "\n".join(["7 11 111", *nodes]),
+    }
+    snapshots, bad = read(write(tmp_path, files))
+    alone, edges, nodes_too = sorted(snapshots, key=lambda snapshot: snapshot.id)
     expected = dict(zip(map(tuple, PAIRS), [1, 2, 1, 2, 1, 2, 3, 2, 5, 2, 6], strict=True))
     assert (weighted(edges), weighted(nodes_too), bad) == (expected, expected, [])
     assert (alone.nodes.to_pylist(), pairs(alone)) == ([1, 2, 3, 4], [[2, 3]])
@@ -138,13 +136,13 @@ def test_every_graph_in_metis_is_known_and_no_edge_list_is(
         rows = "".join(f"{a + 1} {b + 1}\n" for a, b in graph.edges)
         (tmp_path / f"{seed}_rows.txt").write_text(rows)
         (tmp_path / f"{seed}_rows.graph").write_text(rows)
-    found, bad = read(tmp_path)
-    nodes_and_edges = {one.id: (one.n_nodes, one.n_edges) for one in found}
+    snapshots, bad = read(tmp_path)
+    nodes_and_edges = {snapshot.id: (snapshot.n_nodes, snapshot.n_edges) for snapshot in snapshots}
     assert len(bad) == 5  # edge lists that are said to be METIS
     assert all(nodes_and_edges[f"files/{seed}.txt"] == (30, 60) for seed in range(5))
     assert all(nodes_and_edges[f"files/{seed}_rows.txt"][1] == 60 for seed in range(5))
-    said = [text for text in caplog.messages if "in the format of METIS" in text]
-    assert [text.partition(" ")[0] for text in said] == ["0.txt"]  # logged once
+    logged = [text for text in caplog.messages if "in the format of METIS" in text]
+    assert [text.partition(" ")[0] for text in logged] == ["0.txt"]  # once
 
 
 def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:
@@ -153,11 +151,11 @@ def test_pajek_that_networkx_writes_is_its_graph(tmp_path: Path) -> None:
     graph.add_weighted_edges_from([("O'Neil", "Bob", 2.5), ("Bob", "Zoë", 1.0)])
     networkx.write_pajek(graph, tmp_path / "g.net")
     (tmp_path / "g.txt").write_bytes((tmp_path / "g.net").read_bytes())
-    found, bad = read(tmp_path)
-    assert (len(found), bad) == (2, [])
-    for one in found:  # by its ending, and by its content
-        assert one.nodes.to_pylist() == ["Ann Lee", "Bob", "O'Neil", "Zoë"]
-        assert weighted(one) == {("Bob", "O'Neil"): 2.5, ("Bob", "Zoë"): 1}
+    snapshots, bad = read(tmp_path)
+    assert (len(snapshots), bad) == (2, [])
+    for snapshot in snapshots:  # by its ending, and by its content
+        assert snapshot.nodes.to_pylist() == ["Ann Lee", "Bob", "O'Neil", "Zoë"]
+        assert weighted(snapshot) == {("Bob", "O'Neil"): 2.5, ("Bob", "Zoë"): 1}
 
 
 def test_every_part_of_pajek_with_edges_is_read(tmp_path: Path) -> None:
@@ -179,19 +177,18 @@ def test_every_part_of_pajek_with_edges_is_read(tmp_path: Path) -> None:
     x y
     1
     """
-    (tmp_path / "g.net").write_text(text)
-    (snapshot,), bad = read(tmp_path)
+    (snapshot,), bad = read(write(tmp_path, {"g.net": text}))
     assert snapshot.nodes.to_pylist() == list("abcde")
     assert weighted(snapshot) == {("a", "b"): 3.5, ("b", "c"): 1, ("b", "d"): 1}
-    assert [one.partition(" ")[0] for one in bad] == ["g.net:15:", "g.net:16:", "g.net:17:"]
+    assert [error.partition(" ")[0] for error in bad] == ["g.net:15:", "g.net:16:", "g.net:17:"]
 
 
 def test_nodes_of_pajek_without_labels_of_their_own_have_numbers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "none.net").write_text("*Vertices 3\n*Edges\n1 2\n2 3\n")
-    (tmp_path / "same.net").write_text('*Vertices 3\n1 "a"\n2 "a"\n3 "b"\n*Edges\n1 2\n2 3\n')
-    found, bad = read(tmp_path)
-    assert ([pairs(one) for one in found], bad) == ([[[1, 2], [2, 3]]] * 2, [])
-    (said,) = (text for text in caplog.messages if "numbers" in text)
-    assert said.startswith("same.net has nodes without a label of their own")
+    edges = "*Edges\n1 2\n2 3\n"
+    same = f'*Vertices 3\n1 "a"\n2 "a"\n3 "b"\n{edges}'
+    snapshots, bad = read(write(tmp_path, {"none.net": f"*Vertices 3\n{edges}", "same.net": same}))
+    assert ([pairs(snapshot) for snapshot in snapshots], bad) == ([[[1, 2], [2, 3]]] * 2, [])
+    (logged,) = (text for text in caplog.messages if "numbers" in text)
+    assert logged.startswith("same.net has nodes without a label of their own")

@@ -13,35 +13,32 @@ import pytest
 
 from stream_icd.core.snapshot import Snapshot
 from tests.sources.reading import read as read_folder
-from tests.sources.reading import weighted
+from tests.sources.reading import weighted, write
 
 EDGES = (("A1", "A2"), ("A2", "A3"), ("A3", "A1"), ("A3", "B1"), ("B1", "B2"))
 
-GRAPH_TOOL = """<?xml version="1.0" encoding="UTF-8"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
-         xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+NAMESPACE = 'xmlns="http://graphml.graphdrawing.org/xmlns"'
+
+GRAPH_TOOL = f"""<?xml version="1.0" encoding="UTF-8"?>
+<graphml {NAMESPACE}>
   <!-- property keys -->
-  <key id="key0" for="node" attr.name="{name}" attr.type="string" />
+  <key id="key0" for="node" attr.name="%s" attr.type="string" />
   <key id="key1" for="node" attr.name="pos" attr.type="vector_double" />
   <key id="key2" for="edge" attr.name="weight" attr.type="double" />
-  <graph id="G" edgedefault="undirected" parse.nodeids="canonical" parse.order="nodesfirst">
+  <graph id="G" edgedefault="undirected" parse.nodeids="canonical">
     <node id="n0"><data key="key0">alice</data><data key="key1">0x1p+0, 0x1p+1</data></node>
     <node id="n1"><data key="key0">bob</data></node>
     <edge id="e0" source="n0" target="n1"><data key="key2">0x1.8p+1</data></edge>
   </graph>
 </graphml>"""
 
-YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">
-  <!--Created by yEd 3.25-->
-  <key for="port" id="d1" yfiles.type="portgraphics"/>
+YED = f"""<graphml {NAMESPACE} xmlns:y="http://www.yworks.com/xml/graphml">
   <key attr.name="url" attr.type="string" for="node" id="d4"/>
   <key for="node" id="d6" yfiles.type="nodegraphics"/>
   <key for="graphml" id="d7" yfiles.type="resources"/>
   <key for="edge" id="d10" yfiles.type="edgegraphics"/>
   <graph edgedefault="directed" id="G">
     <node id="n0"><data key="d4"/><data key="d6"><y:ShapeNode>
-      <y:Geometry height="30.0" x="1.0"/>
       <y:NodeLabel alignment="center">alice<y:LabelModel/></y:NodeLabel></y:ShapeNode></data></node>
     <node id="n3" yfiles.foldertype="group"><data key="d6"><y:ProxyAutoBoundsNode><y:Realizers>
       <y:GroupNode><y:NodeLabel>a group</y:NodeLabel></y:GroupNode>
@@ -57,9 +54,7 @@ YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
   <data key="d7"><y:Resources/></data>
 </graphml>"""
 
-YED_LIVE = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
-    xmlns:y="http://www.yworks.com/xml/yfiles-common/3.0"
-    xmlns:x="http://www.yworks.com/xml/yfiles-common/markup/3.0">
+YED_LIVE = f"""<graphml {NAMESPACE} xmlns:y="y" xmlns:x="x">
   <key id="d1" for="node" attr.name="NodeLabels"/>
   <graph id="G" edgedefault="directed">
     <node id="n0"><data key="d1"><x:List><y:Label><y:Label.Text><![CDATA[alice]]></y:Label.Text>
@@ -69,8 +64,7 @@ YED_LIVE = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
     <edge source="n0" target="n1"/>
   </graph></graphml>"""
 
-CYTOSCAPE = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+CYTOSCAPE = f"""<graphml {NAMESPACE}>
   <key attr.name="name" attr.type="string" for="node" id="name"/>
   <key attr.name="weight" attr.type="double" for="node" id="weight"/>
   <graph edgedefault="directed" id="Network">
@@ -80,10 +74,8 @@ CYTOSCAPE = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
       <data key="name">alice (knows) bob</data><data key="weight">3.0</data></edge>
   </graph></graphml>"""
 
-GEPHI = """<?xml version="1.0" encoding="UTF-8"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+GEPHI = f"""<graphml {NAMESPACE}>
   <key attr.name="label" attr.type="string" for="node" id="label"/>
-  <key attr.name="Edge Label" attr.type="string" for="edge" id="edgelabel"/>
   <key attr.name="weight" attr.type="double" for="edge" id="weight"/>
   <key attr.name="size" attr.type="float" for="node" id="size"/>
   <graph edgedefault="undirected">
@@ -110,9 +102,8 @@ def graphml(nodes: str, edges: str = "", keys: str = "") -> str:
 
 def read(folder: Path, *files: str) -> tuple[list[Snapshot], list[str]]:
     """Read files of consecutive days, and the reasons why others make no snapshot."""
-    for day, content in enumerate(files, start=1):
-        (folder / f"2026-01-{day:02d}.graphml").write_text(content)
-    return read_folder(folder)
+    days = {f"2026-01-{day:02d}.graphml": text for day, text in enumerate(files, start=1)}
+    return read_folder(write(folder, days))
 
 
 def test_nodes_of_igraph_are_the_same_on_each_day(
@@ -123,51 +114,45 @@ def test_nodes_of_igraph_are_the_same_on_each_day(
     for day in range(1, 5):
         graph = igraph.Graph.TupleList([EDGES[at] for at in rng.permutation(len(EDGES))])
         graph.write_graphml(str(tmp_path / f"2026-01-{day:02d}.graphml"))
-    found, bad = read(tmp_path)
+    snapshots, bad = read(tmp_path)
     assert bad == []
-    for snapshot in found:
+    for snapshot in snapshots:
         assert snapshot.nodes.to_pylist() == ["A1", "A2", "A3", "B1", "B2"]
         assert weighted(snapshot).keys() == {tuple(sorted(edge)) for edge in EDGES}
-    (said,) = caplog.messages
-    assert said.startswith("2026-01-01.graphml: the attribute name names the nodes")
+    (logged,) = caplog.messages
+    assert logged.startswith("2026-01-01.graphml: the attribute name names the nodes")
 
 
-WEIGHED = "<key id='w' for='edge' attr.name='weight'/>"
+WEIGHT = "<key id='w' for='{}' attr.name='weight'/>".format
+ALICE, LETTERS = ("alice", "bob"), ("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("content", "edges", "logged"),
+    ("content", "edge", "weight", "logged"),
     [
-        (GRAPH_TOOL.format(name="vertex_name"), {("alice", "bob"): 3}, "not used: pos of nodes"),
-        (GRAPH_TOOL.format(name="_graphml_vertex_id"), {("alice", "bob"): 3}, "pos of nodes"),
-        (YED_LIVE, {("alice", "bob"): 1}, ""),
-        (YED, {("alice", "bob"): 1}, "all edges weigh 1: not used are edgegraphics of edges ("),
-        (YED, {("alice", "bob"): 1}, "nested graphs: all their nodes and edges are read as one"),
-        (CYTOSCAPE, {("alice", "bob"): 3}, ""),
-        (GEPHI, {("alice", "bob"): 3}, ""),
-        (graphml("alice=Al bob=Bob", "alice-bob"), {("alice", "bob"): 1}, "name of nodes ("),
-        (
-            graphml("a b", "a-b=3", "<key id='w' for='all' attr.name='weight'/>"),
-            {("a", "b"): 3},
-            "",
-        ),
-        (graphml("a b", "a-b=3", "<key id='w' attr.name='WEIGHT'/>"), {("a", "b"): 3}, ""),
-        (
-            graphml("a b", "a-b=3", "<key id='w' for='node' attr.name='weight'/>"),
-            {("a", "b"): 3},
-            "",
-        ),
+        (GRAPH_TOOL % "vertex_name", ALICE, 3, "not used: pos of nodes"),
+        (GRAPH_TOOL % "_graphml_vertex_id", ALICE, 3, "pos of nodes"),
+        (YED_LIVE, ALICE, 1, ""),
+        (YED, ALICE, 1, "all edges weigh 1: not used are edgegraphics of edges ("),
+        (YED, ALICE, 1, "nested graphs: all their nodes and edges are read as one"),
+        (CYTOSCAPE, ALICE, 3, ""),
+        (GEPHI, ALICE, 3, ""),
+        (graphml("alice=Al bob=Bob", "alice-bob"), ALICE, 1, "name of nodes ("),
+        (graphml("a b", "a-b=3", WEIGHT("all")), LETTERS, 3, ""),
+        (graphml("a b", "a-b=3", "<key id='w' attr.name='WEIGHT'/>"), LETTERS, 3, ""),
+        (graphml("a b", "a-b=3", WEIGHT("node")), LETTERS, 3, ""),
     ],
 )
 def test_the_names_and_weights_of_other_tools(
     content: str,
-    edges: dict[object, float],
+    edge: tuple[str, str],
+    weight: float,
     logged: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (snapshot,), bad = read(tmp_path, content)
-    assert (weighted(snapshot), bad) == (edges, [])
+    assert (weighted(snapshot), bad) == ({edge: weight}, [])
     assert logged in caplog.text
 
 
@@ -183,10 +168,10 @@ def test_what_networkx_writes_keeps_its_ids_and_weights(
     again.write_graphml(str(tmp_path / "2026-01-02.graphml"))
     graph.add_weighted_edges_from([("alice", "bob", 3), ("bob", "carol", 2.5)])  # two types
     networkx.write_graphml(graph, tmp_path / "2026-01-03.graphml")
-    found, bad = read(tmp_path)
+    snapshots, bad = read(tmp_path)
     assert bad == []
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["alice", "bob", "carol"]] * 3
-    assert weighted(found[2]) == {("alice", "bob"): 3, ("bob", "carol"): 2.5}
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["alice", "bob", "carol"]] * 3
+    assert weighted(snapshots[2]) == {("alice", "bob"): 3, ("bob", "carol"): 2.5}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +187,7 @@ def test_what_networkx_writes_keeps_its_ids_and_weights(
     ],
 )
 def test_a_broken_edge_is_a_bad_row(part: str, why: str, tmp_path: Path) -> None:
-    content = graphml("a b", "a-b=1", WEIGHED).replace("</graph>", f"{part}</graph>")
+    content = graphml("a b", "a-b=1", WEIGHT("edge")).replace("</graph>", f"{part}</graph>")
     (snapshot,), (bad,) = read(tmp_path, content)
     assert weighted(snapshot) == {("a", "b"): 1}
     assert why in bad
@@ -221,11 +206,11 @@ def test_a_broken_edge_is_a_bad_row(part: str, why: str, tmp_path: Path) -> None
 def test_without_names_of_all_nodes_their_ids_stay_and_this_is_logged_once(
     nodes: str, edges: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found, bad = read(tmp_path, *[graphml(nodes, edges)] * 2)
+    snapshots, bad = read(tmp_path, *[graphml(nodes, edges)] * 2)
     assert bad == []
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["n0", "n1", "n2"]] * 2
-    (said,) = (text for text in caplog.messages if "ids" in text)
-    assert said.startswith("2026-01-01.graphml has no name or label that each node has")
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["n0", "n1", "n2"]] * 2
+    (logged,) = (text for text in caplog.messages if "ids" in text)
+    assert logged.startswith("2026-01-01.graphml has no name or label that each node has")
 
 
 NAMED = graphml("n0=a n1=b n2=c", "n0-n1 n1-n2")
@@ -244,60 +229,58 @@ def test_a_file_without_the_names_of_the_files_before_is_refused(
     second: str, why: str, tmp_path: Path
 ) -> None:
     """By their ids, its nodes would be other nodes."""
-    found, bad = read(tmp_path, NAMED, second, NAMED)
-    assert [snapshot.nodes.to_pylist() for snapshot in found] == [["a", "b", "c"]] * 2
-    (said,) = bad
-    assert said.startswith("2026-01-02.graphml makes no snapshot: the attribute name names")
-    assert f"here {why}: give each node a name of its own" in said
+    snapshots, bad = read(tmp_path, NAMED, second, NAMED)
+    assert [snapshot.nodes.to_pylist() for snapshot in snapshots] == [["a", "b", "c"]] * 2
+    (refused,) = bad
+    assert refused.startswith("2026-01-02.graphml makes no snapshot: the attribute name names")
+    assert f"here {why}: give each node a name of its own" in refused
 
 
 def test_places_in_a_file_do_not_decide_what_names_the_nodes_of_the_next(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, SHARED, NAMED)
-    assert [snapshot.nodes[0].as_py() for snapshot in found] == ["n0", "a"]
+    snapshots, _ = read(tmp_path, SHARED, NAMED)
+    assert [snapshot.nodes[0].as_py() for snapshot in snapshots] == ["n0", "a"]
     numbers = [content.replace("n0", "60").replace("n1", "61").replace("n2", "62") for content in
                (SHARED, NAMED)]  # fmt: skip
-    found, _ = read(tmp_path, *numbers)
-    assert [snapshot.nodes[0].as_py() for snapshot in found] == [60, 60]
+    snapshots, _ = read(tmp_path, *numbers)
+    assert [snapshot.nodes[0].as_py() for snapshot in snapshots] == [60, 60]
 
 
 def test_an_edge_without_a_weight_has_the_default_or_weighs_1(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = "<key id='w' for='edge' attr.name='weight'>{}</key>".format
-    found, _ = read(
+    snapshots, _ = read(
         tmp_path,
         graphml("a b c", "a-b b-c=7", key("<default>2.5</default>")),
         graphml("a b c", "a-b b-c=7", key("<default/>")),
     )
-    assert [weighted(snapshot) for snapshot in found] == [
+    assert [weighted(snapshot) for snapshot in snapshots] == [
         {("a", "b"): 2.5, ("b", "c"): 7},
         {("a", "b"): 1, ("b", "c"): 7},
     ]
-    (said,) = caplog.messages
-    assert said.startswith("2026-01-02.graphml has edges without a weight: they weigh 1")
+    (logged,) = caplog.messages
+    assert logged.startswith("2026-01-02.graphml has edges without a weight: they weigh 1")
+
+
+VALUE = "<key id='w' for='edge' attr.name='value'/>"
+DEFAULT = "<key id='x' for='edge' attr.name='weight'><default>2</default></key>"
+ALL_WEIGH_1 = "so all edges weigh 1: not used are"
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "logged"),
     [
-        (
-            "<key id='w' for='edge' attr.name='value'/>",
-            "has no attribute weight on edges, so all edges weigh 1: not used are value of edges (",
-        ),
-        (
-            "<key id='w' for='edge' attr.name='value'/>"
-            "<key id='x' for='edge' attr.name='weight'><default>2</default></key>",
-            "has attributes that are not used: value of edges (",
-        ),
-        ("", "so all edges weigh 1: not used are w of edges ("),
+        (VALUE, f"has no attribute weight on edges, {ALL_WEIGH_1} value of edges ("),
+        (VALUE + DEFAULT, "has attributes that are not used: value of edges ("),
+        ("", f"{ALL_WEIGH_1} w of edges ("),
     ],
 )
 def test_attributes_that_are_not_used_are_logged_once(
-    keys: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    keys: str, logged: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     read(tmp_path, *[graphml("a b", "a-b=3", keys)] * 2)
     (text,) = caplog.messages
-    assert said in text
+    assert logged in text
 
 
 NO_GRAPH = {
@@ -313,8 +296,8 @@ NO_GRAPH = {
 
 @pytest.mark.parametrize("content", NO_GRAPH)
 def test_what_is_no_single_graph_is_refused(content: str, tmp_path: Path) -> None:
-    found, (bad,) = read(tmp_path, content)
-    assert found == []
+    snapshots, (bad,) = read(tmp_path, content)
+    assert snapshots == []
     assert re.search(NO_GRAPH[content], bad)
 
 

@@ -10,16 +10,17 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from stream_icd.core.coordinates import DEGREES
+from stream_icd.core.coordinates import DEGREES, Coordinates
 from stream_icd.core.errors import BadSettings, LimitExceeded
 from stream_icd.core.snapshot import Snapshot, Window
 from stream_icd.sources.datasets import taxi
 from stream_icd.sources.datasets.taxi import TaxiSettings
 from stream_icd.sources.source import Source
 from stream_icd.sources.tables import read_rows
-from stream_icd.sources.timed_rows import Columns, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, sorted_by_time
 from stream_icd.sources.windows import TimedRows, windowed_snapshots
 from tests.real_data import real_data
+from tests.sources.reading import write
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -95,7 +96,7 @@ def at_ticks(arrived: TimedRows, **options: object) -> list[Snapshot]:
 
 
 def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
-    found = at_ticks(
+    series = at_ticks(
         fixes(
             (0.1, "a", 39.90, 116.40),
             (0.2, "b", 39.90, 116.40),
@@ -106,35 +107,30 @@ def test_each_taxi_is_where_it_was_last_seen_and_stale_ones_are_gone() -> None:
         nearest=0,
         radius_m=100.0,
     )
-    edges = [
-        (s.window.end.minute, [s.nodes.take(pa.array(ends)).to_pylist() for ends in s.edges])
-        for s in found
+    joined = [
+        snapshot.nodes.take(pa.array(snapshot.edges[:, 0])).to_pylist() for snapshot in series
     ]
     # At 3 a and c were last seen 2.9 and 2.7 minutes ago.
-    assert edges == [(1, [["a"], ["b"]]), (2, [["b"], ["c"]])]
-    assert [s.nodes.to_pylist() for s in found] == [["a", "b", "c"]] * 2
-    places = [s.coordinates for s in found]
-    assert [place.y.tolist() for place in places if place] == [
-        [39.9, 39.9, 39.99],
-        [39.9, 39.99, 39.99],
-    ]
-    assert [(place.x.tolist(), place.crs) for place in places if place] == [
-        ([116.4] * 3, DEGREES)
-    ] * 2
+    assert [snapshot.window.end.minute for snapshot in series] == [1, 2]
+    assert joined == [["a", "b"], ["b", "c"]]
+    assert [snapshot.nodes.to_pylist() for snapshot in series] == [["a", "b", "c"]] * 2
+    for snapshot, latitudes in zip(
+        series, ([39.9, 39.9, 39.99], [39.9, 39.99, 39.99]), strict=True
+    ):
+        place = Coordinates(np.full(3, 116.4), np.array(latitudes), DEGREES)
+        assert snapshot.coordinates == place
 
 
 def test_ticks_are_multiples_since_1970_and_name_their_window() -> None:
     (snapshot,) = at_ticks(fixes((7.5, 1, 39.9, 116.4), (7.6, 2, 39.9, 116.4)), tick=2 * MINUTE)
     assert snapshot.id == "taxi/1970-01-01T00:06:00Z/PT2M"
     assert snapshot.window.end.minute == 8
-    found = at_ticks(fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), stale=1.5 * MINUTE)
-    assert [s.window.end.minute for s in found] == [1]
-    assert found[0].window.start == found[0].window.end - 1.5 * MINUTE
-    (hidden,) = at_ticks(
-        fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), stale=1.5 * MINUTE, coordinates=False
-    )
-    assert (hidden.coordinates, hidden.content) == (None, found[0].content)
-    assert found[0].coordinates is not None
+    both, stale = fixes((0.2, 1, 39.9, 116.4), (0.4, 2, 39.9, 116.4)), 1.5 * MINUTE
+    (snapshot,) = at_ticks(both, stale=stale)
+    assert (snapshot.window.end.minute, snapshot.window.start) == (1, snapshot.window.end - stale)
+    (hidden,) = at_ticks(both, stale=stale, coordinates=False)
+    assert (hidden.coordinates, hidden.content) == (None, snapshot.content)
+    assert snapshot.coordinates is not None
     assert at_ticks(fixes((0, 1, 39.9, 116.4))) == []  # nobody is near
 
 
@@ -184,14 +180,15 @@ def test_settings_that_make_no_sense_are_refused_and_others_are_other_sources() 
 
 
 def test_t_drives_own_form_is_read_from_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "1.txt").write_text(
-        "1,2008-02-02 15:36:08,116.51,39.92\n1,2008-02-02 15:58:00,116.52,39.9\n"
-    )
-    (tmp_path / "2.txt").write_text("2,2008-02-02 15:37:00,116.51,39.92\n")
-    (tmp_path / "3.txt").write_text("")
+    files = {
+        "1.txt": "1,2008-02-02 15:36:08,116.51,39.92\n1,2008-02-02 15:58:00,116.52,39.9\n",
+        "2.txt": "2,2008-02-02 15:37:00,116.51,39.92\n",
+        "3.txt": "",
+    }
+    write(tmp_path, files)
     columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
     raw = read_rows(tmp_path, columns.names, pytest.fail, header=["taxi", "t", "lon", "lat"])
-    rows = sorted_by_time(timed_rows(raw, columns, pytest.fail))
+    rows = sorted_by_time(columns.read(raw, pytest.fail))
     settings = TaxiSettings(10 * MINUTE, 10 * MINUTE)
     (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.window.end == datetime(2008, 2, 2, 7, 40, tzinfo=UTC)
@@ -203,7 +200,7 @@ def test_real_taxis_have_as_many_edges_as_the_papers(seed: int) -> None:
     columns = Columns("t", {"taxi": "taxi"}, FIX, zone="Asia/Shanghai")
     raw = read_rows(real_data("tdrive_1h.parquet"), columns.names, pytest.fail)
     settings = TaxiSettings(HOUR, HOUR, sample=1279, seed=seed)
-    rows = timed_rows(raw, columns, pytest.fail)
+    rows = columns.read(raw, pytest.fail)
     (snapshot,) = snapshots(windowed_snapshots(rows, settings, on_late=pytest.fail))
     assert snapshot.n_nodes == 1279
     assert 38_554 <= snapshot.n_edges <= 40_171

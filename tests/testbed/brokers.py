@@ -146,6 +146,28 @@ def apache_kafka(**overrides: str) -> Iterator[Broker]:
 
 
 @contextmanager
+def kafka_listening(
+    name: str, protocol: str, advertised: str | None = None, **properties: str
+) -> Iterator[tuple[Broker, str]]:
+    """Apache Kafka with one more listener, and the address of that one.
+
+    It tells clients to connect there, or to an `advertised` address.
+    """
+    port, more, controller = free_ports(3)
+    address = f"127.0.0.1:{more}"
+    plain, control = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller}"
+    listeners = {
+        "controller_quorum_bootstrap_servers": f"127.0.0.1:{controller}",
+        "listeners": f"{plain},{name}://{address},{control}",
+        "advertised_listeners": f"{plain},{name}://{advertised or address},{control}",
+        "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,{name}:{protocol},"
+        "CONTROLLER:PLAINTEXT",
+    }
+    with apache_kafka(**listeners, **properties) as running:
+        yield running, address
+
+
+@contextmanager
 def sleeping_kafka() -> Iterator[Broker]:
     """The same, which may sleep for long (`KafkaNode.awake`), and is not to be killed."""
     ours = not os.environ.get("STREAM_ICD_TEST_KAFKA")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,11 @@ def children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():
         pytest.skip("needs /proc to see a process's children: run it on Linux")
-    found: list[int] = []
+    pids: list[int] = []
     for task in tasks.iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
-            found += map(int, (task / "children").read_text().split())
-    return found
+            pids += map(int, (task / "children").read_text().split())
+    return pids
 
 
 def worker_processes(pid: int) -> list[int]:
@@ -57,3 +59,16 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return status != "Z"
+
+
+def die(*_: object) -> None:
+    """End this process as `kill -9` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_until_killed(work: Callable[[], object]) -> None:
+    """Run what kills its process in a process of its own."""
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL

@@ -58,18 +58,18 @@ def add_to_archive(
 ) -> None:
     """Archive windows, with their labels if these are wanted."""
     archive = Archive(open_store(place))
-    for snapshot, known in windows:
+    for snapshot, truth in windows:
         archive.add("snapshots", encode_snapshot(snapshot))
         if labels:
-            archive.add("labels", encode_labels(known))
+            archive.add("labels", encode_labels(truth))
 
 
 def make_champion(registry: Store, model: Model) -> str:
     """Publish and promote a model, and return its version."""
     packed = PackedModel.of(model)
     publish(registry, packed, Lineage("test", NOW, "0"))
-    seen = current(registry)
-    return promote(registry, packed.version, "test", NOW, by="test", seen=seen).champion
+    before = current(registry)
+    return promote(registry, packed.version, "test", NOW, by="test", seen=before).champion
 
 
 def moment(number: float, nodes: Iterable[int | str], graph: str = "g", hours: float = 1) -> Moment:

@@ -26,41 +26,37 @@ class Score:
         delays: how many of those found were found so many windows late.
     """
 
-    found: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLANTED, 0))
-    missed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLANTED, 0))
-    invented: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PLANTED, 0))
+    found: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    invented: Counter[str] = field(default_factory=Counter)
     delays: Counter[int] = field(default_factory=Counter)
 
     def add(self, planted: set[Key], found: set[Key]) -> None:
         """Count one window."""
-        for counts, keys in (
-            (self.found, planted & found),
-            (self.missed, planted - found),
-            (self.invented, found - planted),
-        ):
-            for kind, _ in keys:
-                counts[kind] += 1
+        self.found.update(kind for kind, _ in planted & found)
+        self.missed.update(kind for kind, _ in planted - found)
+        self.invented.update(kind for kind, _ in found - planted)
 
     def precision(self) -> float:
         """Fraction of the reported events that are true; 1 if none was reported."""
-        hits, wrong = sum(self.found.values()), sum(self.invented.values())
-        return hits / (hits + wrong) if hits + wrong else 1.0
+        return _fraction(self.found.total(), self.invented.total())
 
     def recall(self) -> float:
         """Fraction of the true events that are reported; 1 if there were none."""
-        hits, wrong = sum(self.found.values()), sum(self.missed.values())
-        return hits / (hits + wrong) if hits + wrong else 1.0
+        return _fraction(self.found.total(), self.missed.total())
 
     def on_time(self) -> float:
         """Fraction of the events found that were found at most one window late; 1 if none was."""
         late = sum(count for windows, count in self.delays.items() if windows > 1)
-        return 1 - late / self.delays.total() if self.delays else 1.0
+        return _fraction(self.delays.total() - late, late)
 
     def f1(self) -> float:
         """2 found / (2 found + missed + invented), over all kinds; 1 if there were no events."""
-        hits = 2 * sum(self.found.values())
-        wrong = sum(self.missed.values()) + sum(self.invented.values())
-        return hits / (hits + wrong) if hits + wrong else 1.0
+        return _fraction(2 * self.found.total(), self.missed.total() + self.invented.total())
+
+
+def _fraction(right: int, wrong: int) -> float:
+    return right / (right + wrong) if right + wrong else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +131,7 @@ def overlaid(drift: Drift) -> set[int]:
     singles = [(identity,) for identity in (*drift.births, *drift.deaths)]
     events = [*drift.merges, *drift.splits, *singles]
     times = Counter(chain(*events))
-    return set(chain(*(event for event in events if any(times[one] > 1 for one in event))))
+    return set(chain(*(event for event in events if any(times[of] > 1 for of in event))))
 
 
 def found_events(

@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -38,7 +45,6 @@ from tests.testbed.brokers import (
     node_properties,
     wait_until,
 )
-from tests.testbed.certificates import pem
 
 ADMIN = "admin"
 USERS = (
@@ -135,6 +141,14 @@ def secure_kafka() -> Iterator[SecureKafka]:
             yield SecureKafka(node, f"127.0.0.1:{mtls_port}", passwords, *files)
         finally:
             node.stop()
+
+
+def pem(certificate: trustme.LeafCert, password: bytes | None = None) -> bytes:
+    """Key and chain in one; the key in PKCS8, the only form that Kafka reads."""
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    encryption = NoEncryption() if password is None else BestAvailableEncryption(password)
+    written = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    return written + b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
 
 
 def _login(ca: Path, user: str, passwords: dict[str, str]) -> dict[str, Any]:

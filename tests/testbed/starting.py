@@ -222,14 +222,14 @@ def _begin(request: dict[str, Any], line: socket.socket) -> str:
     return str(request["module"])
 
 
-def _spawn(really: Any, path: Any, arguments: list[Any], kept: Sequence[int]) -> int:
+def _spawn(really: Any, path: Any, arguments: list[Any], descriptors: Sequence[int]) -> int:
     """Fork the server of `multiprocessing`, which has nothing to import then."""
     if b"forkserver" not in os.fsencode(arguments[-1]):
-        return int(really(path, arguments, kept))
+        return int(really(path, arguments, descriptors))
     if child := os.fork():
         return child
     first = 3
-    for number in sorted(kept):
+    for number in sorted(descriptors):
         os.closerange(first, number)
         first = number + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))

@@ -37,8 +37,8 @@ def held(broker: Broker, topic: str) -> list[Record]:
 def as_read(sent: Iterable[OutgoingRecord], partition: int = 0, first: int = 0) -> list[Record]:
     """Records as a consumer reads them, from this offset of a partition on."""
     return [
-        Record(one.topic, partition, first + at, 0, one.key, one.value, one.headers)
-        for at, one in enumerate(sent)
+        Record(record.topic, partition, offset, 0, record.key, record.value, record.headers)
+        for offset, record in enumerate(sent, first)
     ]
 
 

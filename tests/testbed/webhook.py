@@ -37,26 +37,26 @@ class Webhook:
 @contextmanager
 def webhook(answer: Callable[[int], int] = lambda _: 204) -> Iterator[Webhook]:
     """Receive alerts at `url` during the block."""
-    found = Webhook(answer=answer)
+    receiver = Webhook(answer=answer)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            with found.came:
-                found.requests.append(({k.lower(): v for k, v in self.headers.items()}, body))
-                status = found.answer(len(found.requests))
-                found.statuses.append(status)
+            with receiver.came:
+                receiver.requests.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                status = receiver.answer(len(receiver.requests))
+                receiver.statuses.append(status)
             self.send_response(status)
             self.send_header("location", "http://127.0.0.1:1/elsewhere")
             self.send_header("content-length", "3")
             self.end_headers()
             self.wfile.write(b"so!")
-            with found.came:
-                found.came.notify_all()
+            with receiver.came:
+                receiver.came.notify_all()
 
         def log_message(self, *_: object) -> None:
             pass
 
     with serving(Handler) as address:
-        found.url = f"{address}/hook/secret"
-        yield found
+        receiver.url = f"{address}/hook/secret"
+        yield receiver

@@ -30,13 +30,13 @@ def window(
 
     ids: stable id of each community, if a detector with memory found them.
     """
-    found = np.asarray(labels, np.int32)
+    labelled = np.asarray(labels, np.int32)
     return Communities(
         graph="g",
         snapshot_id=f"g/{hour}",
         window=Window(START + hour * HOUR, START + (hour + 1) * HOUR),
-        nodes=pa.array(np.arange(len(found)) if nodes is None else nodes),
-        labels=found,
+        nodes=pa.array(np.arange(len(labelled)) if nodes is None else nodes),
+        labels=labelled,
         n_edges=1,
         model=model,
         modularity=0.0,
@@ -56,8 +56,8 @@ def follow(
     settings = settings or TrackSettings()
     recent: tuple[CommunityEvents, ...] = ()
     tracked = []
-    for one in windows:
-        tracked.append(track(recent, one, settings))
+    for communities in windows:
+        tracked.append(track(recent, communities, settings))
         recent = remember(recent, tracked[-1], settings)
     return tracked
 

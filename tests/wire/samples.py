@@ -26,7 +26,6 @@ from stream_icd.core.errors import (
 from stream_icd.core.events import CommunityEvent, CommunityEvents
 from stream_icd.core.headers import Headers
 from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.wire.alerts import Alert, decode_alert, encode_alert
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
@@ -38,7 +37,13 @@ from stream_icd.wire.communities import (
 )
 from stream_icd.wire.events import decode_events, encode_events
 from stream_icd.wire.message import Message
-from stream_icd.wire.nodes import decode_known, decode_member, encode_known, encode_member
+from stream_icd.wire.nodes import (
+    MemberRow,
+    decode_known,
+    decode_member,
+    encode_known,
+    encode_member,
+)
 from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
 from stream_icd.wire.states import MemoryState, decode_state, encode_state
 from tests.testbed.windows import window

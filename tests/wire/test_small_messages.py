@@ -19,9 +19,14 @@ from stream_icd.core.errors import (
     LimitExceeded,
 )
 from stream_icd.core.lineage import Figure, Gate
-from stream_icd.core.members import MemberRow
 from stream_icd.wire.announcements import Announcement, decode_announcement, encode_announcement
-from stream_icd.wire.nodes import decode_known, decode_member, encode_known, encode_member
+from stream_icd.wire.nodes import (
+    MemberRow,
+    decode_known,
+    decode_member,
+    encode_known,
+    encode_member,
+)
 from stream_icd.wire.states import decode_state, encode_state, read_state_key
 from tests.wire.samples import ANNOUNCEMENT, EVERY_MESSAGE, STATE, decoded, with_header
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task
-from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_bp, learn
+from stream_icd.interfaces.evaluation.method import FollowedWindow, Method, Task
+from stream_icd.interfaces.evaluation.methods import bp_and_icd
+from stream_icd.learning.training.bp.fit import fit_parameters
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 
@@ -15,19 +16,23 @@ GRAPHS = 3
 """Graphs to learn from without communities: more add little, and learning tries many settings."""
 
 
+find = bp_and_icd.METHODS["bp"].find
+
+
 def learn_unlabelled(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
     """Learn from a few graphs alone."""
-    return learn([replace(graph, labels=None) for graph in history[:GRAPHS]], seed)
+    unlabelled = [replace(graph, labels=None) for graph in history[:GRAPHS]]
+    return fit_parameters(unlabelled, seed, threads=1).parameters if unlabelled else None
 
 
-def find_k(task: Task) -> Labels:
+def find_k(task: Task) -> Labels | FollowedWindow:
     """Find communities, and how many there are."""
-    return by_bp(replace(task, n_communities=None))
+    return find(replace(task, n_communities=None))
 
 
 METHODS = {
     "bp-unlabelled": Method(
-        by_bp,
+        find,
         "ours, past graphs without communities",
         k="optional",
         weighted=True,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from stream_icd.core.arrays import Labels
-from stream_icd.interfaces.evaluation.method import Method, Task, module, nothing
+from stream_icd.interfaces.evaluation.method import Method, Task, module
 from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_icd
 from stream_icd.methods.icd.recipe import Variant
 from stream_icd.methods.model import Model
@@ -26,8 +26,8 @@ def _find(variant: Variant, kind: str) -> Callable[[Task], Labels]:
 
 def _method(variant: Variant, kind: str) -> Method:
     source = f"ICD paper, {variant} with {kind.upper()}, untrained"
-    numpy_is_enough = kind in ("gcn", "hops")
-    missing = nothing if numpy_is_enough else module("torch", "pip install 'stream-icd[lab]'")
+    library = "numpy" if kind in ("gcn", "hops") else "torch"
+    missing = module(library, "pip install 'stream-icd[lab]'")
     return Method(_find(variant, kind), source, k="optional", weighted=True, missing=missing)
 
 

@@ -7,7 +7,6 @@ one, add an entry here; `stream_icd.interfaces.evaluation.method.Task` is what i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 from benchmarks.shared.graphs.data_sets import DataSet
 from benchmarks.shared.peers import igraph_peers
 from stream_icd.interfaces.evaluation.method import Task
-from stream_icd.interfaces.evaluation.methods.bp_and_icd import by_bp
 from stream_icd.learning.training.bp.fit import fit_parameters
+from stream_icd.methods.bp.find import find_communities
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.graphs.labelled_graph import LabelledGraph
 
@@ -32,7 +31,9 @@ STRONGEST_PEER = "Leiden, K searched, converged"
 def ours(data_set: DataSet, n_training: int) -> Find:
     """Our bp, its parameters learned where the data set has labelled graphs."""
     parameters = learned_parameters(data_set, n_training)
-    return lambda task: by_bp(replace(task, learned=parameters))
+    return lambda task: find_communities(
+        task.adjacency, parameters, task.n_communities, seed=task.seed
+    )
 
 
 @cache

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, triu
 
 from stream_icd.interfaces.evaluation.method import CONVERT, Task
-from stream_icd.interfaces.evaluation.methods.others import SearchResult, search_resolution
+from stream_icd.interfaces.evaluation.methods.others import search_resolution
 
 Labels = NDArray[np.int32]
 
@@ -46,12 +46,13 @@ def leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
 
 def searched_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
     """Leiden with two iterations at the resolution that gives n_communities, found by bisection."""
-    return _search(graph, n_communities, seed).labels
+    return _search(graph, n_communities, seed)[0]
 
 
 def converged_leiden(graph: igraph.Graph, n_communities: int, seed: int) -> Labels:
     """The same search, then one run at that resolution until no iteration improves."""
-    return leiden_at(graph, _search(graph, n_communities, seed).resolution, -1, seed)
+    _, resolution = _search(graph, n_communities, seed)
+    return leiden_at(graph, resolution, -1, seed)
 
 
 def leiden_at(graph: igraph.Graph, resolution: float, iterations: int, seed: int) -> Labels:
@@ -88,7 +89,7 @@ def louvain_count(graph: igraph.Graph, seed: int) -> int:
     return len(graph.community_multilevel(weights=_weights(graph)))
 
 
-def _search(graph: igraph.Graph, n_communities: int, seed: int) -> SearchResult:
+def _search(graph: igraph.Graph, n_communities: int, seed: int) -> tuple[Labels, float]:
     return search_resolution(lambda at: leiden_at(graph, at, 2, seed), n_communities)
 
 

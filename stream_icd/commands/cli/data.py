@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from stream_icd.commands.programs.declared import argument, command, option
+from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import say
 
 app = typer.Typer(no_args_is_help=True, help="Download public data sets.")
@@ -41,9 +42,12 @@ class _Fetch:
         from rich.progress import DownloadColumn, TransferSpeedColumn
 
         from stream_icd.commands.programs.process import progress_bar
-        from stream_icd.sources.datasets.public_data import public_data
+        from stream_icd.sources.datasets.public_data import CATALOGUE
 
-        data = public_data(self.name)
+        by_name = {data.name: data for data in CATALOGUE}
+        if self.name not in by_name:
+            raise BadSettings(f"no data set {self.name!r}: choose from {', '.join(by_name)}")
+        data = by_name[self.name]
         with progress_bar(DownloadColumn(), TransferSpeedColumn()) as progress:
             tasks = {
                 url.rpartition("/")[2]: progress.add_task(url, start=False) for url in data.urls

@@ -80,39 +80,39 @@ class _Demo(MethodOptions):
         from stream_icd.commands.programs.process import progress_bar
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.whole_file import make_folder, writing
-        from stream_icd.interfaces.demo.results import results_of, tell
-        from stream_icd.interfaces.demo.run import demo_broker, keep, run_demo
+        from stream_icd.interfaces.demo.results import Results
+        from stream_icd.interfaces.demo.run import demo_broker
 
         with needs_extra("demo", "matplotlib"):
             from stream_icd.interfaces.demo.picture import DPI, demo_figure, draw_story
 
-        self.chosen_horizon()  # a wrong one is refused before anything starts
+        # A wrong horizon or table is refused before anything starts.
+        self.chosen_horizon()
         attributes = self.attributes()
         console, folder = Console(), self.out.resolve()
         with writing(folder):
             make_folder(folder)
         programs = self.programs(folder)
-        story = programs.story
-        with demo_broker(folder) as settings:
+        story, history = programs.story, folder / "demo-history"
+        with demo_broker(folder, history) as settings:
             console.print(f"broker on {settings.bootstrap_servers}; logs in {folder}")
             if self.view:
                 console.print(f"live page: http://127.0.0.1:{self.port}/")
             with progress_bar() as progress:
-                run = run_demo(settings, programs, folder, progress)
+                run = programs.run(settings, folder, progress)
             if not run.arrivals:
                 console.print(f"[red]none of {run.sent} snapshots arrived; see {folder}[/red]")
                 raise typer.Exit(1)
-            results = results_of(settings, run, partial(_model, story), self.method, story)
-            keep(settings, kept := folder / "demo-history")
+            results = Results.of(run, settings, partial(_model, story), self.method, story)
         change_at = None if story is None else story.change_at
         figure = demo_figure(run, results, change_at)
         figure.savefig(folder / "demo.png", dpi=DPI)
-        tell(console, run, results, story)
+        results.tell(console, run, story)
         console.print(f"picture: {folder / 'demo.png'}", soft_wrap=True)
         if attributes is not None:
             say(*draw_story(results.found.windows, attributes, folder / "story.png"))
             console.print(f"picture of communities by name: {folder / 'story.png'}", soft_wrap=True)
-        look = shlex.join(("stream-icd", "view", "--history", str(kept), *self.by_names))
+        look = shlex.join(("stream-icd", "view", "--history", str(history), *self.by_names))
         say(f"look at it on a page: {look}")
         if run.lost:
             console.print(f"[red]lost: {run.lost}; see the logs in {folder}[/red]")
@@ -120,7 +120,6 @@ class _Demo(MethodOptions):
 
     @property
     def by_names(self) -> tuple[str, ...]:
-        """`--names`, for the page."""
         if self.names is None:
             return ()
         graph, file = graph_and_file(self.names, None)
@@ -128,7 +127,6 @@ class _Demo(MethodOptions):
         return ("--names", f"{of}{path(file).resolve()}")
 
     def attributes(self) -> "Attributes | None":
-        """Read the table of attributes, if there is one."""
         from stream_icd.sources.datasets.as_topology import name_of
         from stream_icd.sources.node_tables import read_attributes
 
@@ -141,15 +139,14 @@ class _Demo(MethodOptions):
         return read_attributes(path(file))
 
     def programs(self, folder: Path) -> "Programs":
-        """Return the producer and the detector, the page if wanted, and the story if any."""
         from stream_icd.interfaces.demo.run import LEAST_SNAPSHOTS, Programs, Story
 
-        others = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
+        page = {"view": ("view", "--port", str(self.port), *self.by_names)} if self.view else {}
         count, usual = self.limit or _SIMULATED, (self.method, self.horizon) == ("auto", "auto")
         if self.data is None and usual and count >= LEAST_SNAPSHOTS:
             story = Story(folder, count)
-            others |= story.consumers()
-            return Programs(story.producers(), (*_DETECT, *story.detect()), others, story)
+            beside = page | story.consumers()
+            return Programs(story.producers(), (*_DETECT, *story.detect()), beside, story)
         detect = (*_DETECT, "--method", self.method, "--horizon", self.horizon)
         icd = self.method == "icd"  # the encoder is a model's own, what bp needs suits any graph
         produce, model = ("lfr", "--mixing", _MIXING, "--limit", str(count)), "lfr"
@@ -157,11 +154,10 @@ class _Demo(MethodOptions):
             at_most = () if self.limit is None else ("--limit", str(self.limit))
             produce, model = ("as", str(self.data), *at_most), "as"
         of_model = ("--model", model if icd else "default")
-        return Programs([("produce", *produce)], (*detect, *of_model), others)
+        return Programs([("produce", *produce)], (*detect, *of_model), page)
 
 
 def _model(story: "Story | None", version: str) -> "Model":
-    """The model of a version: in a story, one of its registry; else a shipped one."""
     from stream_icd.core.store.store import open_store
     from stream_icd.registry.find import open_model
     from stream_icd.registry.versions import open_version

@@ -43,15 +43,13 @@ _COLUMNS: dict[str, Callable[[BadRecord], str]] = {
     "sent again": lambda record: "yes" if record.was_sent_again else "no",
     "because": lambda record: shortened(record.latest.message, 60),
 }
-"""Of the table: how each is made."""
+"""Columns of the table, and how the cell of a record is made."""
 
 _SHOWN_ROWS = 5
 
 
 @options
 class _ChosenLetters(PartOptions, BrokerOptions):
-    """The options that choose dead letters."""
-
     graph: OnlyGraph = None
     exception: str | None = option(None, "Only those with this exception, such as BadSnapshot.")
 
@@ -135,7 +133,7 @@ class _ShowLetter(BrokerOptions):
             value = came.value or reader.whole(came).value
             if value is None:
                 raise BadSettings(f"{came.place} has no value (null): cannot write {self.out}")
-            with writing(self.out):
+            with writing(self.out):  # after the claim was read: a refused one leaves no file
                 self.out.write_bytes(value)
             say(f"{len(value):,} bytes to {self.out}")
 
@@ -165,8 +163,8 @@ class _RetryLetters(_ChosenLetters):
 
         if self.everything and self.places:
             raise BadSettings("give either positions, or --all")
-        wanted = self.everything, self.places, self.graph, self.exception, self.first, self.last
-        if not any(wanted):
+        choices = self.everything, self.places, self.graph, self.exception, self.first, self.last
+        if not any(choices):
             raise BadSettings(
                 "choose dead letters: give positions, --graph, --exception, --from, --to, or --all"
             )
@@ -199,13 +197,15 @@ class _RetryLetters(_ChosenLetters):
             say(*_plan_lines(planned(DeadLetterBox.read(settings, topic))), err=True)
             return
         tempo, stop = Tempo(rate=self.rate), stop_on_signals()
+        # The sink first: from then on another retry commits nothing more, and what is read next
+        # holds all of its marks.
         with closing(open_retry_sink(settings, topic)) as sink:
             box = DeadLetterBox.read(settings, topic, until="settled", stop=stop)
             if stop.is_set():  # what was read by then is not all
                 raise typer.Exit(INTERRUPTED)
             plan = planned(box)
             say(*_plan_lines(plan), err=True)
-            plan.check_targets(settings)
+            plan.check_targets(settings)  # a topic that is gone is named before anything is sent
             with progress_bar() as progress:
                 task = progress.add_task("sent again", total=len(plan.records))
                 advance = partial(progress.advance, task)
@@ -213,13 +213,12 @@ class _RetryLetters(_ChosenLetters):
         for place, reason in done.refused.items():
             structlog.get_logger().warning("not sent", place=place, reason=reason)
         refused = len(done.refused)
-        left = len(plan.records) - done.sent - refused
-        counts = {"sent": done.sent, "already": plan.already, "refused": refused, "left": left}
+        remaining = len(plan.records) - done.sent - refused
+        counts = {"sent": done.sent, "already": plan.already, "refused": refused, "left": remaining}
         finish(stop, bool(refused), **counts)
 
 
 def _table_lines(records: Sequence[BadRecord]) -> Iterator[str]:
-    """A line for each, however long, and how many there are of each exception."""
     cells = ([printable(cell(record)) for cell in _COLUMNS.values()] for record in records)
     rows = [list(_COLUMNS), *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -242,7 +241,6 @@ def _json_lines(records: Sequence[BadRecord]) -> Iterator[str]:
 
 
 def _plan_lines(plan: ResendPlan) -> Iterator[str]:
-    """How many will be sent where, of which kinds, and what is passed over."""
     for target, count in sorted(plan.targets.items()):
         yield f"{count:,} records to {target}"
     yield from _counts_lines(record.latest for record, _ in plan.records)
@@ -255,7 +253,6 @@ def _plan_lines(plan: ResendPlan) -> Iterator[str]:
 def _letter_lines(
     letter: DeadLetter, came: Record, retried: Sequence[Retried], reader: MessageReader
 ) -> Iterator[str]:
-    """All that is known of a dead letter, and of what the record that came holds."""
     yield f"{letter.place}, dead-lettered {letter.at:%Y-%m-%d %X} UTC, time {letter.attempt}"
     yield f"came from {letter.came_from or 'an unknown place'}"
     yield f"because, at stage {letter.stage}: {letter.exception}: {letter.message}"

@@ -54,10 +54,10 @@ class _Doctor(BrokerOptions):
 
     def run(self) -> None:
         settings = self.kafka(check=False)
-        found = list(_examined(settings, self.registry))
-        errors = [one for one in found if one.state == "error"]
+        findings = list(_examined(settings, self.registry))
+        errors = [finding for finding in findings if finding.state == "error"]
         if errors:
-            raise typer.Exit(75 if all(one.may_pass for one in errors) else 78)
+            raise typer.Exit(75 if all(error.may_pass for error in errors) else 78)
 
 
 def _examined(settings: KafkaSettings, registry: str | None) -> Iterator[_Finding]:
@@ -75,11 +75,11 @@ def _examined(settings: KafkaSettings, registry: str | None) -> Iterator[_Findin
 
 def _shown(name: str, check: Callable[[], _Finding]) -> _Finding:
     try:
-        found = check()
+        finding = check()
     except StreamIcdError as error:
-        found = _Finding("error", str(error), error.action is Action.RETRY)
-    say(f"{found.state:8} {name:13} {printable(found.says)}")
-    return found
+        finding = _Finding("error", str(error), error.action is Action.RETRY)
+    say(f"{finding.state:8} {name:13} {printable(finding.says)}")
+    return finding
 
 
 def _versions() -> _Finding:
@@ -96,12 +96,12 @@ def _broker(settings: KafkaSettings) -> _Finding:
 
     check_that_somebody_listens(settings)
     began = time.monotonic()
-    known = recognise(settings)
+    software = recognise(settings).software
     took_ms = 1000 * (time.monotonic() - began)
     names = {"kafka": "Apache Kafka", "tansu": "the embedded broker", "memory": "in memory"}
-    software = names.get(known.software, "a broker of another kind")
+    shown = names.get(software, "a broker of another kind")
     by = f"{settings.bootstrap_servers} ({settings.security_protocol}) answers in {took_ms:.0f} ms"
-    return _Finding("ok", f"{by}: {software}")
+    return _Finding("ok", f"{by}: {shown}")
 
 
 def _transactions(settings: KafkaSettings) -> _Finding:
@@ -122,20 +122,20 @@ def _topics(settings: KafkaSettings) -> _Finding:
     from stream_icd.kafka.connect import connect
     from stream_icd.kafka.topics import DEFAULT_TOPICS
 
-    missing, other = list[str](), list[str]()
+    missing, different = list[str](), list[str]()
     with connect(settings).admin() as admin:
         for spec in DEFAULT_TOPICS:
             existing = admin.describe_topic(spec.name)
             if existing is None:
                 missing.append(spec.name)
             elif differs := existing.unlike(spec):
-                other.append(f"{spec.name}: {', '.join(differs)}")
+                different.append(f"{spec.name}: {', '.join(differs)}")
     if missing:
         return _Finding(
             "error", f"missing: {listed(missing)}. Run stream-icd topics create, or ask for them"
         )
-    if other:
-        return _Finding("warning", f"change with kafka-configs.sh: {'; '.join(other)}")
+    if different:
+        return _Finding("warning", f"change with kafka-configs.sh: {'; '.join(different)}")
     return _Finding("ok", f"all {len(DEFAULT_TOPICS)} are there, with suitable settings")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.log import LogSettings
 from stream_icd.core.printable import did_you_mean
-from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings, config_file
+from stream_icd.core.settings import CONFIG_FILE, ENV_PREFIX, Settings
 from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import TraceSettings
@@ -40,24 +40,24 @@ def check_environment(environment: Mapping[str, str]) -> list[str]:
     A name close to that of a setting may be about security. Others may be of other packages, or of
     Kubernetes, which sets STREAM_ICD_PORT and the like for a service of that name.
     """
-    ours = [name.upper() for name in environment if name.upper().startswith(ENV_PREFIX)]
-    given = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(_OF_THE_TESTS)}
-    known = {name.removeprefix(ENV_PREFIX) for name in _variables()}
-    warnings = _check(given, known, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
-    if path := config_file(environment):
-        tables, found = {settings.table for settings in SETTINGS}, _tables(Path(path))
+    capitals = {name.upper(): value for name, value in environment.items()}
+    ours = [name for name in capitals if name.startswith(ENV_PREFIX)]
+    names = {name.removeprefix(ENV_PREFIX) for name in ours if not name.startswith(_OF_THE_TESTS)}
+    settable = {name.removeprefix(ENV_PREFIX) for name in _variables()}
+    warnings = _check(names, settable, f"environment variable {ENV_PREFIX}", ENV_PREFIX)
+    if path := capitals.get(CONFIG_FILE):
+        tables, in_file = {settings.table for settings in SETTINGS}, _tables(Path(path))
         for settings in SETTINGS:
-            for name in settings.model_fields.keys() & found - tables:
+            for name in settings.model_fields.keys() & in_file - tables:
                 raise BadSettings(
                     f"settings file {path}: {name} is in no table: put it below [{settings.table}]"
                 )
-        warnings += _check(found, tables, f"settings file {path}: table ", "")
-    LogSettings()
+        warnings += _check(in_file, tables, f"settings file {path}: table ", "")
+    LogSettings()  # every command refuses a wrong level, also one that logs nothing
     return warnings
 
 
 def _variables() -> Iterator[str]:
-    """The names of all environment variables that are settings."""
     yield CONFIG_FILE
     for settings in SETTINGS:
         prefix = settings.model_config["env_prefix"]
@@ -65,10 +65,10 @@ def _variables() -> Iterator[str]:
         yield from (f"{prefix}{field}".upper() for field in fields)
 
 
-def _check(given: Set[str], known: Set[str], place: str, prefix: str) -> list[str]:
-    unknown = sorted(given - known)
+def _check(names: Set[str], settable: Set[str], place: str, prefix: str) -> list[str]:
+    unknown = sorted(names - settable)
     for name in unknown:
-        if meant := did_you_mean(name, known, prefix):
+        if meant := did_you_mean(name, settable, prefix):
             raise BadSettings(f"{place}{name} is not a setting{meant}")
     return [f"{place}{name} is not a setting and has no effect" for name in unknown]
 

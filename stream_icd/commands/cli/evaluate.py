@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stream_icd.commands.cli.report import OneGraph
 from stream_icd.commands.programs.declared import command, option
+from stream_icd.commands.programs.options import ArchivedGraph, HistoryUri
 from stream_icd.core.printable import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stream_icd.interfaces.evaluation.evaluate import Windows
+    from stream_icd.interfaces.evaluation.evaluate import Evaluation
 
 app = typer.Typer()
 
 
 @command(app, "evaluate")
-class _Evaluate(OneGraph):
+class _Evaluate:
     """Compare methods on the newest windows of an archive, with or without known communities.
 
     For each method: hidden_edges (how well its communities predict them), modularity, NCut,
@@ -36,6 +36,7 @@ class _Evaluate(OneGraph):
       stream-icd evaluate --history history/ --methods bp,leiden --windows 50
     """
 
+    history: HistoryUri
     methods: str = option(
         "bp,bp-memory,icd,icd-memory,leiden,plm,plp",
         "Names, separated by commas, of bp, bp-memory, icd, icd-memory, leiden, plm and plp.",
@@ -50,12 +51,13 @@ class _Evaluate(OneGraph):
     seconds: float = option(600, "Limit of processor time, for each method and window.")
     memory_gb: float = option(8, "Limit of memory, for each method.", min=0, max=1e6)
     seed: int = option(0, "Seed of every random choice.", min=0)
+    graph: ArchivedGraph = None
 
     def run(self) -> None:
         from stream_icd.commands.programs.process import progress_bar, wide_console
         from stream_icd.core.imports import needs_extra
         from stream_icd.core.store.store import open_store
-        from stream_icd.interfaces.evaluation import evaluate
+        from stream_icd.interfaces.evaluation.evaluate import Evaluation, WindowResult
         from stream_icd.interfaces.evaluation.method import OWN, chosen, methods_in
         from stream_icd.learning.training.yardstick import verdict
         from stream_icd.streaming.execution.budget import Allowance
@@ -68,37 +70,45 @@ class _Evaluate(OneGraph):
         methods = chosen(names, methods_in(OWN))
         names = list(methods)
         limits = Allowance(self.seconds, int(self.memory_gb * 1e9))
-        found = evaluate.Windows.open(
-            open_store(self.history), self.graph, self.windows, self.learn, datetime.now(UTC)
+        evaluation = Evaluation.open(
+            open_store(self.history),
+            self.graph,
+            self.windows,
+            self.learn,
+            datetime.now(UTC),
+            limits,
+            self.seed,
         )
         learners = [name for name, method in methods.items() if method.learn is not None]
-        console, results = wide_console(), list[evaluate.WindowResult]()
-        notes = [_learning(found, learners, self.learn)]
+        console, results = wide_console(), list[WindowResult]()
+        notes = [_learning(evaluation, learners, self.learn)]
         say(*notes)
 
         def write() -> None:
             done = results[: len(results) - len(results) % len(names)]  # of whole windows
             if done:
-                files.write(found.graph, done, len(found), notes)
+                files.write(evaluation.graph, done, len(evaluation), notes)
 
         with progress_bar() as progress:
             task = progress.add_task("learn", total=None)
-            models = evaluate.learn(found, names, limits, self.seed)
+            models = evaluation.learn(names)
             progress.update(task, description="compare what was learned with default")
-            if learned := [name for name, one in models.items() if one.learned is not None]:
-                compared = evaluate.worth(found, models, limits, self.seed)
-                said = "not compared: over the limits" if compared is None else verdict(compared)
-                notes.append(f"What {' and '.join(learned)} learned: {said}.")
-            progress.update(task, description="windows x methods", total=len(found) * len(names))
+            if learned := [name for name, model in models.items() if model.learned is not None]:
+                compared = evaluation.worth(models)
+                worth = "not compared: over the limits" if compared is None else verdict(compared)
+                notes.append(f"What {' and '.join(learned)} learned: {worth}.")
+            progress.update(
+                task, description="windows x methods", total=len(evaluation) * len(names)
+            )
             due = 0.0
             try:
-                for result in evaluate.evaluate(found, models, limits, self.seed):
+                for result in evaluation.results(models):
                     results.append(result)
                     progress.advance(task)
                     if len(results) % len(names) == 0 and time.monotonic() >= due:
                         write()
                         due = time.monotonic() + page.REFRESH_S
-            finally:
+            finally:  # Ctrl-C, too: the windows that were done took minutes
                 write()
 
         console.print(page.table_of(results))
@@ -109,15 +119,15 @@ class _Evaluate(OneGraph):
             raise typer.Exit(1)
 
 
-def _learning(found: Windows, learners: Sequence[str], learn: int) -> str:
-    """How many windows are evaluated, and how many the methods learn from before."""
-    said = f"{found.graph}: {len(found)} windows"
+def _learning(evaluation: Evaluation, learners: Sequence[str], learn: int) -> str:
+    n_windows = len(evaluation)
+    note = f"{evaluation.graph}: {n_windows} windows"
     if not learners or not learn:
-        return said
+        return note
     who = f"{' and '.join(learners)} {'learns' if len(learners) == 1 else 'learn'}"
-    if found.before:
-        return f"{said}; {who} from the {len(found.before)} before them"
-    said += f"; {who} from none, since the archive has none before these"
-    fewer = max(1, len(found) - learn)
-    hint = f": --windows {fewer} leaves {len(found) - fewer} to learn from"
-    return said + hint if len(found) > 1 else said
+    if evaluation.before:
+        return f"{note}; {who} from the {len(evaluation.before)} before them"
+    note += f"; {who} from none, since the archive has none before these"
+    fewer = max(1, n_windows - learn)
+    hint = f": --windows {fewer} leaves {n_windows - fewer} to learn from"
+    return note + hint if n_windows > 1 else note

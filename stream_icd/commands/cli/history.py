@@ -45,12 +45,12 @@ class _ListWindows(PastOptions):
     def run(self) -> None:
         from stream_icd.commands.programs.process import wide_console
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import refuse_nothing
+        from stream_icd.history.archive import Archive
         from stream_icd.history.files import KINDS
 
         store = open_store(self.uri)
         chosen = [self.selection(kind) for kind in KINDS if self.kind in (None, kind)]
-        refuse_nothing(store, chosen)
+        Archive(store).refuse_nothing(chosen)
         if not self.windows:
             wide_console().print(_graphs_table(store, chosen))
             return
@@ -70,12 +70,12 @@ class _Show:
     graph: OnlyGraph = None
 
     def run(self) -> None:
-        from stream_icd.history.archive import Selection, newest, windows
+        from stream_icd.history.archive import Archive, Selection, newest
         from stream_icd.history.files import KINDS
 
         store, n_messages = _opened(self.uri, self.graph), 0
         for kind in KINDS:
-            chosen = windows(store, Selection(kind, self.graph, revisions="all"))
+            chosen = Archive(store).windows(Selection(kind, self.graph, revisions="all"))
             revisions = [noted for noted in chosen if noted.identity.snapshot_id == self.snapshot]
             for noted in revisions:
                 say(*_message_lines(noted, is_newest=noted in newest(revisions)))
@@ -145,7 +145,7 @@ class _Compact:
     dry_run: bool = option(False, "Print what would be merged, and change nothing.")
 
     def run(self) -> None:
-        from stream_icd.history.archive import compact as merge
+        from stream_icd.history.compaction import compact as merge
 
         store = _opened(self.uri, self.graph)
         today = datetime.now(UTC).date()
@@ -161,13 +161,12 @@ class _Compact:
 
 
 def _opened(uri: str, graph: str | None) -> Store:
-    """The archive, if it holds something of the graph."""
     from stream_icd.core.store.store import open_store
-    from stream_icd.history.archive import Selection, refuse_nothing
+    from stream_icd.history.archive import Archive, Selection
     from stream_icd.history.files import KINDS
 
     store = open_store(uri)
-    refuse_nothing(store, [Selection(kind, graph) for kind in KINDS])
+    Archive(store).refuse_nothing([Selection(kind, graph) for kind in KINDS])
     return store
 
 
@@ -175,7 +174,7 @@ def _graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stream_icd.history.archive import newest, windows
+    from stream_icd.history.archive import Archive, newest
     from stream_icd.methods.memory.memory import BEFORE_ALL
 
     table = Table("kind", "graph", "model", "first window", "last window", box=None)
@@ -183,7 +182,7 @@ def _graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
         table.add_column(name, justify="right")
     for selection in selections:
         grouped: dict[tuple[str, str], list[ArchivedWindow]] = defaultdict(list)
-        for noted in windows(store, replace(selection, revisions="all")):
+        for noted in Archive(store).windows(replace(selection, revisions="all")):
             grouped[noted.partition.graph, noted.identity.model].append(noted)
         for (graph, model), revisions in sorted(grouped.items()):
             files = {noted.path for noted in revisions}
@@ -205,9 +204,9 @@ def _graphs_table(store: Store, selections: Iterable[Selection]) -> Table:
 
 def _windows_lines(store: Store, selection: Selection) -> Iterator[str]:
     """Kind, beginning, end, rows, graph, snapshot, model, revision, state of each revision."""
-    from stream_icd.history.archive import newest, windows
+    from stream_icd.history.archive import Archive, newest
 
-    revisions = list(windows(store, replace(selection, revisions="all")))
+    revisions = list(Archive(store).windows(replace(selection, revisions="all")))
     replaced = {id(noted) for noted in revisions} - {id(noted) for noted in newest(revisions)}
     for noted in revisions:
         times = (time.isoformat() for time in (noted.window.start, noted.window.end))

@@ -29,20 +29,17 @@ if TYPE_CHECKING:
     from stream_icd.sources.node_tables import LabelOfNode, WindowName
 
     _Archived = dict[str, dict[str | datetime | None, list[ArchivedWindow]]]
-    """The windows of each graph by their names; None: all."""
+    """By graph, its windows by each name that a table may give them; None: all of its windows."""
 
 label, known = typer.Typer(), typer.Typer()
 
 
 @options
 class _SendOptions(BrokerOptions):
-    """The options of commands that send a table, or only say what they would send."""
-
     dry_run: bool = option(False, "Send nothing; report what would be sent.")
 
     @contextmanager
     def sending(self) -> Iterator[Callable[[OutgoingRecord], object]]:
-        """Give what sends a record; in a dry run, it does nothing."""
         from stream_icd.kafka.publisher import Publisher
 
         if self.dry_run:
@@ -77,7 +74,7 @@ class _Label(_SendOptions):
 
     def run(self) -> None:
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import Selection, refuse_nothing
+        from stream_icd.history.archive import Archive, Selection
         from stream_icd.kafka.messages.claims import ClaimCheck
         from stream_icd.kafka.messages.records import outgoing
         from stream_icd.kafka.topics import LABELS
@@ -85,7 +82,7 @@ class _Label(_SendOptions):
         from stream_icd.wire.communities import encode_labels
 
         groups, store = label_groups(self.table), open_store(self.archive)
-        refuse_nothing(store, [Selection("snapshots", self.graph)])
+        Archive(store).refuse_nothing([Selection("snapshots", self.graph)])
         fitting = ClaimCheck(self.kafka(check=False))
         with self.sending() as send:
 
@@ -125,23 +122,21 @@ class _SendKnown(_SendOptions):
     source: str = option("stream_icd/known", "Source of the knowledge, a URI reference.")
 
     def run(self) -> None:
-        from stream_icd.sources.node_tables import known_labels
+        from stream_icd.sources.node_tables import read_known
         from stream_icd.streaming.subscribers.known_topic import known_in_topic
 
-        tables = known_labels(self.table, self.graph)
-        in_topic = known_in_topic(self.kafka())
+        tables = read_known(self.table, self.graph)
+        in_topic = known_in_topic(self.kafka())  # all of it: only differences are sent
         with self.sending() as send:
-            for graph, wanted in tables.items():
+            for graph, labels in tables.items():
                 before = in_topic.labels(graph)
-                changed = {
-                    node: label for node, label in wanted.items() if label != before.get(node)
-                }
-                gone = sorted(before.keys() - wanted.keys()) if self.replace else []
+                changed = {n: label for n, label in labels.items() if label != before.get(n)}
+                gone = sorted(before.keys() - labels.keys()) if self.replace else []
                 for record in self._records(graph, changed, gone):
                     send(record)
                 say(
                     f"{graph}: {self.done} the communities of {len(changed):,} nodes "
-                    f"({len(wanted) - len(changed):,} are as they were)"
+                    f"({len(labels) - len(changed):,} are as they were)"
                     + (f"; took back those of {len(gone):,}" if self.replace else "")
                 )
 
@@ -183,9 +178,10 @@ def _send_labels(
     """
     import pyarrow as pa
 
-    from stream_icd.history.archive import read_snapshot
+    from stream_icd.history.archive import Archive
 
     archived, counts = _archived(store, graph), _LabelCounts()
+    # All are checked before the first is sent: a later table could not take labels back.
     named = {name: _named(archived, name) for name in groups}
     _refuse_two_names(named)
     for name, label_of in groups.items():
@@ -194,7 +190,7 @@ def _send_labels(
             continue
         unseen = set(label_of)
         for noted in named[name]:
-            snapshot = read_snapshot(store, noted)
+            snapshot = Archive(store).read_snapshot(noted)
             labels = _labels(snapshot, label_of, source)
             if labels is not None:
                 send(labels)
@@ -208,12 +204,12 @@ def _send_labels(
 
 def _archived(store: Store, graph: str | None) -> _Archived:
     """The archived windows by the names that a table may give them."""
-    from stream_icd.history.archive import Selection, windows
+    from stream_icd.history.archive import Archive, Selection
     from stream_icd.sources.node_tables import WindowName
 
     named: _Archived = defaultdict(dict)
     stems: _Archived = defaultdict(dict)
-    for noted in windows(store, Selection("snapshots", graph)):
+    for noted in Archive(store).windows(Selection("snapshots", graph)):
         of_graph = noted.partition.graph
         named[of_graph].setdefault(None, []).append(noted)
         *own, stem = WindowName.windows(of_graph, noted.identity.snapshot_id, noted.window.start)
@@ -225,13 +221,13 @@ def _archived(store: Store, graph: str | None) -> _Archived:
 def _named(archived: _Archived, name: WindowName) -> list[ArchivedWindow]:
     """The windows of that name, of one graph: at most one, or all of it."""
     graphs = archived if name.graph is None else [name.graph]
-    found = [graph for graph in graphs if name.window in archived.get(graph, {})]
-    if len(found) > 1:
+    having = [graph for graph in graphs if name.window in archived.get(graph, {})]
+    if len(having) > 1:
         raise BadSettings(
-            f"the labels of {str(name) or 'each window'} may be those of {len(found)} graphs, "
-            f"{listed(found)}: choose one with --graph, or add the column graph"
+            f"the labels of {str(name) or 'each window'} may be those of {len(having)} graphs, "
+            f"{listed(having)}: choose one with --graph, or add the column graph"
         )
-    return [window for graph in found for window in archived[graph][name.window]]
+    return [window for graph in having for window in archived[graph][name.window]]
 
 
 def _refuse_two_names(named: Mapping[WindowName, Sequence[ArchivedWindow]]) -> None:
@@ -239,10 +235,10 @@ def _refuse_two_names(named: Mapping[WindowName, Sequence[ArchivedWindow]]) -> N
     name_of: dict[tuple[str, str], WindowName] = {}
     for name, of_name in named.items():
         for noted in of_name:
-            if (other := name_of.setdefault(noted.name, name)) != name:
-                said = " and ".join(repr(str(each)) for each in (other, name))
+            if (first := name_of.setdefault(noted.name, name)) != name:
+                names = " and ".join(map(repr, map(str, (first, name))))
                 raise BadSettings(
-                    f"{said} are names of the same window, {noted.identity.snapshot_id}: give all "
+                    f"{names} are names of the same window, {noted.identity.snapshot_id}: give all "
                     "its labels one name, and all rows a graph or none"
                 )
 
@@ -255,10 +251,10 @@ def _labels(snapshot: Snapshot, label_of: LabelOfNode, source: str) -> Labels | 
     from stream_icd.core.communities import Labels
 
     names = snapshot.nodes.cast(pa.string()).to_pylist()
-    known = np.array([name in label_of for name in names])
-    if not known.any():
+    is_labelled = np.array([name in label_of for name in names])
+    if not is_labelled.any():
         return None
     communities = [label_of[name] for name in names if name in label_of]
     numbers = np.unique(communities, return_inverse=True)[1].astype(np.int32)
-    nodes = snapshot.nodes.filter(pa.array(known))
+    nodes = snapshot.nodes.filter(pa.array(is_labelled))
     return Labels(snapshot.graph, snapshot.id, snapshot.window, nodes, numbers, source)

@@ -70,13 +70,13 @@ _HOMES = {
     "dlq": "stream_icd.commands.cli.dlq:app",
     "doctor": "stream_icd.commands.cli.doctor:app",
 }
-"""The commands of this package, and where each is."""
+"""The commands of this package, and what loads each."""
 
 
 @cache  # it reads the metadata of all installed packages, and help asks once for each command
 def _offered(group: str) -> dict[str, _Load]:
-    found = sorted(entry_points(group=group), key=lambda entry: entry.name)
-    return {entry.name: entry.load for entry in found}
+    entries = sorted(entry_points(group=group), key=lambda entry: entry.name)
+    return {entry.name: entry.load for entry in entries}
 
 
 class _LazyGroup(TyperGroup):
@@ -191,8 +191,8 @@ def _group() -> None:
     """A group, whose commands are entry points."""
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         from stream_icd.core.version import __version__
 
         say(f"stream-icd {__version__}")

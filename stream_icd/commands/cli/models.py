@@ -33,18 +33,14 @@ _Model = Annotated[
 
 @options
 class _OfRegistry:
-    """The registry of a command."""
-
     registry: RegistryUri = None
 
     def opened(self) -> Store | None:
-        """Open the registry; None if neither option nor setting names one."""
         from stream_icd.registry.settings import registry_at
 
         return registry_at(self.registry)
 
     def required(self) -> Store:
-        """Open the registry, or raise `BadSettings`."""
         from stream_icd.registry.settings import required
 
         return required(self.opened())
@@ -52,8 +48,6 @@ class _OfRegistry:
 
 @options
 class _Changing(_OfRegistry, BrokerOptions):
-    """The options of commands that change a registry."""
-
     no_announce: bool = option(
         False,
         "Do not announce it in icd.models.v1, for example where there is no Kafka. Running "
@@ -200,6 +194,7 @@ class _Import(_Changing):
         registry, now, by = self.required(), datetime.now(UTC), "models import"
         version = import_folder(registry, folder_of(self.source), by, now, self.source)
         say(version)
+        # Announced at the end, with the promotion: what is announced is already there.
         changes = [publication(registry, version, read_lineage(registry, version))]
         if self.first_champion and current(registry) is None:
             with suppress(ChampionChanged):  # another program made the first champion meanwhile
@@ -230,11 +225,12 @@ class _Promote(_Changing):
         from stream_icd.registry.versions import read_lineage
 
         registry, now = self.required(), datetime.now(UTC)
+        # The champion before all else: if it changes meanwhile, this promotion is refused.
         seen, version = current(registry), find_version(registry, self.version)
         gate = read_lineage(registry, version).gate
         aliases = promote(registry, version, self.reason, now, by="models promote", seen=seen)
         say(f"champion {aliases.champion}, previous {aliases.previous or 'none'}")
-        self.announce(change(registry, aliases, gate))
+        self.announce(change(registry, aliases, gate))  # once it is done: only the registry counts
 
 
 @command(app, "rollback")
@@ -283,8 +279,9 @@ class _History(_OfRegistry, BrokerOptions):
         store = self.required()
         changes = [change(store, aliases) for aliases in history(store)]
         if self.everything:
-            events = [one for one in announcements(self.kafka()) if one.registry == store.place]
+            events = [e for e in announcements(self.kafka()) if e.registry == store.place]
             announced = {event.id for event in events}
+            # An announcement may be lost, a change of the registry is not.
             events += [event for event in changes if event.id not in announced]
             changes = sorted(events, key=lambda event: event.at)
         for event in changes:
@@ -319,7 +316,6 @@ class _Export(_OfRegistry):
 
 
 def _model_lines(name: str, folder: Store) -> list[str]:
-    """A model outside of a registry: name, version, and its description; or how it is damaged."""
     from stream_icd.registry.model import version_of
 
     try:
@@ -339,8 +335,8 @@ def _version_lines(registry: Store) -> Iterator[str]:
             names = {aliases.previous: "previous", aliases.champion: "champion"}
     except RegistryDamaged as error:
         yield from ("aliases", _damaged(error))
-    there = {*versions(registry), *filter(None, names)}  # or the folder of an alias is gone
-    described = (_described(registry, version) for version in there)
+    with_aliases = {*versions(registry), *filter(None, names)}  # whose folders may be gone
+    described = (_described(registry, version) for version in with_aliases)
     for _, version, lines in sorted(described):
         yield f"{version}  {names.get(version, '')}".rstrip()
         yield from lines

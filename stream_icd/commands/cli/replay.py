@@ -44,15 +44,13 @@ if TYPE_CHECKING:
     from stream_icd.streaming.execution.work import Engine, First
 
     _Jobs = Callable[[Stop | None], Generator[Job, None, None]]
-    """Gives the jobs anew each time: once to say what there is, once to do it, until the stop."""
+    """Called twice: without a stop, to count the jobs; then to do them, until the stop."""
 
 app = typer.Typer(no_args_is_help=True, help="Run detection again on past snapshots.")
 
 
 @options
 class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
-    """The options of the commands that detect past snapshots again."""
-
     graph: OnlyGraph = None
     out_topic: str | None = option(None, "Topic for the results; created if it does not exist.")
     into_live: bool = option(False, "Allow the live topic (icd.communities.v1) as --out-topic.")
@@ -99,7 +97,8 @@ class _ReplayOptions(TempoOptions, DetectionOptions, BrokerOptions):
         if smooth:
             _check_smooth(self, redetection)
         jobs, first = past(redetection)
-        plan = ReplayPlan.of(jobs(None), results, redetection)  # a signal ends the program here
+        # Until the plan is made, a signal ends the program at once: nothing is to be finished yet.
+        plan = ReplayPlan.of(jobs(None), results, redetection)
         if not plan.newest:
             raise past.nothing()
         say(*_plan_lines(plan, results.name, self.tempo()), err=True)
@@ -255,28 +254,30 @@ class PastOfArchive:
     selection: Selection
 
     def __call__(self, redetection: Redetection) -> tuple[_Jobs, First]:
-        from stream_icd.history.archive import windows
-        from stream_icd.history.replay.redetect import Job, archived_memory
+        from stream_icd.history.archive import Archive
+        from stream_icd.history.replay.redetect import Job
         from stream_icd.streaming.execution.work import Relay
         from stream_icd.wire.limits import Limits
 
         job = partial(Job.of_archived, self.store.uri, limits=Limits())
+        archive = Archive(self.store)
+        chosen = partial(archive.windows, self.selection)
         if not redetection.remembers:
-            return lambda _: (job(one) for one in windows(self.store, self.selection)), Relay.empty
-        memory = archived_memory(self.store, self.selection, redetection)
+            return lambda _: (job(window) for window in chosen()), Relay.empty
+        memory = redetection.starts(archive, self.selection)
 
         def jobs(_: Stop | None) -> Generator[Job, None, None]:
             for window in memory.earlier:
                 yield job(window, for_memory=True, era=memory.era(window))
-            for window in windows(self.store, self.selection):
+            for window in chosen():
                 yield job(window, era=memory.era(window))
 
         return jobs, lambda chain: Relay(memory.at_start(chain))
 
     def nothing(self) -> StreamIcdError:
-        from stream_icd.history.archive import nothing_selected
+        from stream_icd.history.archive import Archive
 
-        return nothing_selected(self.store, self.selection)
+        return Archive(self.store).nothing_selected(self.selection)
 
 
 def _engine_of(
@@ -355,7 +356,6 @@ def _compare(plan: ReplayPlan, before: Results, results: Results) -> None:
 
 
 def _plan_lines(plan: ReplayPlan, where: str, tempo: Tempo) -> Iterator[str]:
-    """What will be detected, with what, where it goes, and how long it takes at the least."""
     from stream_icd.core.times import LONGEST
 
     for graph, count in sorted(plan.graphs.items()):

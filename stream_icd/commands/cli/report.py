@@ -6,19 +6,25 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from stream_icd.commands.programs.declared import command, option, options
 from stream_icd.commands.programs.naming import GraphNames, naming_by
-from stream_icd.commands.programs.options import First, Last, Zone, parse_time
+from stream_icd.commands.programs.options import (
+    ArchivedGraph,
+    First,
+    HistoryUri,
+    Last,
+    Zone,
+    parse_time,
+)
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.printable import listed, printable, say, shortened
 
 if TYPE_CHECKING:
-    from stream_icd.interfaces.view.data.series import SeriesName
-    from stream_icd.interfaces.view.panels.queries import Queries
+    from stream_icd.interfaces.view.report import Report
     from stream_icd.methods.tracking.explain import Explanation
     from stream_icd.methods.tracking.explain_community import CommunityExplanation
 
@@ -28,43 +34,33 @@ _A_FEW = 3
 
 
 @options
-class OneGraph:
-    """The options for one graph of an archive."""
-
-    history: Annotated[
-        str, typer.Option(help="The archive: a folder, or a URI such as s3://bucket/history.")
-    ]
-    graph: str | None = option(None, "The graph. Default: the only one in the archive.")
-
-
-@options
-class _ArchivedGraph(OneGraph):
-    """The options for what can be asked of a graph."""
-
+class _ArchivedGraph:
+    history: HistoryUri
     model: str | None = option(
         None,
         "Only results of this model, such as gn or gn@cabbaec5. Default: all, one after the other.",
     )
     names: GraphNames = None
+    graph: ArchivedGraph = None
 
     def read(
         self, start: datetime | None = None, end: datetime | None = None, zone: str = "UTC"
-    ) -> tuple[Queries, SeriesName]:
-        """Return what can be asked of the graph, and its name; see `read_archive`."""
+    ) -> Report:
+        """Return what the archive holds of the graph; see `Report.read`."""
         from stream_icd.core.store.store import open_store
         from stream_icd.history.archive import Selection
-        from stream_icd.interfaces.view.report import read_archive
+        from stream_icd.interfaces.view.report import Report
 
         store = open_store(self.history)
         chosen = Selection("communities", self.graph, start=start, end=end)
         naming = naming_by(self.names, self.graph)
-        read = read_archive(store, chosen, self.model, naming, zone)
-        given = ", ".join(self.names or ())
+        archived = Report.read(store, chosen, self.model, naming, zone)
+        tables = ", ".join(self.names or ())
         if naming is not None and naming.trouble:
-            raise BadSettings(f"{given}: {naming.trouble}")
+            raise BadSettings(f"{tables}: {naming.trouble}")
         if naming is not None and not naming.found:
-            say(f"{given} has no node of the graph: no community has a name", err=True)
-        return read
+            say(f"{tables} has no node of the graph: no community has a name", err=True)
+        return archived
 
 
 @command(report, "report")
@@ -93,15 +89,13 @@ class _Report(_ArchivedGraph):
     )
 
     def run(self) -> None:
-        from stream_icd.interfaces.view.report import left_out, write_html, write_pictures
-
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
-        queries, name = self.read(start, end, self.zone)
+        archived = self.read(start, end, self.zone)
         if self.form == "html":
-            written = [write_html(queries, name, self.out)]
+            written = [archived.write_html(self.out)]
         else:
-            written = write_pictures(queries, name, self.out, self.form)
-        say(*(f"written: {path}" for path in written), *left_out(queries, name))
+            written = archived.write_pictures(self.out, self.form)
+        say(*(f"written: {path}" for path in written), *archived.left_out())
 
 
 @command(explain, "explain")
@@ -135,36 +129,33 @@ class _Explain(_ArchivedGraph):
             explained_community,
             names_like,
         )
-        from stream_icd.interfaces.view.panels.queries import MOST_WINDOWS
 
         until = parse_time("--at", self.at)
-        queries, name = self.read()
-        windows = queries.seen.windows(name, MOST_WINDOWS)
-        kept = [
-            window for window in windows if until is None or window.result.window.start <= until
-        ]
-        if not kept:
+        archived = self.read()
+        windows = archived.windows()
+        shown = [w for w in windows if until is None or w.result.window.start <= until]
+        if not shown:
             raise BadSettings(
                 f"--at {self.at}: the first window begins at {windows[0].result.window.start}"
             )
 
-        read = partial(queries.sources.snapshot, name)
+        read = partial(archived.queries.sources.snapshot, archived.name)
         if self.community is not None:
-            after = windows[len(kept)] if len(kept) < len(windows) else None
-            about, called = explained_community(kept, self.community, read, after)
+            after = windows[len(shown)] if len(shown) < len(windows) else None
+            about, called = explained_community(shown, self.community, read, after)
             say(*about.sentences(called))
             _say_numbers_of_community(about)
         elif self.node is not None:
-            found, called = explained(kept, self.node, read)
-            if found.now is None and found.before is None:
-                some = listed(names_like(kept[-1], "", _A_FEW))
+            explanation, called = explained(shown, self.node, read)
+            if explanation.now is None and explanation.before is None:
+                some = listed(names_like(shown[-1], "", _A_FEW))
                 raise BadSettings(
-                    f"no window up to {found.at} has node {self.node!r}; nodes of that window are, "
-                    f"for example, {some}"
+                    f"no window up to {explanation.at} has node {self.node!r}; nodes of that "
+                    f"window are, for example, {some}"
                 )
-            sentences = found.sentences(called)
+            sentences = explanation.sentences(called)
             say(next(sentences))
-            _say_numbers(found)
+            _say_numbers(explanation)
             say("", *sentences)
 
 
@@ -178,25 +169,25 @@ def _say_numbers_of_community(explanation: CommunityExplanation) -> None:
         apart = explanation.apart
         cost = apart.bits - apart.inside - apart.inside_nearest - apart.across
         say("", f"bits for two communities rather than one with community {apart.nearest}:")
-        for bits, what in (
+        for bits, part in (
             (apart.inside, "edges inside"),
             (apart.inside_nearest, f"edges inside community {apart.nearest}"),
             (apart.across, "edges between the two"),
             (cost, "to say which nodes are in which"),
             (apart.bits, "together"),
         ):
-            say(f"{bits:>12,.1f}  {what}")
+            say(f"{bits:>12,.1f}  {part}")
     if explanation.members:
         title, *names = _column("member", [member.node for member in explanation.members])
         say("", f"{title} {'inside':>8} {'across':>8}")
         for name, member in zip(names, explanation.members, strict=True):
             say(f"{name} {member.inside:>8.2f} {member.across:>8.2f}")
     if explanation.links:
-        title, *ones = _column("edge", [link.one for link in explanation.links])
-        second, *others = _column("and", [link.other for link in explanation.links])
-        say("", f"{title} {second} {'weight':>7} {'bits':>7}")
-        for one, other, link in zip(ones, others, explanation.links, strict=True):
-            say(f"{one} {other} {link.weight:>7.2f} {link.bits:>7.2f}")
+        starts = _column("edge", [link.one for link in explanation.links])
+        ends = _column("and", [link.other for link in explanation.links])
+        say("", f"{starts[0]} {ends[0]} {'weight':>7} {'bits':>7}")
+        for start, end, link in zip(starts[1:], ends[1:], explanation.links, strict=True):
+            say(f"{start} {end} {link.weight:>7.2f} {link.bits:>7.2f}")
 
 
 def _column(title: str, nodes: Sequence[str]) -> list[str]:

@@ -131,23 +131,13 @@ class _Subscribe(BrokerOptions):
     @property
     def is_filtered(self) -> bool:
         filters = self.event or None, self.community, self.least_bits, self.confirmed
-        return any(wanted is not None for wanted in filters)
+        return any(value is not None for value in filters)
 
     def check(self) -> None:
-        """Check that the options fit together; raise `BadSettings` if they do not."""
-        from stream_icd.commands.cli.subscribe_formats import is_one_file
-
         if self.node is not None and self.is_filtered:
             raise BadSettings(
                 "--node reports all events of one node: leave out --event, --community, "
                 "--least-bits and --confirmed"
-            )
-        if (self.format == "parquet") != (self.out is not None):
-            raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
-        if self.group is not None and self.out is not None and is_one_file(self.out):
-            raise BadSettings(
-                "a group continues after a restart, and the new file would replace the results "
-                "before: give --out a folder, or leave out --group"
             )
         if self.members and self.node is None and self.community is None:
             raise BadSettings("--members shows one community: name it with --community or --node")
@@ -160,6 +150,8 @@ class _Subscribe(BrokerOptions):
         from stream_icd.methods.tracking.confirmation import MOST_WAITING, followed
         from stream_icd.streaming.subscribers import subscribe as following
 
+        naming, of_one_graph = naming_by(self.names, self.graph), self.graph is not None
+        shape = partial(shape_of, naming=naming, of_one_graph=of_one_graph)
         options: SubscribeOptions = {
             "model": self.model,
             "revisions": self.revisions,
@@ -171,8 +163,8 @@ class _Subscribe(BrokerOptions):
             "on_gap": _say_gap,
         }
         if self.node is not None:
-            shape = shape_of("members" if self.members else "node")
-            return following.subscribe_node(self.node, self.graph, **options), shape
+            kind: Literal["members", "node"] = "members" if self.members else "node"
+            return following.subscribe_node(self.node, self.graph, **options), shape(kind)
         if topic == _EVENTS:
             # Lines for people say how long past events have lasted; the newest ones come at once.
             waiting = MOST_WAITING if self.until == "end" else 0
@@ -187,20 +179,20 @@ class _Subscribe(BrokerOptions):
             )
             left_out = () if self.event else ("continued", "returned")
             if self.members:
-                return subscription, shape_of("members", community=self.community)
+                return subscription, shape("members", community=self.community)
             supported = 0.0 if self.least_bits is None else self.least_bits
-            return subscription, shape_of("events", left_out=left_out, least_bits=supported)
-        return following.subscribe(self.graph, **options), shape_of("communities")
+            return subscription, shape("events", left_out=left_out, least_bits=supported)
+        return following.subscribe(self.graph, **options), shape("communities")
 
     def run(self) -> None:
-        from stream_icd.commands.cli.subscribe_formats import write
-        from stream_icd.commands.cli.subscribe_shapes import named
+        from stream_icd.commands.cli.subscribe_formats import writer_of
         from stream_icd.core.imports import without_pandas
         from stream_icd.kafka.topics import COMMUNITIES
         from stream_icd.kafka.tracing import traces_of
 
         without_pandas()
         self.check()
+        write = writer_of(self.format, self.out, self.group)
         settings = self.kafka(check=False)
         topic = _EVENTS if self.node is not None or self.events or self.is_filtered else COMMUNITIES
         subscription, shape = self.subscription(settings, topic)
@@ -213,16 +205,15 @@ class _Subscribe(BrokerOptions):
                 yield result
 
         self.kafka()  # a broker that is not there is said before anything waits
+        # After the broker has answered: from here on, an end of the program is no error.
         _when_reader_leaves(subscription.close)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: files are finished
         try:
             if self.until == "forever" and topic == _EVENTS:
-                _warn_of_no_tracker(settings)
-            naming = naming_by(self.names, self.graph)
+                _warn_of_no_tracker(settings)  # before the wait, which says nothing
             with traces_of("subscribe"):
-                if naming is not None:
-                    shape = named(shape, naming, of_one_graph=self.graph is not None)
-                write(self.format, counted(), shape, self.out)
+                write(counted(), shape)
+            # Afterwards, since it reads the topic once more: only who got nothing pays for that.
             if self.until == "end" and not shown:
                 refuse_nothing(settings, topic, self.graph, self.model)
                 say(f"no result: nothing in {topic} matches", err=True)
@@ -279,7 +270,6 @@ def _parse_start(text: str) -> Literal["beginning", "latest"] | datetime:
 
 
 def _warn_of_no_tracker(settings: KafkaSettings) -> None:
-    """Say on standard error if there are no events yet: perhaps no tracker runs."""
     from stream_icd.kafka.reader import open_reader
 
     with open_reader(settings, _EVENTS, until="end", limit=1) as records:
@@ -296,24 +286,24 @@ def refuse_nothing(
     if graph is None and model is None and topic != _EVENTS:
         return
     with open_reader(settings, topic, until="end") as records:
-        held = {
+        published = {
             (record.key_text, dict(record.headers).get("icd_model", b""))
             for record in records
             if record.value is not None  # which starts a graph anew, even one that is not there
         }
-    if not held and topic == _EVENTS:
+    if not published and topic == _EVENTS:
         raise BadSettings(_NO_TRACKER)
-    graphs = {name for name, _ in held}
+    graphs = {name for name, _ in published}
     if graph is not None and graph not in graphs:
         raise _other("graph", graph, topic, graphs)
-    versions = {version.decode(errors="replace") for _, version in held if version}
+    versions = {version.decode(errors="replace") for _, version in published if version}
     names = {version.rpartition("@")[0] for version in versions}
     if model is not None and model not in names | versions:
         raise _other("model", model, topic, versions)
 
 
-def _other(what: str, name: str, topic: str, known: Collection[str]) -> BadSettings:
-    others = f"it holds {listed(sorted(known))}{did_you_mean(name, known)}"
-    if not known:
-        others = "it is empty: what publishes there is still at its first window, or does not run"
-    return BadSettings(printable(f"{topic} holds nothing of {what} {name}; {others}"))
+def _other(kind: str, name: str, topic: str, names: Collection[str]) -> BadSettings:
+    content = f"it holds {listed(sorted(names))}{did_you_mean(name, names)}"
+    if not names:
+        content = "it is empty: what publishes there is still at its first window, or does not run"
+    return BadSettings(printable(f"{topic} holds nothing of {kind} {name}; {content}"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
@@ -23,30 +24,31 @@ _MOST_NAME = 200
 """Bytes of a file's name; file systems take 255."""
 
 
-def write(
+def writer_of(
     form: Literal["table", "json", "csv", "arrow", "parquet"],
-    results: Iterable[Item],
-    shape: Shape[Item],
     out: Path | None = None,
-) -> None:
-    """Write results as they come: Parquet to the file or folder `out`, else to standard output."""
-    if form == "table":
-        _write_table(results, shape)
-    elif form == "json":
-        _write_json_lines(results, shape)
-    elif form == "csv":
-        _write_csv(results, shape)
-    elif form == "arrow":
-        _write_arrow(results, shape)
-    else:
-        assert out is not None, "Parquet is not written to standard output"
-        _write_parquet(results, shape, out)
+    group: str | None = None,
+) -> Callable[[Iterable[Item], Shape[Item]], None]:
+    """Return what writes results as they come: to `out` if Parquet, else to standard output.
+
+    Raises `BadSettings` if Parquet and a place do not come together, or for one file of a group.
+    """
+    if (form == "parquet") != (out is not None):
+        raise BadSettings("--format parquet and --out FILE.parquet or --out FOLDER go together")
+    if out is None:
+        to_output = {"table": _write_table, "json": _write_json_lines, "csv": _write_csv}
+        return to_output.get(form, _write_arrow)
+    if group is not None and _is_one_file(out):
+        raise BadSettings(
+            "a group continues after a restart, and the new file would replace the results "
+            "before: give --out a folder, or leave out --group"
+        )
+    return partial(_write_parquet, out=out)
 
 
 def _write_table(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """Lines for people, under a heading; no heading if nothing can be read."""
     results = iter(results)
-    first = list(islice(results, 1))
+    first = list(islice(results, 1))  # before the heading: nothing may be readable
     say(shape.heading)
     for result in chain(first, results):
         say(*shape.lines(result))
@@ -58,13 +60,12 @@ def _write_json_lines(results: Iterable[Item], shape: Shape[Item]) -> None:
 
 
 def _write_csv(results: Iterable[Item], shape: Shape[Item]) -> None:
-    """Comma-separated rows under one heading, fit for spreadsheets; see `safe_cells`."""
     from pyarrow import csv
 
     options = csv.WriteOptions(include_header=True)
     for result in results:
         csv.write_csv(safe_cells(shape.table(result)), sys.stdout.buffer, options)
-        sys.stdout.buffer.flush()
+        sys.stdout.buffer.flush()  # else who follows a slow stream sees results minutes late
         options.include_header = False
 
 
@@ -78,26 +79,23 @@ def _write_arrow(results: Iterable[Item], shape: Shape[Item]) -> None:
         writer.close()
 
 
-def is_one_file(out: Path) -> bool:
-    """Return whether all results go to one Parquet file; else the place is a folder."""
+def _is_one_file(out: Path) -> bool:
     return out.suffix == ".parquet" and not out.is_dir()
 
 
 def _write_parquet(results: Iterable[Item], shape: Shape[Item], out: Path) -> None:
-    """Parquet: one file, whole when the stream ends; or, in a folder, a file a result.
-
-    No half file is ever to be seen under its name. What came before an error is kept in
-    FILE.incomplete.parquet.
-    """
     with writing(out):
-        if is_one_file(out):
+        if _is_one_file(out):
             _write_one_file(_tables(results, shape), out)
         else:
             _write_a_file_each(map(shape.table, results), out)
 
 
 def _write_one_file(tables: Iterator[pa.Table], out: Path) -> None:
-    """Write rows until the end, Ctrl-C, or an error of ours, which is raised afterwards."""
+    """Write rows until the end, Ctrl-C, or an error of ours, which is raised afterwards.
+
+    What came before an error is kept in FILE.incomplete.parquet.
+    """
     from pyarrow.parquet import ParquetWriter
 
     first, failed = next(tables, None), None
@@ -118,7 +116,7 @@ def _write_one_file(tables: Iterator[pa.Table], out: Path) -> None:
     if failed is not None:
         say(f"the results before the error are in {incomplete}", err=True)
         raise failed
-    incomplete.replace(out)
+    incomplete.replace(out)  # only now: nobody ever sees a half file under its name
 
 
 def _write_a_file_each(tables: Iterable[pa.Table], folder: Path) -> None:
@@ -147,11 +145,11 @@ def _file_name(table: pa.Table) -> str:
 def _tables(results: Iterable[Item], shape: Shape[Item]) -> Iterator[pa.Table]:
     schema: pa.Schema | None = None
     for table in map(shape.table, results):
-        same = table if schema is None else in_schema(table, schema)
-        if same is None:
+        converted = table if schema is None else in_schema(table, schema)
+        if converted is None:
             raise BadSettings(
                 "node ids have different types, and one Arrow stream or Parquet file has one: "
                 "choose a graph with --graph; if its own differ, choose csv or json with --format"
             )
-        schema = same.schema
-        yield same
+        schema = converted.schema
+        yield converted

@@ -38,10 +38,10 @@ _Names = Mapping[int | None, str]
 _ZONED = pa.timestamp("us", tz="UTC")
 
 _SHOWN = 3
-"""How many names stand in the line of a result, those of its largest communities."""
+"""Names in the line of a result: those of its largest communities."""
 
 _MOST_GRAPHS = 1000
-"""Graphs whose names are kept until their next window: those heard of last."""
+"""Graphs whose names are kept until their next window: the last ones that had a result."""
 
 
 class Shape(ABC, Generic[Item]):
@@ -54,7 +54,6 @@ class Shape(ABC, Generic[Item]):
         return f"{'graph':<12} {'snapshot':<28} {self.titles}"
 
     def lines(self, result: Item) -> Iterator[str]:
-        """Yield lines for people."""
         graph, snapshot = printable(result.graph), printable(result.snapshot_id)
         for text in self.texts(result):
             yield f"{graph:<12} {snapshot:<28} {printable(text)}"
@@ -89,6 +88,8 @@ def shape_of(
     left_out: Collection[str] = (),
     least_bits: float = -inf,
     community: int | None = None,
+    naming: Naming | None = None,
+    of_one_graph: bool = False,
 ) -> Shape[Any]:
     """Return how results of a kind are shown.
 
@@ -96,23 +97,20 @@ def shape_of(
         left_out: kinds of events that lines leave out, as they do what another event causes.
         least_bits: lines leave out weaker events; one without a strength stays.
         community: whose members are shown; None: of the one that a node is in now.
+        naming: names communities: in lines, as `names` in JSON, as column `name`. Events in words
+            name each community that takes part; other lines end with the name of theirs. The names
+            that a tracker gave to events are replaced.
+        of_one_graph: it is an error if attributes name nodes by ids of another type than the
+            graph. Else graphs with such nodes have no names.
     """
-    if kind == "communities":
-        return _OfCommunities()
-    if kind == "node":
-        return _OfNode()
-    return _OfMembers(community) if kind == "members" else _OfEvents(left_out, least_bits)
-
-
-def named(shape: Shape[Item], naming: Naming, *, of_one_graph: bool) -> Shape[Item]:
-    """Return a shape that names communities: in its lines, as `names` in JSON, as column `name`.
-
-    Events in words name each community that takes part; other lines end with the name of theirs.
-    The names that a tracker gave to events are replaced. It is an error if the attributes name
-    nodes by ids of another type than the one graph that is followed. Of several graphs, the others
-    have no names.
-    """
-    return _Named(shape, naming, of_one_graph=of_one_graph)
+    shapes: dict[str, Shape[Any]] = {
+        "communities": _OfCommunities(),
+        "events": _OfEvents(left_out, least_bits),
+        "node": _OfNode(),
+        "members": _OfMembers(community),
+    }
+    shape = shapes[kind]
+    return shape if naming is None else _Named(shape, naming, of_one_graph=of_one_graph)
 
 
 def _place(result: _Result) -> dict[str, Any]:
@@ -172,10 +170,7 @@ class _OfCommunities(Shape[Communities]):
             name: pa.repeat(pa.scalar(getattr(result, name), type), n)
             for name, type in SUMMARY.items()
         }
-        return {
-            **summary,
-            **dict(zip(table.column_names, table.columns, strict=True)),
-        }
+        return summary | dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -204,9 +199,10 @@ class _OfEvents(Shape[CommunityEvents]):
 
     def texts(self, result: CommunityEvents) -> Iterator[str]:
         names = result.names if isinstance(result, FollowedEvents) else {}
-        yield from self.told(result, {one: shortened(name) for one, name in names.items()})
+        shown = {community: shortened(name) for community, name in names.items()}
+        yield from self.sentences(result, shown)
 
-    def told(self, result: CommunityEvents, names: Mapping[int, str]) -> Iterator[str]:
+    def sentences(self, result: CommunityEvents, names: Mapping[int, str]) -> Iterator[str]:
         """Yield the lines; `names`: of the communities of this window and of the one before."""
         if result.late:
             yield "came too late to be tracked"
@@ -216,12 +212,12 @@ class _OfEvents(Shape[CommunityEvents]):
         for event in without_consequences(result.events):
             strong = event.bits is None or event.bits >= self.least_bits
             if strong and event.kind not in self.left_out:
-                what = sentence(event, called, before, now)
+                happened = sentence(event, called, before, now)
                 time, undone = window.lasted.get(event, NOTHING_KNOWN)
                 sure = certainty(event, time, undone=undone)
                 yield (
                     f"{event.kind:<10} {event.community:>9} {event.size_before:>8,} "
-                    f"{event.size:>8,}  {'; '.join(filter(None, (what, sure)))}"
+                    f"{event.size:>8,}  {'; '.join(filter(None, (happened, sure)))}"
                 )
 
     def values(self, result: CommunityEvents) -> dict[str, Any]:
@@ -303,11 +299,11 @@ class _Named(Shape[Item]):
 
     def texts(self, result: Item) -> Iterator[str]:
         if isinstance(self._shape, _OfEvents) and isinstance(result, CommunityEvents):
-            yield from self._shape.told(result, self._of_sentences(result))
+            yield from self._shape.sentences(result, self._of_sentences(result))
             return
-        named = self._of_lines(result)
+        names = self._of_lines(result)
         for text in self._shape.texts(result):
-            yield f"{text}  {next(named, '')}".rstrip()
+            yield f"{text}  {next(names, '')}".rstrip()
 
     def values(self, result: Item) -> dict[str, Any]:
         names = {str(community): name for community, name in self._names_of(result).items()}
@@ -315,11 +311,11 @@ class _Named(Shape[Item]):
 
     def columns(self, result: Item) -> dict[str, pa.Array]:
         columns, names = self._shape.columns(result), self._names_of(result)
-        named = "after" if "after" in columns else "community"
+        column = "after" if "after" in columns else "community"
         if isinstance(result, Communities) and result.community_ids is not None:
-            named = "community_id"
+            column = "community_id"
         columns.pop("name", None)
-        of_rows = [names.get(community) for community in columns[named].to_pylist()]
+        of_rows = [names.get(community) for community in columns[column].to_pylist()]
         return {**columns, "name": pa.array(of_rows, pa.string())}
 
     def _names_of(self, result: Item) -> _Names:
@@ -330,15 +326,15 @@ class _Named(Shape[Item]):
         snapshot, last, before = self._last.pop(result.graph, ("", {}, {}))
         if snapshot != result.snapshot_id:  # else another revision, or of another model
             before = last
-        found = self._found(result.graph, nodes, ids)
-        now: _Names = {community: str(name) for community, name in found.items()}
+        names = self._of_members(result.graph, nodes, ids)
+        now: _Names = {community: str(name) for community, name in names.items()}
         self._last[result.graph] = result.snapshot_id, now, before
         if len(self._last) > _MOST_GRAPHS:
             self._last.popitem(last=False)
         if isinstance(result, Communities) and result.community_ids is None:
             return now  # another window has other communities of these numbers
         present = set(ids.tolist())
-        ended = {one: name for one, name in before.items() if one not in present}
+        ended = {number: name for number, name in before.items() if number not in present}
         return {**ended, **now}
 
     def _of_lines(self, result: Item) -> Iterator[str]:
@@ -355,11 +351,16 @@ class _Named(Shape[Item]):
     def _of_sentences(self, result: CommunityEvents) -> dict[int, str]:
         """Return the names of a window and of the one before, without counts."""
         before = result.before if isinstance(result, FollowedEvents) else None
-        there = [one for one in (before, result) if one is not None and len(one.nodes)]
-        both = [self._found(one.graph, one.nodes, one.communities) for one in there]
-        return {one: name.briefly() for found in both for one, name in found.items()}
+        names: dict[int, str] = {}
+        for window in (before, result):
+            if window is not None and len(window.nodes):
+                of_window = self._of_members(window.graph, window.nodes, window.communities)
+                names |= {community: name.briefly() for community, name in of_window.items()}
+        return names
 
-    def _found(self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]) -> Mapping[int, Name]:
+    def _of_members(
+        self, graph: str, nodes: pa.Array, ids: NDArray[np.integer]
+    ) -> Mapping[int, Name]:
         window = self._naming.window(graph, nodes, ids)
         if window is not None:
             return window.names()

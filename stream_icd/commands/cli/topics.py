@@ -1,14 +1,17 @@
 """`stream-icd topics` and `stream-icd broker`: what Kafka holds, and a broker to try it with."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_icd.commands.programs.declared import command, option
-from stream_icd.commands.programs.options import BrokerOptions, checked_graph, checked_group
-from stream_icd.core.errors import BadSettings
+from stream_icd.commands.programs.options import BrokerOptions, StoppedGroup, checked_graph
+from stream_icd.core.errors import BadSettings, BrokerError
 from stream_icd.core.printable import say
+
+if TYPE_CHECKING:
+    from stream_icd.kafka.settings import KafkaSettings
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the topics, skip unreadable records, or start a graph anew."
@@ -16,9 +19,6 @@ app = typer.Typer(
 broker = typer.Typer()
 
 _Graph = Annotated[str, typer.Argument(help="Name of the graph.", callback=checked_graph)]
-_Group = Annotated[
-    str, typer.Option(help="Consumer group; stop all its members first.", callback=checked_group)
-]
 
 
 @command(app, "create")
@@ -55,13 +55,12 @@ class _TrackAnew(BrokerOptions):
         from stream_icd.commands.cli.subscribe import refuse_nothing
         from stream_icd.commands.programs.options import WorkerOptions
         from stream_icd.kafka.publisher import Publisher
-        from stream_icd.kafka.topics import check_stopped
         from stream_icd.streaming.subscribers.events_topic import Forgotten
 
         settings = self.kafka()
         refuse_nothing(settings, self.topic, self.graph)
         usual = [WorkerOptions(graph=graph).group_of("track") for graph in (None, self.graph)]
-        check_stopped(settings, *usual)  # running ones would publish what they remember after this
+        _check_stopped(settings, *usual)  # running ones would publish what they remember after this
         with Publisher(settings) as publisher:
             publisher.send(Forgotten(self.graph).record(self.topic))
         say(f"trackers will start {self.graph} anew after their restart")
@@ -79,15 +78,15 @@ class _DetectAnew(BrokerOptions):
     """
 
     graph: _Graph
-    group: _Group = "stream-icd-detect"
+    group: StoppedGroup = "stream-icd-detect"
 
     def run(self) -> None:
-        from stream_icd.kafka.topics import SNAPSHOTS, check_stopped, describe_topic
+        from stream_icd.kafka.topics import SNAPSHOTS, describe_topic
         from stream_icd.streaming.workers.memories import Memories
 
         settings = self.kafka()
         describe_topic(settings, SNAPSHOTS)  # or the group's position there is left out silently
-        check_stopped(settings, self.group)  # running ones would publish newer memory after this
+        _check_stopped(settings, self.group)  # running ones would publish newer memory after this
         Memories(settings, self.group).forget(self.graph)
         say(f"detectors will start {self.graph} anew after their restart")
 
@@ -106,32 +105,44 @@ class _Skip(BrokerOptions):
       stream-icd topics skip --group stream-icd-detect --to 3:42
     """
 
-    group: _Group
+    group: StoppedGroup
     topic: str = option("icd.snapshots.v1", "Topic that the group reads.")
     to: str | None = option(
         None, "Continue at this offset, and skip the records before it.", metavar="PARTITION:OFFSET"
     )
 
     def run(self) -> None:
-        from stream_icd.kafka.topics import positions, skip_to, skip_what_is_gone
+        from stream_icd.kafka.topics import positions, skip
 
-        settings = self.kafka()
-        if self.to is None:
-            skipped = skip_what_is_gone(settings, self.topic, self.group)
-        elif place := re.fullmatch(r"(\d{1,9}):(\d{1,18})", self.to):
+        settings, to = self.kafka(), None
+        if self.to is not None:
+            place = re.fullmatch(r"(\d{1,9}):(\d{1,18})", self.to)
+            if place is None:
+                raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")
+            to = int(place[1]), int(place[2])
             if not positions(settings, self.topic, self.group):  # or not even one record
                 say(
                     f"warning: no group {self.group} has read {self.topic}: is it the right name?",
                     err=True,
                 )
-            skipped = (skip_to(settings, self.topic, self.group, int(place[1]), int(place[2])),)
-        else:
-            raise BadSettings(f"--to {self.to}: give PARTITION:OFFSET, such as 3:42")
+        skipped = skip(settings, self.topic, self.group, to)
         for gap in skipped:
             moved = "skipped" if gap.start < gap.end else "back   "
             say(f"{moved}   {self.topic}[{gap.partition}] from {gap.start} to {gap.end}")
         if not skipped:
             say(f"{self.topic} has lost no records: group {self.group} keeps its position")
+
+
+def _check_stopped(settings: "KafkaSettings", *groups: str) -> None:
+    """Raise BrokerError if one of the groups has running members, as far as the broker tells."""
+    from stream_icd.kafka.topics import members_of
+
+    for group in groups:
+        if members_of(settings, group):
+            raise BrokerError(
+                f"group {group} still has running members: stop them first. One that was killed "
+                "is counted until its session ends (STREAM_ICD_SESSION_TIMEOUT_S)"
+            )
 
 
 @command(broker, "broker")
@@ -153,6 +164,7 @@ class _Broker:
 
         stop = stop_on_signals()
         with embedded_broker(port=self.port) as running:
+            # Before the address is shown: who reads it may send at once.
             created = create_topics(running.settings)
             say(f"listening on {running.bootstrap_servers}; topics: {', '.join(created)}")
             say("in another terminal:")

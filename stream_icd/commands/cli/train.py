@@ -95,6 +95,7 @@ class _Train:
         configure_logging()
         console = Console()
         folder = open_store(self.out)
+        # Before the graphs are read: training takes minutes, and would be in vain.
         if folder.exists(RECIPE_FILE):
             raise BadSettings(f"{folder.place} already holds a model; give --out a new folder")
         chosen = self.chosen(folder.name)
@@ -129,7 +130,6 @@ class _Train:
         say(f"use it: stream-icd consume detect --model {shlex.quote(self.out)}")
 
     def chosen(self, name: str) -> Recipe:
-        """Return the recipe of the options; a new one gets this name."""
         from stream_icd.core.store.store import open_store
         from stream_icd.methods.icd.presets import (
             EDGES_NAME,

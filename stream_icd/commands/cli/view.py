@@ -56,11 +56,11 @@ class _ViewPage(BrokerOptions):
         from stream_icd.core.errors import BrokerUnavailable
         from stream_icd.core.imports import needs_extra, without_pandas
 
-        without_pandas()
+        without_pandas()  # before Arrow converts anything: it imports pandas then
 
         from stream_icd.core.log import configure_logging
         from stream_icd.core.store.store import open_store
-        from stream_icd.history.archive import Selection, partitions
+        from stream_icd.history.archive import Archive, Selection
         from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
         from stream_icd.interfaces.view.feeds.archives import Archives
         from stream_icd.interfaces.view.feeds.live import Live, Topics
@@ -82,7 +82,8 @@ class _ViewPage(BrokerOptions):
             stores = [open_store(uri) for uri in self.history]
             chosen = Selection("communities", self.graph, start=since)
             if naming is not None:
-                naming.check_graphs({one.graph for s in stores for one in partitions(s, chosen)})
+                days = (day for store in stores for day in Archive(store).partitions(chosen))
+                naming.check_graphs({day.graph for day in days})
             sources = Archives.of(stores, seen, chosen)
         else:
             topics = Topics(self.communities_topic, self.events_topic)
@@ -95,7 +96,7 @@ class _ViewPage(BrokerOptions):
             sources = Live(settings, topics, seen, self.graph, since)
         page = View(Queries(seen, sources, self.zone))
         server = PageServer(page, access, self.host, self.port)
-        with sources.reading(page.publish):
+        with sources.reading(page.publish):  # in the background: the page shows what there is
             shown = "" if access.token is None else f"?{urlencode({'token': access.token})}"
             say(f"open {server.address}{shown}   (Ctrl-C ends it)")
             server.serve_page()

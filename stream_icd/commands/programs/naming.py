@@ -48,22 +48,22 @@ def _tables_of(names: Sequence[str], graph: str | None = None) -> dict[str | Non
     """
     from stream_icd.sources.node_tables import read_attributes
 
-    found: dict[str | None, Path] = {}
+    files: dict[str | None, Path] = {}
     for name in names:
         of, file = graph_and_file(name, graph)
-        if of in found:
+        if of in files:
             raise BadSettings(
                 f"--names {name}: there is a table of "
                 f"{'this graph' if of else 'no graph in particular'} already; give each graph one, "
                 "as in --names as733=countries.csv"
             )
-        found[of] = path(file)
-    if None in found and len(found) > 1:
+        files[of] = path(file)
+    if None in files and len(files) > 1:
         raise BadSettings(
-            f"--names {found[None]} does not say to which graph it belongs: give each of several "
+            f"--names {files[None]} does not say to which graph it belongs: give each of several "
             "tables its graph, as in --names as733=countries.csv"
         )
-    return {of: read_attributes(file) for of, file in found.items()}
+    return {of: read_attributes(file) for of, file in files.items()}
 
 
 def graph_and_file(name: str, graph: str | None) -> tuple[str | None, str]:

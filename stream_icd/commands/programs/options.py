@@ -65,9 +65,8 @@ class _WaitingOptions(BrokerOptions):
         """How long to wait for a broker that is away, in seconds; None: forever."""
         from stream_icd.core.times import parse_duration
 
-        return (
-            None if (text := self.give_up_after) is None else parse_duration(text).total_seconds()
-        )
+        text = self.give_up_after
+        return None if text is None else parse_duration(text).total_seconds()
 
 
 @options
@@ -109,12 +108,16 @@ def checked_graph(name: str | None) -> str | None:
     return name
 
 
-def checked_group(name: str | None) -> str | None:
+def _checked_group(name: str | None) -> str | None:
     """Return the name; raise `BadSettings` if it is empty, as by an unset variable of a script."""
     if name == "":
         raise BadSettings("--group is empty: name the group, or omit it")
     return name
 
+
+StoppedGroup = Annotated[
+    str, Option(help="Consumer group; stop all its members first.", callback=_checked_group)
+]
 
 OnlyGraph = Annotated[
     str | None,
@@ -123,7 +126,6 @@ OnlyGraph = Annotated[
 
 
 def _checked_zone(name: str) -> str:
-    """Return the name of a time zone; raise `BadSettings` if there is no such zone."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -249,7 +251,6 @@ class Producer(ServedOptions, _WaitingOptions):
 
     @property
     def strict(self) -> bool:
-        """Whether to stop at the first bad row."""
         return False
 
     def tempo(self) -> Tempo:
@@ -287,7 +288,7 @@ class WorkerOptions(ServedOptions, _WaitingOptions):
     )
 
     def __post_init__(self) -> None:
-        checked_group(self.group)
+        _checked_group(self.group)
 
     def group_of(self, name: str) -> str:
         """Return the group of the program of this name; those of other graphs need other groups.
@@ -383,7 +384,7 @@ class RowOptions:
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
 
     @cached_property
-    def found(self) -> list[str]:
+    def file_columns(self) -> list[str]:
         """The columns of the file, or of the first one in the folder; empty for a topic."""
         from stream_icd.sources.tables import columns_of
 
@@ -412,6 +413,14 @@ class PastOptions:
         start, end = parse_time("--from", self.first), parse_time("--to", self.last)
         return Selection(kind, self.graph, start=start, end=end)
 
+
+HistoryUri = Annotated[
+    str, Option("--history", help="The archive: a folder, or a URI such as s3://bucket/history.")
+]
+
+ArchivedGraph = Annotated[
+    str | None, Option("--graph", help="The graph. Default: the only one in the archive.")
+]
 
 ArchiveUri = Annotated[
     str, Argument(help="The archive: a folder, or a URI such as s3://bucket/history.")

@@ -32,7 +32,6 @@ _M_ARENA_MAX = -8  # of malloc.h
 
 
 def wide_console() -> Console:
-    """As wide as a table needs."""
     from rich.console import Console
 
     class Shown(Console):
@@ -65,13 +64,13 @@ def stop_on_signals() -> threading.Event:
 
     pyarrow.enable_signal_handlers(False)  # else Ctrl-C ends what Arrow reads with an error
     stop = threading.Event()
-    asked = False
+    is_first = True
 
     def on_signal(number: int, _frame: object) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal is_first
+        if not is_first:
             sys.exit(128 + number)
-        asked = True
+        is_first = False  # here, not by the event: the thread below may not have set it yet
         # In another thread: the interrupted main thread may hold the event's lock.
         _thread.start_new_thread(stop.set, ())
 
@@ -83,6 +82,7 @@ def stop_on_signals() -> threading.Event:
 def finish(stop: Stop, failed: bool, /, **counts: object) -> None:
     """Log what was done; exit with `INTERRUPTED` after a requested stop, else 1 if it failed."""
     structlog.get_logger().info("stopped" if stop.is_set() else "finished", **counts)
+    # First: what is left undone after a signal is no failure.
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     if failed:

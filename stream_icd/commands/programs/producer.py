@@ -24,12 +24,7 @@ from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.connect import wait_for_broker
 from stream_icd.kafka.messages.claims import ClaimCheck
 from stream_icd.kafka.messages.pacing import Tempo, paced
-from stream_icd.kafka.messages.publish import (
-    Destination,
-    Published,
-    SentBefore,
-    publish_source,
-)
+from stream_icd.kafka.messages.publish import Published, SentBefore, publish_source
 from stream_icd.kafka.publisher import WaitingPublisher
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import (
@@ -83,6 +78,7 @@ class ProducerRun:
 
     def _read_sent_before(self) -> SentBefore:
         own = [] if self.topic == SNAPSHOTS else messages_topic(self.topic).with_dead_letters()
+        # Before reading, which refuses a topic that is not there.
         create_topics(self.settings, [*DEFAULT_TOPICS, *own])
         if self.options.again:
             return SentBefore()
@@ -147,7 +143,7 @@ def run_producer(
     options: Producer,
     topic: str = SNAPSHOTS,
     way_out: str = "--again sends them once more",
-) -> Published:
+) -> None:
     """Send a source's snapshots that are not in the topic, and report what was sent.
 
     Ctrl-C or SIGTERM ends it between two snapshots; all sent snapshots are acknowledged.
@@ -165,16 +161,14 @@ def run_producer(
     configure_logging()
     check_topic_for(topic, SNAPSHOTS)
     stop = stop_on_signals()
-    tempo = options.tempo()
+    tempo = options.tempo()  # a wrong one is refused before the source or the broker is asked
     run = ProducerRun(options.kafka(check=False), options, stop, topic)
-    with _served(run):
+    with _served(run):  # before the source opens: it may wait for the broker, alive and not ready
         sent, changed = _send(open_source(run), run, tempo)
     _report(sent, changed, run, way_out)
-    return sent
 
 
 def _served(run: ProducerRun) -> AbstractContextManager[object]:
-    """Serve metrics and health for the duration of the block, if the options ask for it."""
     port = run.options.metrics_port
     if port is None:
         return nullcontext()
@@ -202,6 +196,7 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
         fit = check if tracing is None else lambda record: check(tracing.created(record))
 
         def on_already(snapshot: Snapshot) -> None:
+            # A limit counts what is sent, so what is passed over brings its end no nearer.
             progress.advance(task, 1 if limit is None or total == source.total else 0)
             if sent_before.is_changed(snapshot):
                 changed.append(snapshot.id)
@@ -223,18 +218,20 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
                     snapshot=snapshot.id,
                 )
 
-        def due(pair: tuple[Snapshot, object]) -> datetime | None:
-            return None if pair[0] in sent_before else pair[0].window.end
+        def due(item: tuple[Snapshot, object]) -> datetime | None:
+            snapshot, _labels = item
+            return None if snapshot in sent_before else snapshot.window.end
 
         snapshots = paced(source.snapshots, due, tempo, time.monotonic, run.stop.wait)
         sent = publish_source(
             Source(total, snapshots),
             publisher,
-            Destination(
-                run.topic, labels, spread_over, fit, sent_before.limits, sent_before.numbered
-            ),
+            topic=run.topic,
+            labels_topic=labels,
+            spread_over=spread_over,
+            sent_before=sent_before,
+            claim_check=fit,
             limit=limit,
-            already=sent_before,
             stop=run.stop,
             on_sent=on_sent,
             on_already=on_already,
@@ -243,7 +240,6 @@ def _send(source: Source, run: ProducerRun, tempo: Tempo) -> tuple[Published, li
 
 
 def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: str) -> None:
-    """Log what was sent; raise if there were only bad rows, or some content has changed."""
     if sent.already_sent > len(changed):
         which = "some" if sent.snapshots or changed else "nothing was sent: all"
         structlog.get_logger().log(
@@ -252,6 +248,7 @@ def _report(sent: Published, changed: Sequence[str], run: ProducerRun, way_out: 
             already_sent=sent.already_sent - len(changed),
             topic=run.topic,
         )
+    # Before the errors: the counts say what was sent in spite of them. A stopped run exits here.
     finish(run.stop, False, **asdict(sent), bad_rows=run.n_bad_rows, **run.left_out)
     n_windows = run.left_out["small_windows"] + run.left_out["earlier_windows"]
     if run.n_bad_rows and not (sent.snapshots or sent.already_sent or n_windows):

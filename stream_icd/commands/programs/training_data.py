@@ -13,12 +13,14 @@ from threading import Event
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import typer
+from numpy.typing import NDArray
 
 from stream_icd.commands.programs.options import Producer
 from stream_icd.commands.programs.producer import ProducerRun
 from stream_icd.core.communities import Labels
-from stream_icd.core.errors import BadRow, BadSettings
+from stream_icd.core.errors import BadInput, BadRow, BadSettings
 from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.publish import SentBefore
@@ -27,7 +29,7 @@ from stream_icd.methods.synthetic.gn import generate_gn
 from stream_icd.methods.synthetic.lfr import LfrSettings, generate_lfr
 from stream_icd.methods.synthetic.planted_graph import PlantedGraph, check_size
 from stream_icd.sources.edge_files import is_archive
-from stream_icd.sources.node_tables import LabelTable
+from stream_icd.sources.node_tables import WindowName, label_groups
 from stream_icd.sources.windows import OnLate, TimedRows
 
 _FORMS = """\
@@ -48,13 +50,13 @@ _DEFAULT_GRAPHS = 100
 _MOST_GRAPHS = 1_000_000
 
 _MORE = " + "
-"""Between the descriptions of a mixture."""
+"""Separates the descriptions of a mixture."""
 
 _ARCHIVE = {"archive": "replay"}
 """The producer that has another name here."""
 
 _DEFAULTS = {"events": {"window": "1d", "until": "end"}, "taxi": {"tick": "1m", "until": "end"}}
-"""Where they differ from those of the producer: recipes that leave them out keep their meaning."""
+"""Defaults that differ from the producer's, so that recipes written before keep their meaning."""
 
 _GENERATED = {
     "gn": {"seed": "1000", "p_in": "0.3", "nodes": "5000", "communities": "250"},
@@ -63,10 +65,10 @@ _GENERATED = {
 """The options of simulated graphs. Their seeds are not those of the producers."""
 
 _OF_TERMINALS = {"--help", "--install-completion", "--show-completion", "--watch"}
-"""Options that are none of a description: those of every command, and one that never ends."""
+"""Options that a description cannot have: those of every command, and one that never ends."""
 
 _UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
-"""What typer raises for arguments that do not fit; it exports only a kind of it."""
+"""What typer raises for arguments that do not fit: it exports only a subclass."""
 
 _Options = dict[str, str]
 
@@ -97,10 +99,10 @@ def training_graphs(description: str) -> list[LabelledGraph]:
         table = options.get("labels")
         graphs = _generated(kind, options) if kind in _GENERATED else _produced(kind, options)
     except (_UsageError, ValueError) as error:
-        said = getattr(error, "format_message", error.__str__)()
-        raise BadSettings(f"{description!r}: {said}; describe graphs as\n{_FORMS}") from error
+        reason = getattr(error, "format_message", error.__str__)()
+        raise BadSettings(f"{description!r}: {reason}; describe graphs as\n{_FORMS}") from error
     try:
-        chosen = list(islice(graphs, limit))
+        chosen = list(islice(graphs, limit))  # only here are rows read, and errors of them raised
     except (BadRow, BadSettings) as error:
         raise type(error)(f"{error}{_way_to_give_options(kind, str(error))}") from error
     if table is not None and chosen and all(graph.labels is None for graph in chosen):
@@ -115,7 +117,6 @@ def training_graphs(description: str) -> list[LabelledGraph]:
 
 
 def _way_to_give_options(kind: str, advice: str) -> str:
-    """Return how a description has the option that an error of a producer advises, if any."""
     advised = [f"--{name}" for name in re.findall(r"--([a-z][a-z-]*)", advice)]
     options = [option for option in advised if option not in _OF_TERMINALS]
     if not options or "--data" in options:
@@ -130,8 +131,8 @@ def _parsed(description: str) -> tuple[str, _Options]:
     if kind in _GENERATED or named:
         options: _Options = {}
         for part in filter(None, rest.split(",")):
-            name, given, value = part.partition("=")
-            if not given or not value:
+            name, equals, value = part.partition("=")
+            if not equals or not value:
                 raise ValueError(f"{part!r} is not name=value")
             if name in options:
                 raise ValueError(f"{name} is given twice")
@@ -149,10 +150,50 @@ def _parsed(description: str) -> tuple[str, _Options]:
     raise ValueError(f"no graphs at or of kind {kind!r}")
 
 
-def _generated(kind: str, given: _Options) -> Iterator[LabelledGraph]:
-    if unknown := given.keys() - _GENERATED[kind].keys():
+class _LabelTable:
+    """The communities of snapshots, from a table that `label_groups` reads; raises as it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        groups = label_groups(path)
+        # A single graph may have another name in a source that does not name its graph.
+        one_graph = len({name.graph for name in groups}) == 1
+        self._labels = {
+            WindowName(None if one_graph else name.graph, name.window): labels
+            for name, labels in groups.items()
+        }
+        self._graph_of: dict[WindowName, str] = {}  # of the labels that do not name their graph
+
+    def of(self, snapshot: Snapshot) -> NDArray[np.int32] | None:
+        """Return its communities, `(n_nodes,)`, if there are any; `BadInput`: a node has none."""
+        windows = [*WindowName.windows(snapshot.graph, snapshot.id, snapshot.window.start), None]
+        names = (
+            WindowName(graph, window) for graph in (snapshot.graph, None) for window in windows
+        )
+        name = next((name for name in names if name in self._labels), None)
+        if name is None:
+            return None
+        labels = self._labels[name]
+        graph = self._graph_of.setdefault(name, snapshot.graph)
+        if graph != snapshot.graph:
+            raise BadSettings(
+                f"the labels of {str(name) or 'each window'} in {self._path} may be those of "
+                f"{graph} or {snapshot.graph}: choose one with graph=, or add the column graph"
+            )
+        nodes = snapshot.nodes.cast(pa.string()).to_pylist()
+        missing = [node for node in nodes if node not in labels]
+        if missing:
+            raise BadInput(
+                f"{self._path} has no label for {len(missing)} of the {len(nodes)} nodes of "
+                f"{snapshot.id}, such as {missing[0]!r}; give each node one"
+            )
+        return np.unique([labels[node] for node in nodes], return_inverse=True)[1].astype(np.int32)
+
+
+def _generated(kind: str, chosen: _Options) -> Iterator[LabelledGraph]:
+    if unknown := chosen.keys() - _GENERATED[kind].keys():
         raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-    options = {**_GENERATED[kind], **given}
+    options = {**_GENERATED[kind], **chosen}
     if (first := int(options["seed"])) < 0:
         raise ValueError(f"seed={first} is below 0")
     draw: Callable[[np.random.Generator], PlantedGraph]
@@ -177,20 +218,21 @@ def _generated(kind: str, given: _Options) -> Iterator[LabelledGraph]:
 
 
 def _produced(kind: str, options: _Options) -> Iterator[LabelledGraph]:
-    labels = options.pop("labels", None)
+    labels_file = options.pop("labels", None)
     producer = _producer(_ARCHIVE.get(kind, kind), {**_DEFAULTS.get(kind, {}), **options})
+    # Without a check: producers that read files need no broker.
     run = _Learning(producer.kafka(check=False), producer, Event())
     source = producer.open(run)
-    table = None if labels is None else LabelTable(Path(labels))
+    table = None if labels_file is None else _LabelTable(Path(labels_file))
 
-    def labelled(snapshot: Snapshot, known: Labels | None) -> LabelledGraph:
+    def labelled(snapshot: Snapshot, labels: Labels | None) -> LabelledGraph:
         communities = None
         if table is not None:
             communities = table.of(snapshot)
-        elif known is not None:
-            at = places(snapshot.nodes, known.nodes)
+        elif labels is not None:
+            at = places(snapshot.nodes, labels.nodes)
             if (at >= 0).all():  # as bp learns from whole graphs
-                communities = numbered(known.labels[at])
+                communities = numbered(labels.labels[at])
         return LabelledGraph(snapshot.adjacency(), communities, Moment.of(snapshot))
 
     return starmap(labelled, islice(source.snapshots, producer.limit))
@@ -200,8 +242,8 @@ def _producer(name: str, options: _Options) -> Producer:
     """The producer with these options, which are checked as those of its command are."""
     (entry,) = entry_points(group="stream_icd.producers", name=name)
     command: Any = typer.main.get_command(entry.load())
-    made = inspect.unwrap(command.callback)
-    if not (isinstance(made, type) and issubclass(made, Producer)):
+    declared = inspect.unwrap(command.callback)
+    if not (isinstance(declared, type) and issubclass(declared, Producer)):
         raise ValueError(f"the producer {name} is no class with a method `open`")
     flagged = (param for param in command.params if getattr(param, "is_flag", False))
     flags = {flag for param in flagged for flag in param.opts}

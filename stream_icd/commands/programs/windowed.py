@@ -29,7 +29,7 @@ from stream_icd.kafka.topics import describe_topic
 from stream_icd.kafka.waiting import in_background
 from stream_icd.sources.source import OnBadRow, RawRows, Source
 from stream_icd.sources.tables import read_rows, rows_of_json, time_column
-from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time, timed_rows
+from stream_icd.sources.timed_rows import Columns, Number, sorted_by_time
 from stream_icd.sources.windows import (
     OnOpen,
     Quiet,
@@ -64,19 +64,18 @@ def windowed_source(
     Raises `SourceNotFound`, `BadSettings`, `BrokerError`.
     """
     header = options.header
-    column = options.time or time_column(options.found) or "t"
-    before = partial(run.kind_before, options.graph)
+    column = options.time or time_column(options.file_columns) or "t"
     columns = Columns(
         column,
         ids,
         numbers,
-        options.time_unit,
-        options.zone,
-        options.ids,
-        before,
-        options.time_format,
+        time_unit=options.time_unit,
+        zone=options.zone,
+        id_kind=options.ids,
+        kind_before=partial(run.kind_before, options.graph),
+        time_format=options.time_format,
     )
-    if unused := [name for name in options.found if name not in columns.names]:
+    if unused := [name for name in options.file_columns if name not in columns.names]:
         structlog.get_logger().warning("columns are not used", columns=listed(unused))
     n_streams, after, limits = 1, None, Limits()
     on_open: OnOpen | None = None
@@ -85,7 +84,7 @@ def windowed_source(
         raw = read_rows(
             options.path, columns.names, run.bad_rows, header=header, way_out=_OTHER_NAMES
         )
-        rows = timed_rows(raw, columns, run.bad_rows)
+        rows = columns.read(raw, run.bad_rows)
         if options.sort:
             rows = sorted_by_time(takewhile(lambda _: not run.stop.is_set(), rows), limits)
     else:
@@ -101,7 +100,7 @@ def windowed_source(
             quiet_after_s=None if quiet is None else parse_wait("--quiet-after", quiet),
             stop=run.stop,
         )
-        rows = timed_rows(records, columns, run.bad_rows)
+        rows = columns.read(records, run.bad_rows)
         n_streams = describe_topic(run.settings, options.topic).partitions
         on_open = None if options.flush else run.on_open()
     of_graph = options.graph.replace("/", "%2F")  # a file, not a folder
@@ -153,11 +152,11 @@ def read_topic_rows(
             if silent != quiet or len(silent) == len(heard):
                 quiet = silent
                 yield Quiet(quiet)
-        for partition, of_one in sorted(by_partition.items()):
+        for partition, arrived in sorted(by_partition.items()):
             newest_ms[partition] = max(
-                newest_ms.get(partition, -math.inf), *(r.timestamp_ms for r in of_one)
+                newest_ms.get(partition, -math.inf), *(r.timestamp_ms for r in arrived)
             )
-            values = [(record.offset, record.value) for record in of_one]
+            values = [(record.offset, record.value) for record in arrived]
             yield rows_of_json(
                 f"{topic}[{partition}]", values, columns, on_bad_row, partition, optional
             )
@@ -184,30 +183,29 @@ def _batches(
             with open_reader(settings, topic, start, until, stop=enough) as records:
                 for record in records:
                     _put(arrived, record, enough)
-        except BaseException as error:
+        except BaseException as error:  # raised below, in the thread that takes the rows
             failed.append(error)
 
     with in_background(read, f"read {topic}", enough, _END_S) as thread:
         while not stop.is_set():
-            ended = not thread.is_alive()  # asked first: then all that it read is there
+            ended = not thread.is_alive()  # before the queue is looked at: then it holds all
             yield _take(arrived)
             if ended and arrived.empty():
                 break
-        if failed and not stop.is_set():
+        if failed and not stop.is_set():  # after a stop, a broken connection loses nothing
             raise failed[0]
 
 
 def _put(arrived: queue.Queue[Record], record: Record, enough: threading.Event) -> None:
-    while not enough.is_set():
+    while not enough.is_set():  # in short waits: nobody may empty the queue any more
         with suppress(queue.Full):
             arrived.put(record, timeout=_LOOK_EVERY_S)
             return
 
 
 def _take(arrived: queue.Queue[Record]) -> list[Record]:
-    """Return what is available; if it is nothing, wait for a moment."""
-    taken: list[Record] = []
+    records: list[Record] = []
     with suppress(queue.Empty):
-        while len(taken) < _BATCH:
-            taken.append(arrived.get(timeout=0 if taken else _LOOK_EVERY_S))
-    return taken
+        while len(records) < _BATCH:
+            records.append(arrived.get(timeout=0 if records else _LOOK_EVERY_S))
+    return records

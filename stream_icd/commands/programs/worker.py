@@ -52,8 +52,8 @@ class WorkerRun:
 
     def room(self, topic: str) -> float:
         """Return the maximum size of a record for a topic, without the context of its trace."""
-        taken = 0 if self.tracing is None else MOST_BYTES
-        return self.claim_check.room(topic) - taken
+        for_trace = 0 if self.tracing is None else MOST_BYTES
+        return self.claim_check.room(topic) - for_trace
 
 
 def run_worker(
@@ -64,7 +64,7 @@ def run_worker(
     delivery: Delivery = "auto",
     batch: int = 16,
     group_by_topic: bool = False,
-    **said: object,
+    **facts: object,
 ) -> None:
     """Run a step on each topic until SIGINT or SIGTERM.
 
@@ -74,17 +74,19 @@ def run_worker(
         open_steps: returns the step for each topic; called when metrics are already served.
         batch: records published together when many are waiting.
         group_by_topic: read each topic in a group of its own, named GROUP-TOPIC.
-        said: additional fields of the log line at the start.
+        facts: additional fields of the log line at the start.
 
     Raises:
         BadSettings, BrokerError: see these classes. Errors of the steps are raised as well.
     """
-    share_one_heap()
-    without_pandas()
-    stop = stop_on_signals()
+    share_one_heap()  # before any thread: those that run already keep heaps of their own
+    without_pandas()  # before Arrow converts anything: it imports pandas then, and keeps it
+    stop = stop_on_signals()  # before the wait for the broker, which a signal has to end
     configure_logging()
     settings = options.kafka(check=False)
     outage = Outage(options.give_up_after_s)
+    # Closed in reverse: what the steps opened, then tracing, which sends its last spans, and the
+    # metrics last: a worker that is ending is still seen to be alive.
     with ExitStack() as until_the_end:
         # An idle worker hears from the broker only once every two polls or so.
         silence_s = max(settings.session_timeout_s, 3 * IDLE_S)
@@ -96,13 +98,13 @@ def run_worker(
         try:
             wait_for_broker(settings, outage, stop)
         except BrokerUnavailable:
-            if stop.is_set():
+            if stop.is_set():  # a signal ended the wait: nothing was begun, so nothing has failed
                 return
             raise
         claim_check = ClaimCheck(settings, pause=partial(time.sleep, _LIMIT_EVERY_S))
         tracing = until_the_end.enter_context(traces_of(name))
         run = WorkerRun(settings, metrics, until_the_end, stop, claim_check, tracing)
-        steps = open_steps(run)
+        steps = open_steps(run)  # after the wait: steps read their memory from the broker
         group = options.group_of(name)
         groups = {topic: f"{group}-{topic}" if group_by_topic else group for topic in steps}
         loops = {
@@ -110,7 +112,7 @@ def run_worker(
             for topic, step in steps.items()
         }
         context = {key: text for step in steps.values() for key, text in step.context.items()}
-        structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **said)
+        structlog.get_logger().info("started", group=", ".join(groups.values()), **context, **facts)
         run_together(loops, stop)
 
 
@@ -123,7 +125,6 @@ def _loop(
     delivery: Delivery,
     batch: int,
 ) -> Callable[[], object]:
-    """Return what polls, processes and publishes the records of a topic until the stop."""
     runner = Runner(
         step,
         DeadLetterLimit(options.max_dead_letters),

@@ -103,7 +103,7 @@ class Store:
         """
         info = self._info(path)
         if info.type != fs.FileType.File:
-            self._check_is_there()
+            self._check_is_there()  # without a disk or bucket, no file is known to be missing
             raise FileNotFoundError(f"{self.place}/{path}")
         if info.size != n_bytes:
             return None
@@ -174,9 +174,9 @@ class Store:
         (info,) = self._look_up([self._full(path)])
         return info
 
-    def _look_up(self, wanted: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
+    def _look_up(self, paths: fs.FileSelector | list[str]) -> list[fs.FileInfo]:
         try:
-            infos: list[fs.FileInfo] = self.filesystem.get_file_info(wanted)
+            infos: list[fs.FileInfo] = self.filesystem.get_file_info(paths)
         except OSError as error:
             raise StoreUnreachable(f"cannot look into {self.place}: {error}") from error
         return infos
@@ -195,9 +195,9 @@ def open_store(uri: str, *, may_be_file: bool = False) -> Store:
     store = _store_at(uri)
     if isinstance(store.filesystem, fs.LocalFileSystem) and not may_be_file:
         whole = Path(store.root)
-        there = next(path for path in (whole, *whole.parents) if os.path.exists(path))
-        if not there.is_dir():  # a file, or a device such as /dev/null
-            raise BadSettings(f"{there} is a file: give a folder")
+        existing = next(path for path in (whole, *whole.parents) if os.path.exists(path))
+        if not existing.is_dir():  # a file, or a device such as /dev/null
+            raise BadSettings(f"{existing} is a file: give a folder")
     return store
 
 

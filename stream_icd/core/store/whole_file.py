@@ -51,9 +51,7 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
     aside = path.parent / f"{_ASIDE_PREFIX}{uuid.uuid4().hex}{_ASIDE_SUFFIX}"
     try:
         yield aside
-        _synchronise(
-            aside
-        )  # before it has its name: a power cut leaves no file of half the content
+        _synchronise(aside)  # before it has its name: a power cut leaves no half-written file
         if replace:
             aside.replace(path)
         else:

@@ -9,13 +9,7 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Selection,
-    nothing_selected,
-    read_message,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.limits import Limits
@@ -30,30 +24,30 @@ def archived_source(store: Store, selection: Selection, as_graph: str | None = N
         SourceNotFound, BadSettings: there are no snapshots, or several graphs to rename.
         HistoryDamaged: a file cannot be read.
     """
-    chosen = list(windows(store, selection))
+    archive = Archive(store)
+    chosen = list(archive.windows(selection))
     if not chosen:
-        raise nothing_selected(store, selection)
-    graphs = sorted({noted.partition.graph for noted in chosen})
+        raise archive.nothing_selected(selection)
+    graphs = sorted({window.partition.graph for window in chosen})
     if as_graph is not None and len(graphs) > 1:
         raise BadSettings(
             f"--as-graph {as_graph}: these are snapshots of {len(graphs)} graphs, "
             f"{', '.join(graphs[:10])}; choose one with --graph"
         )
     limits = Limits()
-    of_labels = windows(store, replace(selection, kind="labels"))
-    labels = {noted.name: noted for noted in of_labels}
+    of_labels = archive.windows(replace(selection, kind="labels"))
+    labelled = {window.name: window for window in of_labels}
 
     def snapshots() -> Iterator[tuple[Snapshot, Labels | None]]:
-        for noted in chosen:
-            snapshot, known = read_snapshot(store, noted, limits), None
-            labelled = labels.get((snapshot.graph, snapshot.id))
+        for window in chosen:
+            snapshot, labels = archive.read_snapshot(window, limits), None
             if as_graph is not None:
                 snapshot = _renamed(snapshot, as_graph)
-            if labelled is not None:
-                message = read_message(store, labelled)
-                known = decode_labels(message.key, message.value, message.headers, limits)
-                known = replace(known, graph=snapshot.graph, snapshot_id=snapshot.id)
-            yield snapshot, known
+            if window.name in labelled:
+                message = archive.read_message(labelled[window.name])
+                labels = decode_labels(message.key, message.value, message.headers, limits)
+                labels = replace(labels, graph=snapshot.graph, snapshot_id=snapshot.id)
+            yield snapshot, labels
 
     return Source(len(chosen), snapshots())
 

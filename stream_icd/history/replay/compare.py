@@ -39,8 +39,6 @@ class _VersionQuality:
 
 @dataclass(frozen=True, slots=True)
 class _Agreement:
-    """Agreement of two versions on their common windows."""
-
     before: _Version
     replayed: _Version
     windows: int
@@ -95,8 +93,8 @@ def _quality(version: _Version, results: dict[SnapshotName, Communities]) -> _Ve
 
 
 def _mean(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else float("nan")
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else float("nan")
 
 
 def _agreement(
@@ -124,8 +122,8 @@ def _agreement(
 
 
 def _nmi(old: Communities, new: Communities) -> float:
-    labels, others = _common(old, new)
-    return nmi(labels, others) if len(labels) else 0.0
+    before, after = _common(old, new)
+    return nmi(before, after) if len(before) else 0.0
 
 
 class Assignment(NamedTuple):
@@ -140,11 +138,10 @@ _Assigned = Communities | Assignment
 
 def churn(earlier: _Assigned, later: _Assigned) -> float | None:
     """Return the share of common nodes (None: no such) that change community, optimally matched."""
-    labels, others = _common(earlier, later)
-    return 1.0 - accuracy(labels, others) if len(labels) else None
+    before, after = _common(earlier, later)
+    return 1.0 - accuracy(before, after) if len(before) else None
 
 
 def _common(a: _Assigned, b: _Assigned) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels of the common nodes, in the same order."""
     at = places(a.nodes, b.nodes)
     return a.labels[at >= 0], b.labels[at[at >= 0]]

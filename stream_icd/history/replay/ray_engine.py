@@ -103,8 +103,6 @@ class _Stopped(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Begun:
-    """A job that was given to an actor."""
-
     job: Job
     actor: Any
     before: _Begun | None  # the job before it in its chain
@@ -131,7 +129,6 @@ class _Chains:
         self._last: dict[str, _Begun] = {}
 
     def begin(self, job: Job) -> _Begun:
-        """Give a job to an actor."""
         chain, before, took = self._redetection.chain(job), None, None
         if chain is not None:
             before = self._last.get(chain)
@@ -145,8 +142,6 @@ class _Chains:
 
 
 class _Detector:
-    """The actor."""
-
     def __init__(self, redetection: Redetection) -> None:
         self._redetection = redetection
 
@@ -161,10 +156,10 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with needs_extra("ray", "ray"):
         import ray
-    here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
+    options: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address or "local", log_to_driver=False, **here)
+        ray.init(address=address or "local", log_to_driver=False, **options)
     except ConnectionError as error:
         raise WorkersLost(f"no Ray cluster answers at {address}: {error}") from error
     except (RuntimeError, ValueError) as error:
@@ -173,8 +168,8 @@ def _connected(address: str | None, workers: int) -> Iterator[Any]:
         signal.signal(signal.SIGTERM, on_sigterm)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     if (cores := int(resources.get("CPU", 0))) < workers:
-        said = {"cores": cores, "workers": workers}
-        structlog.get_logger().warning("windows wait for cores: see --workers", **said)
+        numbers = {"cores": cores, "workers": workers}
+        structlog.get_logger().warning("windows wait for cores: see --workers", **numbers)
     try:
         yield ray
     finally:

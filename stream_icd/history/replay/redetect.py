@@ -20,16 +20,8 @@ from stream_icd.core.errors import BadInput, BadSnapshot
 from stream_icd.core.headers import Headers
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import (
-    Selection,
-    newest,
-    partitions,
-    read_message,
-    read_partition,
-    read_snapshot,
-    windows,
-)
+from stream_icd.core.store.store import open_store
+from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
 from stream_icd.kafka.messages.claims import MessageReader
 from stream_icd.kafka.messages.records import Refused
@@ -71,7 +63,7 @@ class Job:
     def of_archived(
         cls,
         uri: str,
-        noted: ArchivedWindow,
+        window: ArchivedWindow,
         limits: Limits = DEFAULT_LIMITS,
         *,
         for_memory: bool = False,
@@ -79,12 +71,12 @@ class Job:
     ) -> Job:
         """Return an archived snapshot as a job; the worker reads it itself."""
         return cls(
-            graph=noted.partition.graph,
-            snapshot_id=noted.identity.snapshot_id,
-            window_end=noted.window.end,
-            sent_bytes=_SENT_BYTES_A_ROW * noted.rows,
-            headers=noted.headers,
-            snapshot=partial(_read, uri, noted, limits),
+            graph=window.partition.graph,
+            snapshot_id=window.identity.snapshot_id,
+            window_end=window.window.end,
+            sent_bytes=_SENT_BYTES_A_ROW * window.rows,
+            headers=window.headers,
+            snapshot=partial(_read, uri, window, limits),
             for_memory=for_memory,
             era=era,
         )
@@ -106,11 +98,14 @@ class Job:
             )
 
 
-_opened_store = lru_cache(maxsize=8)(open_store)
+@lru_cache(maxsize=8)
+def _opened(uri: str) -> Archive:
+    return Archive(open_store(uri))
 
 
-def _read(uri: str, noted: ArchivedWindow, limits: Limits) -> Snapshot:
-    return read_snapshot(_opened_store(uri), noted, limits)
+def _read(uri: str, window: ArchivedWindow, limits: Limits) -> Snapshot:
+    # Opened once in each process, not for each window.
+    return _opened(uri).read_snapshot(window, limits)
 
 
 Outcome = Message | Refused
@@ -127,13 +122,13 @@ class Redetection(Detection):
         """Return the revision that the result of a job will have, if possible by its headers."""
         headers = dict(job.headers)
         content = headers.get("icd_content", b"").decode(errors="replace")
-        given = self.settings.n_communities
+        k = self.settings.n_communities
         with suppress(BadInput, ValueError):  # detection refuses it
-            given = int(headers["icd_k"]) if "icd_k" in headers else given
+            k = int(headers["icd_k"]) if "icd_k" in headers else k
             content = content or job.snapshot().content
         kind: MemoryKind = "none" if self.chain(job) is None else "memory"
         kind = "smoothed" if self.smooth else kind
-        return revision_of(content, given, self.settings.seed, kind, self.settings.horizon)
+        return revision_of(content, k, self.settings.seed, kind, self.settings.horizon)
 
     def chain(self, job: Job) -> str | None:
         """Return the graph's era, whose windows need each other's memory; None without memory."""
@@ -148,6 +143,32 @@ class Redetection(Detection):
         communities = outcome.communities
         warn_of_k(communities.graph, communities.k_above_nodes, self.small_graphs)
         return outcome.message
+
+    def starts(self, archive: Archive, selection: Selection) -> _ReplayStart:
+        """Return what precedes the selection, for each era of each graph.
+
+        Usually the archive holds the memory after the last window before the selection, preferably
+        of the replay's own model and settings. If it holds none, or one that this version cannot
+        read, all windows before must be detected first.
+        """
+        beginnings = _beginnings(archive, selection.graph)
+        graphs = set(beginnings)
+        if selection.start is not None:
+            before = replace(selection, start=None, end=selection.start)
+            graphs |= {day.graph for day in archive.partitions(before)}
+        memories: dict[str, ArchivedWindow] = {}
+        earlier: list[ArchivedWindow] = []
+        for graph in sorted(graphs):
+            of_graph = beginnings.get(graph, ())
+            for era in range(len(of_graph) + 1):
+                chosen = replace(selection, graph=graph)
+                memory, after = _before(archive, chosen, self, of_graph, era)
+                if memory is not None:
+                    memories[_chain_name(graph, era)] = memory
+                earlier += after
+        # A window is detected with the memory of those before it.
+        earlier.sort(key=lambda window: window.order)
+        return _ReplayStart(archive, beginnings, memories, earlier)
 
     def name(self, job: Job) -> str:
         return printable(f"graph {job.graph}, snapshot {job.snapshot_id}")
@@ -166,9 +187,7 @@ _Beginnings = Sequence[ArchivedWindow]
 
 @dataclass(frozen=True, slots=True)
 class _ReplayStart:
-    """The memory that a replay starts with, for each era of each graph."""
-
-    store: Store
+    archive: Archive
     beginnings: Mapping[str, _Beginnings]  # of each graph that started anew
     memory: Mapping[str, ArchivedWindow]  # by the name of an era's chain; others start without any
     earlier: Sequence[ArchivedWindow]  # must be detected first, in time order
@@ -176,49 +195,22 @@ class _ReplayStart:
     def at_start(self, chain: str) -> bytes | None:
         """Return the encoded memory of a chain; None if it starts without any."""
         memory = self.memory.get(chain)
-        return None if memory is None else read_message(self.store, memory).value
+        return None if memory is None else self.archive.read_message(memory).value
 
-    def era(self, noted: ArchivedWindow) -> int:
+    def era(self, window: ArchivedWindow) -> int:
         """Return the number of the era in which the stream detected a snapshot; 0 is the first."""
-        return _era(self.beginnings.get(noted.partition.graph, ()), noted.received[1])
+        return _era(self.beginnings.get(window.partition.graph, ()), window.received[1])
 
 
-def archived_memory(store: Store, selection: Selection, redetection: Redetection) -> _ReplayStart:
-    """Return what precedes the selection, for each era of each graph.
-
-    Usually the archive holds the memory after the last window before the selection, preferably of
-    the replay's own model and settings. If it holds none, or one that this version cannot read, all
-    windows before must be detected first.
-    """
-    beginnings = _beginnings(store, selection.graph)
-    graphs = set(beginnings)
-    if selection.start is not None:
-        before = replace(selection, start=None, end=selection.start)
-        graphs |= {day.graph for day in partitions(store, before)}
-    memories: dict[str, ArchivedWindow] = {}
-    earlier: list[ArchivedWindow] = []
-    for graph in sorted(graphs):
-        of_graph = beginnings.get(graph, ())
-        for era in range(len(of_graph) + 1):
-            chosen = replace(selection, graph=graph)
-            memory, after = _before(store, chosen, redetection, of_graph, era)
-            if memory is not None:
-                memories[_chain_name(graph, era)] = memory
-            earlier += after
-    earlier.sort(key=lambda window: window.order)
-    return _ReplayStart(store, beginnings, memories, earlier)
-
-
-def _beginnings(store: Store, graph: str | None) -> dict[str, _Beginnings]:
+def _beginnings(archive: Archive, graph: str | None) -> dict[str, _Beginnings]:
     beginnings: dict[str, list[ArchivedWindow]] = defaultdict(list)
     year_one = Selection("memory", graph, end=BEFORE_ALL.end + timedelta(days=1))
-    for day in partitions(store, year_one):
-        beginnings[day.graph] += newest(read_partition(store, day))
+    for day in archive.partitions(year_one):
+        beginnings[day.graph] += newest(archive.read_partition(day))
     return {graph: sorted(of_graph, key=_offset) for graph, of_graph in beginnings.items()}
 
 
 def _offset(memory: ArchivedWindow) -> int:
-    """Return the place of a memory in the stream of its graph."""
     return place_in(memory.headers).offset
 
 
@@ -227,7 +219,11 @@ def _era(beginnings: _Beginnings, offset: int) -> int:
 
 
 def _before(
-    store: Store, selection: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
+    archive: Archive,
+    selection: Selection,
+    redetection: Redetection,
+    beginnings: _Beginnings,
+    era: int,
 ) -> tuple[ArchivedWindow | None, list[ArchivedWindow]]:
     """Return the memory that an era of a graph starts with, and the windows from there to it."""
     memory = beginnings[era - 1] if era else None
@@ -235,11 +231,11 @@ def _before(
         return memory, []
     before = replace(selection, start=None, end=selection.start)
     of_stream = replace(before, kind="memory")
-    memory = _last_memory(store, of_stream, redetection, beginnings, era) or memory
+    memory = _last_memory(archive, of_stream, redetection, beginnings, era) or memory
     if memory is not None:  # windows of days before it are not after it, whatever their hour
         midnight = memory.window.start.replace(hour=0, minute=0, second=0, microsecond=0)
         before = replace(before, start=midnight)
-    earlier = windows(store, before)
+    earlier = archive.windows(before)
     of_era = [window for window in earlier if _era(beginnings, window.received[1]) == era]
     if memory is None:
         return None, of_era
@@ -247,20 +243,20 @@ def _before(
 
 
 def _last_memory(
-    store: Store, before: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
+    archive: Archive, before: Selection, redetection: Redetection, beginnings: _Beginnings, era: int
 ) -> ArchivedWindow | None:
     """Return the memory after the last window of an era, if this version can read it."""
-    for day in reversed(partitions(store, before)):
+    for day in reversed(archive.partitions(before)):
         memories = [
             memory
-            for memory in read_partition(store, day)
+            for memory in archive.read_partition(day)
             if before.holds(memory)
             and memory.window != BEFORE_ALL
             and _era(beginnings, _offset(memory)) == era
         ]
         if memories:
             last = max(memory.window.end for memory in memories)
-            own = _identities(store, day, last, redetection)
+            own = _identities(archive, day, last, redetection)
             chosen = max(
                 (memory for memory in memories if memory.window.end == last),
                 key=lambda memory: (
@@ -270,19 +266,19 @@ def _last_memory(
                 ),
             )
             # That of an earlier version cannot be read, nor can those before it.
-            value = read_message(store, chosen).value
+            value = archive.read_message(chosen).value
             return chosen if is_of_this_version(value) else None
     return None
 
 
 def _identities(
-    store: Store, day: ArchivedDay, end: datetime, redetection: Redetection
+    archive: Archive, day: ArchivedDay, end: datetime, redetection: Redetection
 ) -> set[Identity]:
     """Return the identities that the memory after windows with this end has on the stream."""
     forward = replace(redetection, smooth=False)
     jobs = (
-        Job.of_archived(store.uri, noted)
-        for noted in read_partition(store, replace(day, kind="snapshots"))
-        if noted.window.end == end
+        Job.of_archived(archive.store.uri, window)
+        for window in archive.read_partition(replace(day, kind="snapshots"))
+        if window.window.end == end
     )
     return {Identity(job.snapshot_id, forward.version, forward.revision(job)) for job in jobs}

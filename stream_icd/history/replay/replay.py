@@ -15,12 +15,7 @@ import structlog
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, TopicMissing
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Archive,
-    Selection,
-    read_message,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import SnapshotName
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
 from stream_icd.kafka.messages.claims import ClaimCheck
@@ -37,7 +32,7 @@ from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import Message
 
-_Kept = tuple[str, str, str]
+_StoredName = tuple[str, str, str]
 """Graph, snapshot id and revision of a result."""
 
 _Keep = Callable[[Message], object]
@@ -53,17 +48,18 @@ class HistoryResults:
     def name(self) -> str:
         return self.store.place
 
-    def kept(self, version: str) -> set[_Kept]:
+    def kept(self, version: str) -> set[_StoredName]:
         """Return the existing results of this model version."""
         chosen = Selection("communities", model=version, revisions="all")
-        return {(*noted.name, noted.identity.revision) for noted in windows(self.store, chosen)}
+        archived = Archive(self.store).windows(chosen)
+        return {(*window.name, window.identity.revision) for window in archived}
 
     def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots by their windows, the newest revision last."""
-        limits = Limits()
-        for noted in windows(self.store, Selection("communities", revisions="all")):
-            if noted.name in of:
-                message = read_message(self.store, noted)
+        archive, limits = Archive(self.store), Limits()
+        for window in archive.windows(Selection("communities", revisions="all")):
+            if window.name in of:
+                message = archive.read_message(window)
                 yield decode_communities(message.key, message.value, message.headers, limits)
 
     @contextmanager
@@ -101,33 +97,34 @@ class TopicResults:
     def name(self) -> str:
         return f"topic {self.topic}"
 
-    def kept(self, version: str) -> set[_Kept]:
+    def kept(self, version: str) -> set[_StoredName]:
         """Return the existing results, from record headers; none if the topic does not exist."""
-        kept: set[_Kept] = set()
+        names: set[_StoredName] = set()
         try:
             with open_reader(self.settings, self.topic, until="end") as records:
                 for record in records:
                     (graph, snapshot_id, model), revision, _ = result_of(record)
                     if model == version.encode():
-                        kept.add((_text(graph), _text(snapshot_id), _text(revision)))
+                        names.add((_text(graph), _text(snapshot_id), _text(revision)))
         except TopicMissing:
             return set()
-        return kept
+        return names
 
     def read(self, of: Container[SnapshotName]) -> Iterator[Communities]:
         """Yield the results of these snapshots in the order of the topic, all revisions."""
-        found = subscribe(
+        results = subscribe(
             start="beginning",
             until="end",
             revisions="all",
             settings=self.settings,
             topic=self.topic,
         )
-        return (result for result in found if (result.graph, result.snapshot_id) in of)
+        return (result for result in results if (result.graph, result.snapshot_id) in of)
 
     @contextmanager
     def writing(self) -> Iterator[_Keep]:
         """Write one record per result; all are acknowledged at the end of the block."""
+        # Only now: a dry run makes no topic.
         create_topics(self.settings, [messages_topic(self.topic, self.partitions)])
         claim_check = ClaimCheck(self.settings)
         with Publisher(self.settings) as publisher:
@@ -149,7 +146,7 @@ def _text(name: bytes) -> str:
 class ReplayPlan:
     """The work of a replay, as far as it is known beforehand: newest revisions only."""
 
-    kept: set[_Kept]  # the results that already exist
+    kept: set[_StoredName]  # the results that already exist
     redetection: Redetection
     # The revision of each snapshot's result, and of those that are detected for their memory.
     newest: dict[SnapshotName, str] = field(default_factory=dict)
@@ -180,7 +177,6 @@ class ReplayPlan:
 
     @property
     def total(self) -> int:
-        """Number of snapshots to detect."""
         return self.graphs.total()
 
     def wanted(self, jobs: Iterable[Job]) -> Iterator[Job]:
@@ -188,21 +184,20 @@ class ReplayPlan:
 
         With memory, these are the windows before, and to smooth, all windows of their graphs.
         """
-        work, seen, left = self.redetection, set[SnapshotName](), self.graphs.copy()
+        work, done, n_left = self.redetection, set[SnapshotName](), self.graphs.copy()
         for job in jobs:
             name, revision = (job.graph, job.snapshot_id), work.revision(job)
-            if self.newest.get(name, self.earlier.get(name)) != revision or name in seen:
+            if self.newest.get(name, self.earlier.get(name)) != revision or name in done:
                 continue
-            seen.add(name)
+            done.add(name)
             if self.publishes(job):
-                left[job.graph] -= 1
+                n_left[job.graph] -= 1
                 yield job
-            elif (work.remembers and left[job.graph]) or (work.smooth and self.graphs[job.graph]):
+            elif (work.remembers and n_left[job.graph]) or (work.smooth and self.graphs[job.graph]):
                 yield job
-        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(seen)
+        self.gone = len(self.newest.keys() | self.earlier.keys()) - len(done)
 
     def publishes(self, job: Job) -> bool:
-        """Whether the result of a job is to be stored."""
         name = job.graph, job.snapshot_id
         return name in self.newest and (*name, self.redetection.revision(job)) not in self.kept
 
@@ -249,6 +244,7 @@ def replay(
     )
     with results.writing() as keep:
         for job, outcome in due:
+            # Before anything is stored: on a stop, the rest is left to the next replay.
             if stop.is_set():
                 break
             if not plan.publishes(job):

@@ -75,18 +75,19 @@ class _Smoothing(Detection):
             smoothed = self._smoothed(list(snapshots.values()), memory)
             outcomes |= dict(zip(snapshots, smoothed, strict=True))
         except BadInput as error:
+            # All of them: each was to be found with the others.
             outcomes |= dict.fromkeys(snapshots, Refused("detect", error))
         return tuple(outcome for _, outcome in sorted(outcomes.items()))
 
     def _smoothed(self, windows: Sequence[Snapshot], memory: Memory | None) -> Iterator[Outcome]:
         settings = self.settings
-        given = (window.n_communities or settings.n_communities for window in windows)
+        ks = (window.n_communities or settings.n_communities for window in windows)
         most = (window.n_nodes for window in windows)
         smoothed = detect_smoothed(
             windows,
             self.model.model,
             memory,
-            [None if k is None else min(k, n) for k, n in zip(given, most, strict=True)],
+            [None if k is None else min(k, n) for k, n in zip(ks, most, strict=True)],
             horizon=settings.horizon,
             seed=settings.seed,
         )
@@ -115,7 +116,6 @@ class _Smoothing(Detection):
         return printable(f"graph {graph[0].graph}, {len(graph)} windows")
 
     def allowance(self, graph: _GraphJobs) -> Allowance:
-        """Return the resource limits for the graph: those of its windows together."""
         budget, sent = self.settings.budget, [job.sent_bytes for job in graph]
         seconds = _PASSES * sum(budget.allowance(of_job).seconds for of_job in sent)
         return replace(budget.allowance(sum(sent)), seconds=seconds)

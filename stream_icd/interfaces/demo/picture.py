@@ -30,8 +30,7 @@ from stream_icd.methods.tracking.sentences import certainty, sentence, without_c
 
 _MOST_EDGES_DRAWN = 30_000
 _MOST_COLUMNS = 20
-_MOST_BOLD = 300
-"""Number of snapshots up to which lines are bold."""
+_MOST_BOLD = 300  # number of snapshots up to which lines are bold
 _INK, _QUIET, _FAINT = "#222222", "#5f6368", "#9aa0a6"
 _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito
 _UNSURE = {"weak": "#f0f0f0", "none": "#dddddd"}  # background for weak evidence
@@ -39,16 +38,13 @@ _INCOMPLETE = "#fbe3d0"  # background for snapshots that lack nodes
 _TITLE, _TEXT = 15, 12
 DPI = 120
 
-_LASTING = 5
-"""Number of snapshots in which a community is seen, from which on it lasts."""
-
+_LASTING = 5  # number of snapshots in which a community is seen, from which on it lasts
 _STORY_COLUMNS = 30
 _LEAST_BITS = 1.0  # odds of two to one that the edges of the window support the event
 _MOST_EVENTS = 10
 
 _Names = Mapping[int, str]
-_Told = tuple[int, str]
-"""The position of the window of an event, and the event in words."""
+_InWords = tuple[int, str]  # the position of the window of an event, and the event in words
 
 
 def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) -> Figure:
@@ -56,9 +52,9 @@ def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) ->
 
     change_at: number of snapshots before the communities of a story become others; None: no story.
     """
-    found, others = results.found, results.others
-    ours = "with memory" if change_at is None else "frozen encoder and K-means"
-    beside = list(others)[-1] if others else None  # with memory, or without
+    found, compared = results.found, results.compared
+    detector = "with memory" if change_at is None else "frozen encoder and K-means"
+    beside = list(compared)[-1] if compared else None  # with memory, or without
     n = len(found.windows)
     chosen = _consecutive(found.windows, _MOST_COLUMNS // 2)
     if beside is None:
@@ -66,18 +62,19 @@ def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) ->
     colours = colours_of([found.windows[place] for place in chosen])
     figure = Figure(figsize=(14, 10.5), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
-    graph, seen = run.arrivals[-1].result["graph"], len(run.arrivals)
-    title = f"stream_icd: communities of the graph {graph} in {seen} snapshot{'s' * (seen != 1)}"
+    graph, n_results = run.arrivals[-1].result["graph"], len(run.arrivals)
+    snapshots = f"{n_results} snapshot{'s' * (n_results != 1)}"
+    title = f"stream_icd: communities of the graph {graph} in {snapshots}"
     figure.suptitle(title, x=0.012, ha="left", fontsize=20, color=_INK)
     above, below = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=(1.15, 1)))
     left, right = above.subplots(1, 2, width_ratios=(0.8, 1))
     where = "below" if beside is None else "at the lower right"
-    which = "The last snapshot" if n == seen else "The last complete snapshot"
+    which = "The last snapshot" if n == n_results else "The last complete snapshot"
     _draw_communities(left, results.last, found.windows[-1], colours, which, where)
     # The position of each snapshot in the stream.
     places = {arrival.result["snapshot_id"]: place for place, arrival in enumerate(run.arrivals)}
     complete = [places[window.snapshot_id] for window in found.windows]
-    _draw_quality(right, run, complete, {ours: found, **others})
+    _draw_quality(right, run, complete, {detector: found, **compared})
     _mark(right, run, change_at)
     if beside is None:
         title = f"{len(colours)} communities over time"
@@ -86,8 +83,8 @@ def demo_figure(run: DemoRun, results: Results, change_at: int | None = None) ->
         left, right = below.subplots(1, 2)
         first, end = (places[found.windows[at].snapshot_id] for at in (chosen[0], chosen[-1]))
         which = f"Snapshots {first} to {end}"
-        _draw_lives(left, others[beside].windows, chosen, places, f"{which}: {beside}")
-        _draw_lives(right, found.windows, chosen, places, f"{which}: {ours}")
+        _draw_lives(left, compared[beside].windows, chosen, places, f"{which}: {beside}")
+        _draw_lives(right, found.windows, chosen, places, f"{which}: {detector}")
     return figure
 
 
@@ -147,8 +144,8 @@ def _draw_quality(
         else:
             title = "Modularity"
             values = [arrival.result["modularity"] for arrival in run.arrivals]
-        known = [value for value in values if not np.isnan(value)]
-        label = f"{name}: median {np.median(known):.2f}" if known else name
+        numbers = [value for value in values if not np.isnan(value)]
+        label = f"{name}: median {np.median(numbers):.2f}" if numbers else name
         width = 2.5 if len(values) < _MOST_BOLD else 1.0
         axes.plot(range(len(values)), values, color=colour, linewidth=width, label=label)
     if len(lines) > 1:
@@ -221,15 +218,22 @@ def _by_snapshot(axes: Axes) -> None:
 
 def _entitle(axes: Axes, title: str, *more: str) -> None:
     axes.set_title(title, loc="left", color=_INK, fontsize=_TITLE, pad=8 + 16 * len(more))
-    place = (0, 1), (0, 5), "axes fraction", "offset points"
-    axes.annotate("\n".join(more), *place, color=_QUIET, fontsize=_TEXT)
+    axes.annotate(
+        "\n".join(more),
+        xy=(0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 5),
+        textcoords="offset points",
+        color=_QUIET,
+        fontsize=_TEXT,
+    )
 
 
 def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     """Return two lines: how many were born, merged, split and died; and how much is left out."""
-    seen: Counter[int] = Counter()
+    n_windows: Counter[int] = Counter()
     for window in windows:
-        seen.update(np.unique(window.communities).tolist())
+        n_windows.update(np.unique(window.communities).tolist())
     events = [
         event
         for window in windows[1:]
@@ -239,13 +243,13 @@ def _happened(windows: Sequence[CommunityEvents]) -> tuple[str, str]:
     lasting: Counter[str] = Counter(
         event.kind
         for event in events
-        if all(seen[c] >= _LASTING for c in (event.community, *event.parents, *event.children))
+        if all(n_windows[c] >= _LASTING for c in (event.community, *event.parents, *event.children))
     )
     counts = ", ".join(f"{lasting[kind]:,} {kind}" for kind in CHANGES)
-    others = len(events) - lasting.total()
+    brief = len(events) - lasting.total()
     return (
         f"all snapshots: {counts}",
-        f"of communities seen in {_LASTING} or more; {others:,} other events",
+        f"of communities seen in {_LASTING} or more; {brief:,} other events",
     )
 
 
@@ -275,7 +279,7 @@ def draw_story(windows: Sequence[CommunityEvents], attributes: Attributes, path:
     rows = 0
     for number, at in enumerate(places_of_events, start=1):
         above.axvline(at, color=_INK, linewidth=0.8, linestyle=":")
-        crowded = sum(0 <= at - other < 0.4 for other in places_of_events[: number - 1])
+        crowded = sum(0 <= at - earlier < 0.4 for earlier in places_of_events[: number - 1])
         rows = max(rows, crowded)
         above.annotate(
             str(number), (at, 1), (0, 2 + 12 * crowded), above.get_xaxis_transform(),
@@ -288,15 +292,15 @@ def draw_story(windows: Sequence[CommunityEvents], attributes: Attributes, path:
         loc="left", color=_INK, fontsize=15, pad=20 + 12 * rows, parse_math=False,
     )  # fmt: skip
     below.axis("off")
-    for line, (_, told) in enumerate(events):
-        text = f"{line + 1:>2}  {told}"
+    for line, (_, words) in enumerate(events):
+        text = f"{line + 1:>2}  {words}"
         below.text(0, 1 - line / _MOST_EVENTS, text, color=_INK, fontsize=11, va="top",
                    transform=below.transAxes, parse_math=False)  # fmt: skip
     figure.savefig(path, dpi=DPI)
-    return [_how_many(events), *(told for _, told in events)]
+    return [_how_many(events), *(words for _, words in events)]
 
 
-def _strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_Told]:
+def _strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes) -> list[_InWords]:
     """Return the strongest mergers and splits that lasted, one a window, in time order.
 
     Only those that the edges of their window support: undone, they would take more bits.
@@ -304,29 +308,29 @@ def _strongest_events(windows: Sequence[CommunityEvents], attributes: Attributes
     best: dict[int, CommunityEvent] = {}
     for at in range(1, len(windows) - CONFIRMED):
         lasting = lasting_events(windows[at - 1 : at + CONFIRMED + 1], CONFIRMED)
-        known = [
+        supported = [
             event
             for event in lasting.events
             if event.kind in ("merged", "split") and (event.bits or 0.0) >= _LEAST_BITS
         ]
-        if known:
-            best[at] = max(known, key=lambda event: event.bits or 0.0)
+        if supported:
+            best[at] = max(supported, key=lambda event: event.bits or 0.0)
     chosen = sorted(sorted(best, key=lambda at: -(best[at].bits or 0.0))[:_MOST_EVENTS])
-    return [(at, _told(windows, at, best[at], attributes)) for at in chosen]
+    return [(at, _in_words(windows, at, best[at], attributes)) for at in chosen]
 
 
-def _told(
+def _in_words(
     windows: Sequence[CommunityEvents], at: int, event: CommunityEvent, attributes: Attributes
 ) -> str:
     """Return an event of the window at this place in words: when, what, how strong, how long."""
     window, around = windows[at], windows[at - 1 : at + 1]
     names = {
         community: name.briefly()
-        for one in around
-        for community, name in named(one.nodes, one.communities, attributes).names().items()
+        for tracked in around
+        for community, name in named(tracked.nodes, tracked.communities, attributes).names().items()
     }
-    sizes = (Counter(one.communities.tolist()) for one in around)
-    what = sentence(event, lambda one: names.get(one, f"community {one}"), *sizes)
+    sizes_before, sizes = (Counter(tracked.communities.tolist()) for tracked in around)
+    what = sentence(event, lambda id: names.get(id, f"community {id}"), sizes_before, sizes)
     last = _last_that_holds(windows, at, event)
     undone = last < len(windows) - 1
     lasted = windows[last].window.end - window.window.end
@@ -342,7 +346,7 @@ def _last_that_holds(windows: Sequence[CommunityEvents], at: int, event: Communi
     return len(windows) - 1
 
 
-def _how_many(events: Sequence[_Told]) -> str:
+def _how_many(events: Sequence[_InWords]) -> str:
     return f"{len(events) or 'no'} mergers and splits that lasted and that the edges support"
 
 
@@ -350,8 +354,8 @@ def _names(windows: Sequence[CommunityEvents], attributes: Attributes) -> dict[i
     """Return the last name of each community, by its id."""
     names: dict[int, str] = {}
     for window in windows:
-        known = named(window.nodes, window.communities, attributes).names()
-        names |= {community: str(name) for community, name in known.items()}
+        of_window = named(window.nodes, window.communities, attributes).names()
+        names |= {community: str(name) for community, name in of_window.items()}
     return names
 
 

@@ -21,24 +21,22 @@ from stream_icd.interfaces.demo.run import DemoRun, Story
 from stream_icd.kafka.messages.claims import Content, Decode, MessageReader
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.topics import LABELS, SNAPSHOTS
+from stream_icd.kafka.topics import COMMUNITIES, LABELS, SNAPSHOTS
 from stream_icd.methods.memory.detect import detect_remembering
 from stream_icd.methods.model import MethodChoice, Model
 from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.track import remember, track
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
-from stream_icd.wire.communities import decode_labels
+from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.snapshots import decode_snapshot
 
-_PART = 2 / 3
-"""Fraction of the nodes of its neighbours below which a snapshot is incomplete."""
+_PART = 2 / 3  # fraction of the nodes of its neighbours below which a snapshot is incomplete
+_NEAR = 30  # how many snapshots before and after one are its neighbours: a longer gap is a change
 
-_NEAR = 30
-"""How many snapshots before and after one are its neighbours: a longer gap is a change."""
 
-_Known = Mapping[str, NDArray[np.int32]]
-"""The known communities of each snapshot, by its id."""
+_ALONE = "each snapshot alone"
+_UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +54,73 @@ class Results:
     incomplete: list[str]  # snapshots that lack nodes at the source; the windows lack these
     last: Snapshot  # the last complete one
     found: FoundSeries
-    others: Mapping[str, FoundSeries] = field(default_factory=dict)
-    """What is compared, by how it was found."""
+    compared: Mapping[str, FoundSeries] = field(default_factory=dict)  # by how it was found
 
+    @classmethod
+    def of(
+        cls,
+        run: DemoRun,
+        settings: KafkaSettings,
+        model_of: Callable[[str], Model],
+        method: MethodChoice,
+        story: Story | None = None,
+    ) -> Results:
+        """Return what was found, from the arrivals and the topics of a run, and models by version.
 
-_ALONE = "each snapshot alone"
-_UNLEARNED, _REMEMBERING = "bp, which learns nothing", "bp with memory of earlier snapshots"
+        It is compared, in a story, with what the method bp finds without learning, alone and with
+        memory; else, if the detector has memory, with what it finds in each snapshot alone.
+        """
+        labels = _decoded(settings, LABELS, decode_labels)
+        truth = {of_snapshot.snapshot_id: of_snapshot.labels for of_snapshot in labels}
+        detected = _decoded(settings, COMMUNITIES, decode_communities)
+        by_id = {result.snapshot_id: result for result in detected}
+        results = [by_id[arrival.result["snapshot_id"]] for arrival in run.arrivals]
+        complete = _complete_places([len(result.nodes) for result in results])
 
+        def followed(found: Sequence[Communities]) -> FoundSeries:
+            windows = _tracked(found[place] for place in complete)
+            return FoundSeries(windows, _agreement(truth, found))
 
-def results_of(
-    settings: KafkaSettings,
-    run: DemoRun,
-    model_of: Callable[[str], Model],
-    method: MethodChoice,
-    story: Story | None = None,
-) -> Results:
-    """Return what was found, from the arrivals and the topics of a run, and models by version.
-
-    It is compared, in a story, with what the method bp finds without learning, alone and with
-    memory; else, if the detector has memory, with what it finds in each snapshot alone.
-    """
-    known = _known_communities(settings)
-    results = [arrival.communities() for arrival in run.arrivals]
-    complete = _complete_places([len(result.nodes) for result in results])
-
-    def followed(detected: Sequence[Communities]) -> FoundSeries:
-        return FoundSeries(
-            _tracked(detected[place] for place in complete), _agreement(known, detected)
+        compared = {}
+        if story is not None:
+            unlearned = open_model("default").model
+            pairs: _Pairs = list(_with_snapshots(settings, results))  # read once, used twice
+            compared[_UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
+            compared[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
+        elif results[-1].community_ids is not None:
+            pairs = _with_snapshots(settings, results)
+            compared[_ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
+        left_out = sorted(set(range(len(results))) - set(complete))
+        found = followed(results)
+        last_id = found.windows[-1].snapshot_id
+        return cls(
+            incomplete=[results[place].snapshot_id for place in left_out],
+            last=next(snapshot for snapshot in _snapshots(settings) if snapshot.id == last_id),
+            found=found,
+            compared=compared,
         )
 
-    others = {}
-    if story is not None:
-        unlearned = open_model("default").model
-        pairs: _Pairs = list(_with_snapshots(settings, results))
-        others[_UNLEARNED] = followed(list(_found_alone(pairs, lambda _: unlearned, "bp")))
-        others[_REMEMBERING] = followed(list(_found_with_memory(pairs, unlearned)))
-    elif results[-1].community_ids is not None:
-        pairs = _with_snapshots(settings, results)
-        others[_ALONE] = followed(list(_found_alone(pairs, cache(model_of), method)))
-    left_out = sorted(set(range(len(results))) - set(complete))
-    incomplete = [results[place].snapshot_id for place in left_out]
-    found = followed(results)
-    last_id = found.windows[-1].snapshot_id
-    last = next(snapshot for snapshot in _snapshots(settings) if snapshot.id == last_id)
-    return Results(incomplete, last, found, others)
+    def tell(self, console: Console, run: DemoRun, story: Story | None) -> None:
+        """Print tables of what was found, what the retrainer did, and what was received."""
+        console.print(_totals_table(run, self), _stages_table(run))
+        if story is not None:
+            console.print(_story_table(run, self, story.change_at))
+            models = shlex.join(("stream-icd", "models", "history", "--registry", story.registry))
+            say(
+                *(f"retrainer: {decision}" for decision in story.decisions()),
+                f"see its models: {models}",
+            )
+        if self.incomplete:
+            say(
+                f"incomplete at the source: {len(self.incomplete)} snapshots, the first is "
+                f"{self.incomplete[0]}; the picture leaves them out"
+            )
+        received = len(run.arrivals)
+        console.print(
+            f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
+            f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
+            soft_wrap=True,
+        )
 
 
 def _tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
@@ -112,14 +133,14 @@ def _tracked(results: Iterable[Communities]) -> list[CommunityEvents]:
     return windows
 
 
-_Pairs = Iterable[tuple[Snapshot, Communities]]
-"""Snapshots, each with its result."""
+_Pairs = Iterable[tuple[Snapshot, Communities]]  # snapshots, each with its result
 
 
 def _with_snapshots(settings: KafkaSettings, results: Sequence[Communities]) -> _Pairs:
     """Yield each result behind its snapshot, in the order of the snapshots topic."""
     by_id = {result.snapshot_id: result for result in results}
-    return ((one, by_id[one.id]) for one in _snapshots(settings) if one.id in by_id)
+    snapshots = _snapshots(settings)
+    return ((snapshot, by_id[snapshot.id]) for snapshot in snapshots if snapshot.id in by_id)
 
 
 def _found_alone(
@@ -128,26 +149,25 @@ def _found_alone(
     """Yield each result with the communities that would be found without memory."""
     for snapshot, before in pairs:
         model, n_communities = model_of(before.model), snapshot.n_communities
-        found = detect(snapshot.adjacency(), model, n_communities, method=method)
-        yield replace(before, labels=found.communities, community_ids=None, replaced=None)
+        detection = detect(snapshot.adjacency(), model, n_communities, method=method)
+        yield replace(before, labels=detection.communities, community_ids=None, replaced=None)
 
 
 def _found_with_memory(pairs: _Pairs, model: Model) -> Iterator[Communities]:
     memory = None
     for snapshot, before in pairs:
-        found = detect_remembering(snapshot, model, memory, snapshot.n_communities)
-        memory, ids, replaced = found.memory, found.community_ids, found.replaced
-        yield replace(before, labels=found.communities, community_ids=ids, replaced=replaced)
+        detection = detect_remembering(snapshot, model, memory, snapshot.n_communities)
+        memory = detection.memory
+        yield replace(
+            before,
+            labels=detection.communities,
+            community_ids=detection.community_ids,
+            replaced=detection.replaced,
+        )
 
 
 def _snapshots(settings: KafkaSettings) -> Iterator[Snapshot]:
     return _decoded(settings, SNAPSHOTS, decode_snapshot)
-
-
-def _known_communities(settings: KafkaSettings) -> _Known:
-    return {
-        labels.snapshot_id: labels.labels for labels in _decoded(settings, LABELS, decode_labels)
-    }
 
 
 def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> Iterator[Content]:
@@ -157,11 +177,13 @@ def _decoded(settings: KafkaSettings, topic: str, decode: Decode[Content]) -> It
             yield reader.decoded(record, decode)
 
 
-def _agreement(known: _Known, results: Sequence[Communities]) -> list[float]:
+def _agreement(
+    truth: Mapping[str, NDArray[np.int32]], results: Sequence[Communities]
+) -> list[float]:
     """Return the NMI of each result with the known communities; empty unless all are known."""
-    if not all(result.snapshot_id in known for result in results):
+    if not all(result.snapshot_id in truth for result in results):
         return []
-    return [nmi(known[result.snapshot_id], result.labels) for result in results]
+    return [nmi(truth[result.snapshot_id], result.labels) for result in results]
 
 
 def _complete_places(sizes: Sequence[int]) -> list[int]:
@@ -182,26 +204,6 @@ def _complete_places(sizes: Sequence[int]) -> list[int]:
     return complete
 
 
-def tell(console: Console, run: DemoRun, results: Results, story: Story | None) -> None:
-    """Print tables of what was found, what the retrainer did, and what was received."""
-    console.print(_totals_table(run, results), _stages_table(run))
-    if story is not None:
-        console.print(_story_table(run, results, story.change_at))
-        models = shlex.join(("stream-icd", "models", "history", "--registry", story.registry))
-        say(*(f"retrainer: {told}" for told in story.told()), f"see its models: {models}")
-    if results.incomplete:
-        say(
-            f"incomplete at the source: {len(results.incomplete)} snapshots, the first is "
-            f"{results.incomplete[0]}; the picture leaves them out"
-        )
-    received = len(run.arrivals)
-    console.print(
-        f"sent {run.sent} snapshots, received {received} results in {run.seconds:.1f} s "
-        f"({received / run.seconds:.1f} a second); dead letters: {run.dead_letters}",
-        soft_wrap=True,
-    )
-
-
 def _totals_table(run: DemoRun, results: Results) -> Table:
     table = _table("What was seen", "", "median", "least", "most")
     table.caption = f"evidence for communities: {run.evidence} (snapshots)"
@@ -217,7 +219,7 @@ def _totals_table(run: DemoRun, results: Results) -> Table:
         )
     ]
     rows.append(("NMI with the truth", results.found.agreement, ".4f"))
-    rows += [(f"NMI of {name}", other.agreement, ".4f") for name, other in results.others.items()]
+    rows += [(f"NMI of {name}", line.agreement, ".4f") for name, line in results.compared.items()]
     for name, values, form in rows:
         if values:
             cells = np.median(values), min(values), max(values)
@@ -245,9 +247,9 @@ def _story_table(run: DemoRun, results: Results, change_at: int) -> Table:
 
     NMI with the truth, medians: of the detector, and of what is compared with it.
     """
-    names = ("snapshots", "encoder and K-means", *results.others)
+    names = ("snapshots", "encoder and K-means", *results.compared)
     table = _table(f"NMI with the truth; other communities from {change_at} on", "model", *names)
-    lines = [results.found.agreement, *(other.agreement for other in results.others.values())]
+    lines = [series.agreement for series in (results.found, *results.compared.values())]
     n = len(run.arrivals)
     changes = {at for at in (change_at, *run.model_changes) if 0 < at < n}
     for first, end in pairwise((0, *sorted(changes), n)):

@@ -19,15 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 from rich.progress import Progress
 
 from stream_icd.core.child_process import start_child, stop_children, tail
-from stream_icd.core.communities import Communities
 from stream_icd.core.errors import StreamIcdError
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import TOPICS, Archiver
@@ -46,8 +41,7 @@ _STALL_S = 90.0
 _PATIENCE_S = 600.0
 """Time after which the rest of the stream is sent, whether there is a new champion or not."""
 
-LEAST_SNAPSHOTS = 75
-"""Shorter streams have no time for the story."""
+LEAST_SNAPSHOTS = 75  # shorter streams have no time for the story
 
 _DETECTION = ("--method", "icd", "--memory", "off")
 """Of the detector: the encoder of the champion and K-means, on each snapshot alone."""
@@ -58,18 +52,12 @@ _LEAST_FALL = 15
 _STOP_S = 10.0
 _LOOK_EVERY_S = 0.05
 
-_NAMES = ("produce", "produce-2", "produce-3")
-"""Of the producers, and of their logs."""
+_NAMES = ("produce", "produce-2", "produce-3")  # of the producers, and of their logs
 
 _SUBSCRIBE = ("subscribe", "--from", "beginning", "--format", "json")
 
-_TIMES = ("window_start", "window_end", "detected_at")
-_AS_THEY_ARE = ("graph", "snapshot_id", "n_edges", "model", "modularity", "ncut", "milliseconds")
-"""Of a printed result: what is read as a time, and what is as it is in `Communities`."""
-
 _Child = subprocess.Popen[bytes]
-_Arguments = tuple[str, ...]
-"""What stands after `stream-icd`."""
+_Arguments = tuple[str, ...]  # what stands after `stream-icd`
 
 
 class _DemoFailed(StreamIcdError):
@@ -77,7 +65,7 @@ class _DemoFailed(StreamIcdError):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class _Arrival:
     """One result as the subscriber printed it, and when it was read."""
 
     result: dict[str, Any]
@@ -89,32 +77,13 @@ class Arrival:
         ready = datetime.fromisoformat(self.result["detected_at"])
         return 1000 * (self.received_at - ready).total_seconds()
 
-    def communities(self) -> Communities:
-        """Return the result that the subscriber printed."""
-        result = self.result
-        start, end, detected_at = (datetime.fromisoformat(result[name]) for name in _TIMES)
-        moved_bits = (
-            None if result["moved"] is None else np.asarray(result["moved_bits"], np.float64)
-        )
-        return Communities(
-            **{name: result[name] for name in _AS_THEY_ARE},
-            window=Window(start, end),
-            nodes=pa.array(result["nodes"]),
-            labels=np.asarray(result["communities"], np.int32),
-            detected_at=detected_at,
-            community_ids=_ids(result["community_ids"], (-1,)),
-            replaced=_ids(result["replaced"], (-1, 2)),
-            moved=_ids(result["moved"], (-1, 2)),
-            moved_bits=moved_bits,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
     """The outcome of a run of the demonstration."""
 
     sent: int  # snapshots that the broker acknowledged to the producers
-    arrivals: tuple[Arrival, ...]  # in the order in which the subscriber printed them
+    arrivals: tuple[_Arrival, ...]  # in the order in which the subscriber printed them
     dead_letters: int
     seconds: float  # from the start of the first producer to the last result
 
@@ -126,9 +95,11 @@ class DemoRun:
     @property
     def evidence(self) -> str:
         """The number of snapshots by strength of evidence, such as "118 strong, 2 none"."""
-        counted = Counter(arrival.result["evidence"] for arrival in self.arrivals)
-        known = ("strong", "weak", "none")
-        return ", ".join(f"{counted[one]} {one}" for one in known if counted[one])
+        counts = Counter(arrival.result["evidence"] for arrival in self.arrivals)
+        strengths = ("strong", "weak", "none")
+        return ", ".join(
+            f"{counts[strength]} {strength}" for strength in strengths if counts[strength]
+        )
 
     @property
     def model_changes(self) -> list[int]:
@@ -205,7 +176,7 @@ class Story:
         log = self.folder / "retrain.log"
         return swapped + _count_events(log, "kept") + _count_events(log, "failed") >= times
 
-    def told(self) -> Iterator[str]:
+    def decisions(self) -> Iterator[str]:
         """What the retrainer decided, other than to wait."""
         for entry in _read_log(self.folder / "retrain.log"):
             if entry.get("event") in ("promoted", "kept", "confirmed", "rolled back", "failed"):
@@ -221,62 +192,67 @@ class Programs:
     others: Mapping[str, _Arguments] = field(default_factory=dict)  # by name, such as `view`
     story: Story | None = None
 
+    def run(self, settings: KafkaSettings, folder: Path, progress: Progress) -> DemoRun:
+        """Run them as separate processes until every snapshot sent has its result.
+
+        The folder gets their logs and `communities.jsonl`, the subscriber's output.
+
+        Raises:
+            DemoFailed: one of them ended with an error.
+        """
+        started: list[_Child] = []
+        env = {
+            **os.environ,
+            "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+            "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
+        }
+
+        def start(arguments: _Arguments, name: str, stdout: int | None = None) -> _Child:
+            child = start_child(
+                # -P: ignore any producers.py or kafka.py in the working directory.
+                (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
+                folder / f"{name}.log",
+                env=env,
+                stdout=stdout,
+            )
+            started.append(child)  # at once: whatever fails next, it is stopped
+            return child
+
+        try:
+            if self.story is not None:
+                # The detector and the retrainer need a champion when they start.
+                champion = start(self.story.prepare(), "first-champion")
+                champion.wait()
+                _check({"first-champion": champion}, folder, may_end=True)
+            # All of them before the first producer, which `_send` starts.
+            children = {
+                "detect": start(self.detect, "detect"),
+                "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
+                **{name: start(arguments, name) for name, arguments in self.others.items()},
+            }
+            arrivals: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+            printed = children["subscribe"].stdout
+            assert printed is not None
+            # In a thread: an arrival is timed when it comes, whatever `_watch` is doing.
+            reading = (printed, folder / "communities.jsonl", arrivals)
+            threading.Thread(target=_collect, args=reading, daemon=True).start()
+            sending = _send(start, folder, self)
+            return _watch(children, sending, arrivals, folder, progress)
+        finally:
+            stop_children(started, _STOP_S)
+
 
 @contextmanager
-def demo_broker(folder: Path) -> Iterator[KafkaSettings]:
-    """Run an embedded broker with all topics for the duration of the block."""
+def demo_broker(folder: Path, history: Path | None = None) -> Iterator[KafkaSettings]:
+    """Run an embedded broker with all topics for the duration of the block.
+
+    After it, the topics are archived in the folder `history`, whose content is replaced.
+    """
     with embedded_broker(log_file=folder / "broker.log") as broker:
         create_topics(broker.settings)
         yield broker.settings
-
-
-def run_demo(
-    settings: KafkaSettings, programs: Programs, folder: Path, progress: Progress
-) -> DemoRun:
-    """Run the programs as separate processes until every snapshot sent has its result.
-
-    The folder gets their logs and `communities.jsonl`, the subscriber's output.
-
-    Raises:
-        DemoFailed: one of them ended with an error.
-    """
-    started: list[_Child] = []
-    env = {
-        **os.environ,
-        "STREAM_ICD_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
-        "STREAM_ICD_SECURITY_PROTOCOL": settings.security_protocol,
-    }
-
-    def start(arguments: _Arguments, name: str, stdout: int | None = None) -> _Child:
-        child = start_child(
-            # -P: ignore any producers.py or kafka.py in the working directory.
-            (sys.executable, "-P", "-m", "stream_icd.commands.cli", *arguments),
-            folder / f"{name}.log",
-            env=env,
-            stdout=stdout,
-        )
-        started.append(child)
-        return child
-
-    try:
-        if programs.story is not None:
-            champion = start(programs.story.prepare(), "first-champion")
-            champion.wait()
-            _check({"first-champion": champion}, folder, may_end=True)
-        children = {
-            "detect": start(programs.detect, "detect"),
-            "subscribe": start(_SUBSCRIBE, "subscribe", subprocess.PIPE),
-            **{name: start(arguments, name) for name, arguments in programs.others.items()},
-        }
-        arrivals: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
-        printed = children["subscribe"].stdout
-        assert printed is not None
-        reading = (printed, folder / "communities.jsonl", arrivals)
-        threading.Thread(target=_collect, args=reading, daemon=True).start()
-        sending = _send(start, folder, programs)
-        return _watch(children, sending, arrivals, folder, progress)
-    finally:
-        stop_children(started, _STOP_S)
+        if history is not None:  # while the broker runs: it keeps nothing
+            _archive(broker.settings, history)
 
 
 def _send(
@@ -295,6 +271,7 @@ def _send(
             while not (programs.story.has_learned(pause) or time.monotonic() - since > _PATIENCE_S):
                 yield None, True
         producer = start(arguments, name)
+        # A generator, not a loop: `_watch` takes arrivals and looks at the others meanwhile.
         while producer.poll() is None:
             yield None, False
         _check({name: producer}, folder, may_end=True)
@@ -305,19 +282,19 @@ def _send(
         yield sent, False
 
 
-def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[Arrival]) -> None:
+def _collect(printed: IO[bytes], copy: Path, arrivals: queue.SimpleQueue[_Arrival]) -> None:
     """Record when each line arrives, and keep a copy of every line."""
     with copy.open("wb", buffering=0) as lines:  # unbuffered: every arrival is in the file
         for line in printed:
             received_at = datetime.now(UTC)
             lines.write(line)
-            arrivals.put(Arrival(json.loads(line), received_at))
+            arrivals.put(_Arrival(json.loads(line), received_at))
 
 
 def _watch(
     children: dict[str, _Child],
     sending: Iterator[tuple[int | None, bool]],
-    queued: queue.SimpleQueue[Arrival],
+    queued: queue.SimpleQueue[_Arrival],
     folder: Path,
     progress: Progress,
 ) -> DemoRun:
@@ -325,7 +302,7 @@ def _watch(
     received_bar = progress.add_task("detected, published, received", total=None)
     sent, waiting = next(sending)
     started = last = time.monotonic()
-    arrivals: list[Arrival] = []
+    arrivals: list[_Arrival] = []
     dead_letters = 0
     detecting = False
     while sent is None or len(arrivals) + dead_letters < sent:
@@ -334,14 +311,14 @@ def _watch(
             last = time.monotonic()
         except queue.Empty:
             # Read logs and check processes only while nothing arrives.
-            sent, waiting = next(sending)
+            sent, waiting = next(sending)  # it may start the next producer
             progress.update(sent_bar, total=sent, completed=sent or 0)
             dead_letters = _count_events(folder / "detect.log", "dead letter")
             _check(children, folder)
             if not detecting and _count_events(folder / "detect.log", "started"):
                 detecting, last = True, time.monotonic()
         progress.update(received_bar, completed=len(arrivals), total=sent)
-        if waiting:
+        if waiting:  # nothing is sent, so nothing is missing
             last = time.monotonic()
         if time.monotonic() - last > (_STALL_S if detecting else _START_S):
             break
@@ -358,8 +335,7 @@ def _check(children: dict[str, _Child], folder: Path, *, may_end: bool = False) 
             )
 
 
-def keep(settings: KafkaSettings, folder: Path) -> None:
-    """Archive all topics of the broker in a folder; what was there before is removed."""
+def _archive(settings: KafkaSettings, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     archive = Archive(open_store(str(folder)))
     for kind, topic in TOPICS.items():
@@ -367,10 +343,6 @@ def keep(settings: KafkaSettings, folder: Path) -> None:
         with open_reader(settings, topic, start="beginning", until="end") as records:
             for record in records:
                 archiver.process(record)
-
-
-def _ids(values: list[Any] | None, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
-    return None if values is None else np.asarray(values, np.int64).reshape(shape)
 
 
 def _read_log(path: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from stream_icd.core.errors import BadSettings, OverBudget, Overloaded
 from stream_icd.core.printable import listed
 from stream_icd.core.store.store import Store
 from stream_icd.core.times import AHEAD
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.compare import Assignment, churn
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun, Status
 from stream_icd.interfaces.evaluation.method import OWN, Task, methods_in
@@ -33,20 +33,35 @@ from stream_icd.methods.quality.agreement import accuracy, ami, nmi, of_known
 from stream_icd.methods.quality.partition import mean_hidden_edge_score, modularity, ncut
 from stream_icd.streaming.execution.budget import Allowance
 
+_Learned = dict[str, MethodRun]  # what became of each method's learning, by name
+
 
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """Windows of one graph in an archive, in time order; each is read when it is needed."""
+class Evaluation:
+    """Methods on the windows of one graph in an archive, in time order; each is read when needed.
+
+    What a method learns and finds is within the limits, which are for each run.
+    """
 
     store: Store
     graph: str
-    before: tuple[ArchivedLesson, ...]  # those to learn from
+    before: tuple[ArchivedLesson, ...]  # windows to learn from
     evaluated: tuple[ArchivedLesson, ...]
+    limits: Allowance
+    seed: int = 0
+    packages: Sequence[str] = (OWN,)  # of the methods
 
     @classmethod
     def open(
-        cls, store: Store, graph: str | None, n_windows: int, n_past: int, now: datetime
-    ) -> Windows:
+        cls,
+        store: Store,
+        graph: str | None,
+        n_windows: int,
+        n_past: int,
+        now: datetime,
+        limits: Allowance,
+        seed: int = 0,
+    ) -> Evaluation:
         """Look up the newest windows of a graph, and up to n_past before them to learn from.
 
         Windows far ahead of `now` are not used; nor those before that overlap the newest.
@@ -56,80 +71,89 @@ class Windows:
             BadSettings: it has no such graph, or several and none was named; or all its windows are
                 far ahead.
         """
-        found = Accumulated.look_up(store, now, graph, n_windows + n_past)
-        names = sorted({window.partition.graph for window in found.windows})
-        if found.ahead and not names:
+        archived = Accumulated.look_up(Archive(store), now, graph, n_windows + n_past)
+        names = sorted({window.partition.graph for window in archived.windows})
+        if archived.ahead and not names:
             raise BadSettings(
                 f"all windows of {store.place} end more than {AHEAD.days} days ahead of the clock"
             )
         if not names:
-            raise nothing_selected(store, Selection(graph=graph))
+            raise Archive(store).nothing_selected(Selection(graph=graph))
         if len(names) > 1:
             raise BadSettings(
                 f"{store.place} holds several graphs: give --graph, of {listed(names)}"
             )
-        newest = found.windows[-n_windows:]
-        before = found.windows[: -len(newest)]
+        newest = archived.windows[-n_windows:]
+        before = archived.windows[: -len(newest)]
+        # A method that has seen edges of an evaluated window would predict those that are hidden.
         past = [window for window in before if window.window.end <= newest[0].window.start]
-        return cls(store, names[0], found.lessons(past), found.lessons(newest))
+        return cls(store, names[0], archived.lessons(past), archived.lessons(newest), limits, seed)
 
     def past(self) -> list[LabelledGraph]:
         """Graphs to learn from, with their communities where all are known."""
-        return [Lesson.read(self.store, *one).graph(by_labels=True) for one in self.before]
+        return [self._read(archived).graph(by_labels=True) for archived in self.before]
 
     def newest(self) -> Iterator[Lesson]:
         """Windows to evaluate."""
-        return (Lesson.read(self.store, *one) for one in self.evaluated)
+        return map(self._read, self.evaluated)
 
     def __len__(self) -> int:
         return len(self.evaluated)
 
+    def learn(self, names: Sequence[str]) -> _Learned:
+        """Let the methods learn from the past windows; those that learn alike do it once."""
+        methods = methods_in(*self.packages)
+        process = MethodProcess(self.packages, self.limits)
+        past, runs = self.past(), dict[object, MethodRun]()
+        try:
+            for name in names if past else ():
+                if (learning := methods[name].learn) is not None and learning not in runs:
+                    runs[learning] = process.learn(name, past, self.seed)
+        finally:
+            process.end()
+        return {name: runs.get(methods[name].learn, MethodRun("ok")) for name in names}
 
-_Learned = dict[str, MethodRun]
-"""What became of each method's learning, by name."""
+    def worth(self, learned: _Learned) -> list[ModelComparison] | None:
+        """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
 
+        Empty if bp learned nothing, or nothing can be compared; None if that exceeds the limits.
+        """
+        results = (run.learned for run in learned.values())
+        bp = next((result for result in results if isinstance(result, BpParameters)), None)
+        if bp is None:
+            return []
+        try:
+            compared: list[ModelComparison] = run_job(partial(self._compared, bp), self.limits)
+        except (OverBudget, Overloaded):
+            return None
+        return compared
 
-def learn(
-    windows: Windows,
-    names: Sequence[str],
-    limits: Allowance,
-    seed: int = 0,
-    packages: Sequence[str] = (OWN,),
-) -> _Learned:
-    """Let the methods learn from the past windows; those that learn alike do it once."""
-    methods, process = methods_in(*packages), MethodProcess(packages, limits)
-    past, done = windows.past(), dict[object, MethodRun]()
-    try:
-        for name in names if past else ():
-            if (learning := methods[name].learn) is not None and learning not in done:
-                done[learning] = process.learn(name, past, seed)
-    finally:
-        process.end()
-    return {name: done.get(methods[name].learn, MethodRun("ok")) for name in names}
+    def results(self, learned: _Learned) -> Iterator[WindowResult]:
+        """Run every method of `learned` on every window; yield each result as soon as it is there.
 
+        K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
+        limit has a result that says so.
+        """
+        runs = [
+            _Run(name, run, self.seed, MethodProcess(self.packages, self.limits))
+            for name, run in learned.items()
+        ]
+        try:
+            for lesson in self.newest():
+                for run in runs:
+                    yield run.result(lesson)
+        finally:  # also if the caller does not take all of them
+            for run in runs:
+                run.process.end()
 
-def worth(
-    windows: Windows, learned: _Learned, limits: Allowance, seed: int = 0
-) -> list[ModelComparison] | None:
-    """Compare what bp learned with the model `default`, with memory, on the evaluated windows.
+    def _read(self, archived: ArchivedLesson) -> Lesson:
+        window, labels = archived
+        return Lesson.read(Archive(self.store), window, labels)
 
-    Empty if bp learned nothing, or nothing can be compared; None if that exceeds the limits.
-    """
-    results = (run.learned for run in learned.values())
-    bp = next((result for result in results if isinstance(result, BpParameters)), None)
-    if bp is None:
-        return []
-    try:
-        compared: list[ModelComparison] = run_job(partial(_compared, windows, bp, seed), limits)
-    except (OverBudget, Overloaded):
-        return None
-    return compared
-
-
-def _compared(windows: Windows, bp: BpParameters, seed: int) -> list[ModelComparison]:
-    newest = (lesson.graph(by_labels=True) for lesson in windows.newest())
-    model = Model(Recipe(name="learned"), bp)
-    return compared_with_default(model, windows.past(), newest, seed, memory=True)
+    def _compared(self, bp: BpParameters) -> list[ModelComparison]:
+        newest = (lesson.graph(by_labels=True) for lesson in self.newest())
+        model = Model(Recipe(name="learned"), bp)
+        return compared_with_default(model, self.past(), newest, self.seed, memory=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +184,22 @@ def measure(
     >>> measure(pair, np.array([0, 0], np.int32), np.array([1, 1], np.int32)).ari
     1.0
     """
-    of_graph = len(np.unique(labels)), modularity(adjacency, labels), ncut(adjacency, labels)
+    measures = Measures(
+        n_communities=len(np.unique(labels)),
+        modularity=modularity(adjacency, labels),
+        ncut=ncut(adjacency, labels),
+    )
     if truth is None or (truth < 0).all():
-        return Measures(*of_graph)
+        return measures
     from sklearn.metrics import adjusted_rand_score  # takes long to import
 
-    true, ours = of_known(truth, labels)
-    return Measures(
-        *of_graph,
-        nmi=nmi(true, ours),
-        ac=accuracy(true, ours),
-        ami=ami(true, ours),
-        ari=float(adjusted_rand_score(true, ours)),
+    true_labels, found_labels = of_known(truth, labels)
+    return replace(
+        measures,
+        nmi=nmi(true_labels, found_labels),
+        ac=accuracy(true_labels, found_labels),
+        ami=ami(true_labels, found_labels),
+        ari=float(adjusted_rand_score(true_labels, found_labels)),
     )
 
 
@@ -199,28 +227,6 @@ class WindowResult:
         return value
 
 
-def evaluate(
-    windows: Windows,
-    learned: _Learned,
-    limits: Allowance,
-    seed: int = 0,
-    packages: Sequence[str] = (OWN,),
-) -> Iterator[WindowResult]:
-    """Run every method of `learned` on every window; yield each result as soon as it is there.
-
-    K is the snapshot's, where its source knows it. A method that is missing, fails or exceeds a
-    limit has a result that says so.
-    """
-    runs = [_Run(name, run, seed, MethodProcess(packages, limits)) for name, run in learned.items()]
-    try:
-        for lesson in windows.newest():
-            for run in runs:
-                yield run.result(lesson)
-    finally:
-        for run in runs:
-            run.process.end()
-
-
 @dataclass(slots=True)
 class _Run:
     """One method, in a process of its own, from window to window."""
@@ -243,12 +249,14 @@ class _Run:
             self.memory,
         )
         outcome = self._find(task)
+        # A window without a result breaks the row: stability is of two windows in a row.
         before, self.before = self.before, None
         if outcome.labels is None:
             return WindowResult(self.name, snapshot.id, outcome.status, outcome.detail)
+        # Not of the run below: it sees only nine tenths of the edges of this window.
         self.memory = outcome.memory
-        found = self.before = Assignment(snapshot.nodes, outcome.labels)
-        changed = None if before is None else churn(before, found)
+        self.before = Assignment(snapshot.nodes, outcome.labels)
+        changed = None if before is None else churn(before, self.before)
         hidden_edges = mean_hidden_edge_score(
             comparable(adjacency),
             lambda visible: self._find(replace(task, adjacency=visible)).labels,

@@ -96,7 +96,7 @@ class MethodProcess:
         try:
             succeeded, result = self._process.do((name, job), self._limits)
         except OverBudget as error:
-            self.end()
+            self.end()  # the next run starts another process
             return MethodRun("limit", str(error), clock_seconds=time.perf_counter() - started)
         except (EOFError, OSError):
             detail = f"its process ended with exit status {self.end()}"
@@ -113,17 +113,18 @@ class InProcessRunner:
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._methods = methods_in(*packages)
         self._largest: dict[str, int] = {}
-        threadpool_limits(1)
+        threadpool_limits(1)  # processor time is then the time on an idle core
 
     def __call__(self, job: tuple[str, _History | Task]) -> MethodRun:
         name, work = job
         method = self._methods[name]
         try:
             if not isinstance(work, Task):
-                learned = partial(method.learn or (lambda _history, _seed: None), *work)
-                return _measured(lambda: MethodRun("ok", learned=learned()), {})
+                history, seed = work
+                learn = method.learn or (lambda _history, _seed: None)
+                return _measured(lambda: MethodRun("ok", learned=learn(history, seed)), {})
             if name not in self._largest:
-                _warm_up(method, work)
+                _warm_up(method, work)  # before the clock: imports and compilation cost once
             largest, n_nodes = self._largest.get(name, 0), work.adjacency.shape[0]
             self._largest[name] = max(largest, n_nodes)
             first = _find(method, work)
@@ -146,13 +147,13 @@ def _warm_up(method: Method, task: Task) -> None:
 def _find(method: Method, task: Task) -> MethodRun:
     task = _suited(task, method)
 
-    def found() -> MethodRun:
+    def run() -> MethodRun:
         communities = method.find(task)
         if isinstance(communities, FollowedWindow):
             return MethodRun("ok", labels=communities.labels, memory=communities.memory)
         return MethodRun("ok", labels=communities)
 
-    outcome = _measured(found, task.stages)
+    outcome = _measured(run, task.stages)
     labels, n_nodes = np.asarray(outcome.labels), task.adjacency.shape[0]
     if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
         raise TypeError(f"labels are {labels.dtype} of shape {labels.shape}, not ({n_nodes},)")
@@ -172,7 +173,7 @@ def _suited(task: Task, method: Method) -> Task:
 
 
 def _measured(run: Callable[[], MethodRun], stages: dict[str, float]) -> MethodRun:
-    before = _reset_peak()
+    before = _reset_peak()  # first: it is not part of what is timed
     started, clock_started = cpu_clock(), time.perf_counter()
     result = run()
     seconds, clock_seconds = cpu_clock() - started, time.perf_counter() - clock_started

@@ -52,8 +52,8 @@ class Task:
         try:
             yield
         finally:
-            taken = cpu_clock() - started
-            self.stages[name] = self.stages.get(name, 0.0) + taken
+            seconds = cpu_clock() - started
+            self.stages[name] = self.stages.get(name, 0.0) + seconds
 
     def k(self) -> int:
         """K, for a method that needs it."""
@@ -74,17 +74,13 @@ def cpu_clock() -> float:
     return time.process_time() + times.children_user + times.children_system
 
 
-def nothing() -> str | None:
-    """Nothing is missing."""
-    return None
-
-
 def module(name: str, install: str) -> Callable[[], str | None]:
     """Look for a Python module; if it is missing, say how to install it."""
 
     def missing() -> str | None:
-        found = importlib.util.find_spec(name) is not None
-        return None if found else f"needs {name}: {install}"
+        # Looked up, not imported: that may take seconds, and belongs into a process with limits.
+        is_there = importlib.util.find_spec(name) is not None
+        return None if is_there else f"needs {name}: {install}"
 
     return missing
 
@@ -108,7 +104,9 @@ class Method:
     weighted: bool  # whether it uses edge weights
     remembers: bool = False  # whether it has a memory from one window to the next
     learn: Callable[[Sequence[LabelledGraph], int], Any] | None = None
-    missing: Callable[[], str | None] = nothing  # None if it can run here, else what to install
+    missing: Callable[[], str | None] = lambda: (
+        None
+    )  # None if it can run here, else what to install
     sees_communities: bool = True
 
 
@@ -122,15 +120,15 @@ def methods_in(*packages: str) -> dict[str, Method]:
     Raises:
         BadSettings: two files define a method of the same name.
     """
-    found: dict[str, Method] = {}
+    methods: dict[str, Method] = {}
     for package in packages:
         path = import_module(package).__path__
         for file in sorted(module.name for module in iter_modules(path)):
             defined: dict[str, Method] = import_module(f"{package}.{file}").METHODS
-            if twice := found.keys() & defined.keys():
+            if twice := methods.keys() & defined.keys():
                 raise BadSettings(f"{package}.{file} defines a second method {min(twice)!r}")
-            found |= defined
-    return found
+            methods |= defined
+    return methods
 
 
 def chosen(names: Sequence[str], methods: dict[str, Method]) -> dict[str, Method]:

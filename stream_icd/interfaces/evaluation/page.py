@@ -43,17 +43,13 @@ _TEXTS = ("method", "snapshot", "status", "detail")
 _NUMBERS = ("seconds", "hidden_edges", "stability", *(field.name for field in fields(Measures)))
 """Columns; the numbers of a window without a result are empty fields."""
 
-_FORMATS = (".png", ".svg", ".pdf")
-"""Endings of the name of a picture's file."""
-
-_PANELS = ("hidden_edges", "modularity", "stability", "seconds")
-"""The values that are drawn."""
+_FORMATS = (".png", ".svg", ".pdf")  # endings of the name of a picture's file
+_PANELS = ("hidden_edges", "modularity", "stability", "seconds")  # the values that are drawn
 
 _COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
-REFRESH_S = 5
-"""Interval at which a browser loads the page anew while windows are missing."""
+REFRESH_S = 5  # interval at which a browser loads the page anew while windows are missing
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; color: #222; }
@@ -95,6 +91,7 @@ class EvaluationFiles:
 
         notes: paragraphs above its table.
         """
+        # The page first: it shows what there is even if another file cannot be written.
         _write_page(self.page, graph, results, n_windows, notes)
         if self.csv is not None:
             _write_rows(self.csv, results)
@@ -122,13 +119,13 @@ def _rows(results: Sequence[WindowResult]) -> list[list[str]]:
     for result in results:
         of_method[result.method].append(result)
     rows = []
-    for method, found in of_method.items():
+    for method, of_windows in of_method.items():
         cells = []
         for name, form, _ in _COLUMNS:
-            values = [value for result in found if (value := result.value(name)) is not None]
+            values = [value for result in of_windows if (value := result.value(name)) is not None]
             cells.append(f"{np.mean(values):{form}}" if values else "")
-        windows = sum(result.measures is not None for result in found)
-        failed_first = sorted(found, key=lambda result: result.measures is not None)
+        windows = sum(result.measures is not None for result in of_windows)
+        failed_first = sorted(of_windows, key=lambda result: result.measures is not None)
         detail = next((result.detail for result in failed_first if result.detail), "")
         rows.append([method, *cells, str(windows), printable(detail)])
     return rows
@@ -170,9 +167,8 @@ def _write_page(
 def _figure_of(results: Sequence[WindowResult]) -> Figure:
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes: Any = figure.subplots(2, 2)
-    methods = list(
-        dict.fromkeys(result.method for result in results if result.measures is not None)
-    )
+    with_result = (result.method for result in results if result.measures is not None)
+    methods = list(dict.fromkeys(with_result))
     for panel, name in zip(axes.flat, _PANELS, strict=True):
         _draw(panel, name, results, methods)
     if methods:
@@ -182,7 +178,8 @@ def _figure_of(results: Sequence[WindowResult]) -> Figure:
 
 
 def _draw(panel: Axes, name: str, results: Sequence[WindowResult], methods: Sequence[str]) -> None:
-    places = {one: place for place, one in enumerate(dict.fromkeys(r.snapshot for r in results))}
+    snapshots = dict.fromkeys(result.snapshot for result in results)
+    places = {snapshot: place for place, snapshot in enumerate(snapshots)}
     for method, colour in zip(methods, cycle(_COLOURS), strict=False):
         values = [
             (places[result.snapshot], value)

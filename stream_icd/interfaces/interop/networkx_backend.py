@@ -27,20 +27,16 @@ from stream_icd.methods.graphs.adjacency import DIRECTED, as_adjacency
 from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect
 
-_THRESHOLD = 0.0000001
-"""The default of `louvain_communities`."""
-
-_THETA = 0.01
-"""The default of `leiden_communities`, since NetworkX 3.7."""
+_THRESHOLD = 0.0000001  # the default of `louvain_communities`
+_THETA = 0.01  # the default of `leiden_communities`, since NetworkX 3.7
 
 _MODULARITY, _CPM = "modularity", "cpm"
 
-_MOST_ITERATIONS = 100
-"""Iterations end when one of them moves no node, usually after two to five."""
+_MOST_ITERATIONS = 100  # iterations end when one of them moves no node, usually after two to five
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UndirectedGraph:
+class _UndirectedGraph:
     """A NetworkX graph, ready for this backend.
 
     NetworkX keeps it for later calls, also for those with another attribute or none as the weight.
@@ -70,7 +66,7 @@ class UndirectedGraph:
 
 def convert_from_nx(
     graph: Any, *, edge_attrs: Mapping[str, Any] | None = None, **_: Any
-) -> UndirectedGraph:
+) -> _UndirectedGraph:
     """Return an undirected graph, with weights that are not negative, for this backend.
 
     edge_attrs: attributes that hold weights, and the weight of an edge without the attribute.
@@ -84,20 +80,20 @@ def convert_from_nx(
         name: _checked([w for *_, w in graph.edges(data=name, default=default)])
         for name, default in (edge_attrs or {}).items()
     }
-    return UndirectedGraph(graph, nodes, np.array(pairs, np.int64).reshape(-1, 2).T, weights)
+    return _UndirectedGraph(graph, nodes, np.array(pairs, np.int64).reshape(-1, 2).T, weights)
 
 
 def convert_to_nx(result: Any, **_: Any) -> Any:
     """Return a result as it is, and the NetworkX graph that one of this backend was made of."""
-    return result.original if isinstance(result, UndirectedGraph) else result
+    return result.original if isinstance(result, _UndirectedGraph) else result
 
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool | str:
     """Return True, or why these arguments are not supported."""
-    given = dict(zip(_PARAMETERS.get(name, ()), args, strict=False)) | dict(kwargs)
-    if given["G"].is_directed():
+    arguments = dict(zip(_PARAMETERS.get(name, ()), args, strict=False)) | dict(kwargs)
+    if arguments["G"].is_directed():
         return DIRECTED
-    return _why_not(given) or True
+    return _why_not(arguments) or True
 
 
 def on_start_tests(items: Sequence[Any]) -> None:
@@ -110,7 +106,7 @@ def on_start_tests(items: Sequence[Any]) -> None:
 
 
 def louvain_communities(
-    G: UndirectedGraph,
+    G: _UndirectedGraph,
     weight: str | None = "weight",
     resolution: float = 1,
     threshold: float = _THRESHOLD,
@@ -136,7 +132,7 @@ _METRIC = _default_metric()
 
 
 def leiden_communities(
-    G: UndirectedGraph,
+    G: _UndirectedGraph,
     weight: str | None = "weight",
     resolution: float = 1,
     max_level: int | None = None,
@@ -153,7 +149,7 @@ def leiden_communities(
 
 
 def leiden_partitions(
-    G: UndirectedGraph,
+    G: _UndirectedGraph,
     weight: str | None = "weight",
     resolution: float = 1,
     seed: Any = None,
@@ -197,31 +193,34 @@ _OF_ITS_OWN_STEPS = {
 }
 
 
-def _why_not(given: Mapping[str, Any]) -> str:
-    if given.get("threshold", _THRESHOLD) != _THRESHOLD or given.get("max_level") is not None:
+def _why_not(arguments: Mapping[str, Any]) -> str:
+    if (
+        arguments.get("threshold", _THRESHOLD) != _THRESHOLD
+        or arguments.get("max_level") is not None
+    ):
         return "stream_icd ends when no move gains: leave out threshold and max_level"
-    if given.get("metric", _METRIC) not in (_MODULARITY, _CPM):
+    if arguments.get("metric", _METRIC) not in (_MODULARITY, _CPM):
         return f"the metric must be {_MODULARITY} or {_CPM}"
-    if given.get("theta", _THETA) != _THETA:
+    if arguments.get("theta", _THETA) != _THETA:
         return "stream_icd joins where the gain is largest, not at random: leave out theta"
-    if callable(given.get("weight")):  # of its graph, NetworkX would keep one without weights
+    if callable(arguments.get("weight")):  # of its graph, NetworkX would keep one without weights
         return "the weight must be the name of an attribute, or None"
-    resolution = given.get("resolution", 1)
+    resolution = arguments.get("resolution", 1)
     if not (isinstance(resolution, Real) and isfinite(resolution)):
         return "the resolution must be a finite number"
-    if not isinstance(given.get("model"), str | os.PathLike | None):
+    if not isinstance(arguments.get("model"), str | os.PathLike | None):
         return "the model must be the name of a shipped model or the folder of one"
-    if given.get("model") is not None and resolution != 1:
+    if arguments.get("model") is not None and resolution != 1:
         return "a model has its own resolution: leave out resolution or model"
     return ""
 
 
-def _check(**given: Any) -> None:
-    if reason := _why_not(given):
+def _check(**arguments: Any) -> None:
+    if reason := _why_not(arguments):
         raise NotImplementedError(reason)
 
 
-def _communities(graph: UndirectedGraph, labels: Labels) -> list[set[Any]]:
+def _communities(graph: _UndirectedGraph, labels: Labels) -> list[set[Any]]:
     communities: dict[int, set[Any]] = {}
     for node, label in zip(graph.nodes, labels.tolist(), strict=True):
         communities.setdefault(label, set()).add(node)
@@ -236,7 +235,7 @@ class _Matrix(NamedTuple):
     exponent: int  # the unit is this power of 2
 
 
-def _matrix(graph: UndirectedGraph, weight: str | None) -> _Matrix:
+def _matrix(graph: _UndirectedGraph, weight: str | None) -> _Matrix:
     n, (rows, columns), weights = len(graph.nodes), graph.ends, graph.weights_of(weight)
     exponent = int(np.frexp(np.median(weights[weights > 0]))[1]) if (weights > 0).any() else 0
     weights = np.ldexp(weights, -exponent)
@@ -247,7 +246,7 @@ def _matrix(graph: UndirectedGraph, weight: str | None) -> _Matrix:
 
 
 def _passes(
-    graph: UndirectedGraph,
+    graph: _UndirectedGraph,
     weight: str | None,
     resolution: float,
     seed: Any,

@@ -54,7 +54,8 @@ def temporal_snapshots(
     >>> for src, dst, hour in [("ann", "bob", 9), ("bob", "cem", 9), ("ann", "cem", 31)]:
     ...     _ = contacts.add_interaction(src, dst, t=hour)
     >>> hour = timedelta(hours=1)
-    >>> [(one.id, one.n_edges) for one in temporal_snapshots(contacts, "talk", every=24, unit=hour)]
+    >>> days = temporal_snapshots(contacts, "talk", every=24, unit=hour)
+    >>> [(day.id, day.n_edges) for day in days]
     [('talk/1970-01-01T00:00:00Z/P1D', 2), ('talk/1970-01-02T00:00:00Z/P1D', 1)]
     """
     if every < 1 or unit < MICROSECOND:
@@ -85,8 +86,8 @@ def _contacts(graph: Any) -> _Contacts:
         at = graph.out_interactions if directed else graph.interactions
         rows = [(u, v, t, 1.0) for t in graph.temporal_snapshots_ids() for u, v, *_ in at(t=t)]
     elif pyg and isinstance(graph, pyg.TemporalData):
-        events = (graph.src.tolist(), graph.dst.tolist(), graph.t.tolist())
-        rows = [(*event, 1.0) for event in zip(*events, strict=True)]
+        src, dst, times = graph.src.tolist(), graph.dst.tolist(), graph.t.tolist()
+        rows = [(u, v, t, 1.0) for u, v, t in zip(src, dst, times, strict=True)]
     elif type(graph).__module__.startswith("networkx_temporal."):
         rows = [
             (u, v, number, weight)
@@ -98,8 +99,8 @@ def _contacts(graph: Any) -> _Contacts:
             f"a {type(graph).__name__} is no known graph over time: give a DynGraph of DyNetX, a "
             "temporal graph of networkx-temporal or a TemporalData of PyG"
         )
-    kept = [row for row in rows if row[0] != row[1]]
-    src, dst, when, weights = zip(*kept, strict=True) if kept else ((), (), (), ())
+    edges = [row for row in rows if row[0] != row[1]]
+    src, dst, when, weights = zip(*edges, strict=True) if edges else ((), (), (), ())
     if wrong := next((time for time in when if time != time // 1), None):
         raise BadInput(f"time {wrong!r} is no whole number: give times in smaller units")
     return _Contacts(_ids(src), _ids(dst), np.array(when, np.int64), np.array(weights, float))

@@ -25,8 +25,7 @@ _INK = "#5f6368"
 _DARK = "#222222"
 _BAR, _GAP = 0.18, 0.006
 _FONT, _LETTERS_PER_INCH = 10, 13
-_LINE = 0.03
-"""Height of a line of text, as a fraction of that of the picture."""
+_LINE = 0.03  # height of a line of text, as a fraction of that of the picture
 
 HALO = [withStroke(linewidth=3, foreground="white")]
 
@@ -81,11 +80,9 @@ def draw_bands(
     for x, (before, after) in enumerate(pairwise(windows)):
         _flow(axes, x, _moves(before, after, list(colours)), bottoms[x], bottoms[x + 1], colours)
     top *= 1.02
-    texts = {
-        one: "all others" if one == _OTHERS else (names or {}).get(one, f"community {one}")
-        for column in columns
-        for one in column
-    }
+    texts = {id: (names or {}).get(id, f"community {id}") for column in columns for id in column}
+    texts |= {_OTHERS: "all others"}
+    # The limits before the labels: whether a name has room depends on them.
     axes.set_xlim(-0.5, len(windows) - 0.5)
     axes.set_ylim(0, top)
     letters = axes.get_window_extent().width / axes.figure.dpi * _LETTERS_PER_INCH
@@ -99,8 +96,8 @@ def _draw_label(axes: Any, label: _Label) -> None:
               clip_on=False, parse_math=False, path_effects=HALO)  # fmt: skip
     if label.leads_from is not None:
         x, y = label.leads_from
-        ends = [x + _BAR / 2, label.x - _BAR / 2], [y, label.y]
-        axes.plot(*ends, color=_INK, linewidth=0.8, clip_on=False)
+        xs, ys = [x + _BAR / 2, label.x - _BAR / 2], [y, label.y]
+        axes.plot(xs, ys, color=_INK, linewidth=0.8, clip_on=False)
 
 
 def _heights(events: CommunityEvents, shown: Sequence[int], *, others: bool) -> dict[int, int]:
@@ -184,9 +181,9 @@ class _Bands:
 
     def largest_first(self) -> list[int]:
         """Return all communities, by their size where they are widest."""
-        all_of = {one for column in self.sizes for one in column}
-        most = {one: max(column.get(one, 0) for column in self.sizes) for one in all_of}
-        return sorted(most, key=lambda one: (-most[one], one))
+        ids = {id for column in self.sizes for id in column}
+        widest = {id: max(column.get(id, 0) for column in self.sizes) for id in ids}
+        return sorted(widest, key=lambda id: (-widest[id], id))
 
     def in_band(self, community: int, text: str) -> _Label | None:
         """Return a free place in the band, the widest first; None if there is none.
@@ -196,15 +193,15 @@ class _Bands:
         free = [
             label
             for label in self._places(community, text)
-            if all(self._apart(label, other) for other in self.placed)
+            if all(self._apart(label, placed) for placed in self.placed)
         ]
         return next(filter(self._lies_in_band, free), free[0] if free else None)
 
     def _places(self, community: int, text: str) -> Iterator[_Label]:
         """Yield the places in a band that are high enough for a name, the widest first."""
         half = self.half(text)
-        there = [at for at, column in enumerate(self.sizes) if community in column]
-        for at in sorted(there, key=lambda at: -self.sizes[at][community]):
+        places = [at for at, column in enumerate(self.sizes) if community in column]
+        for at in sorted(places, key=lambda at: -self.sizes[at][community]):
             x = min(max(float(at), half - 0.4), len(self.sizes) - 0.6 - half)
             near = self._nearest(x)
             if self.sizes[near].get(community, 0) >= self.line:
@@ -223,26 +220,28 @@ class _Bands:
                 return False
         return True
 
-    def _apart(self, one: _Label, other: _Label) -> bool:
-        beside = abs(one.x - other.x) >= self.half(one.text) + self.half(other.text)
-        return beside or abs(one.y - other.y) >= self.line
+    def _apart(self, a: _Label, b: _Label) -> bool:
+        beside = abs(a.x - b.x) >= self.half(a.text) + self.half(b.text)
+        return beside or abs(a.y - b.y) >= self.line
 
     def beside(self, thin: Mapping[int, str]) -> Iterator[_Label]:
         """Yield labels of thin bands of the last column: the first, as many as have room."""
         last = len(self.sizes) - 1
-        shown = [one for one in thin if self.sizes[last].get(one, 0) > 0][: int(1 / _LINE) - 1]
-        shown.sort(key=lambda one: self.middle(last, one))
+        shown = [id for id in thin if self.sizes[last].get(id, 0) > 0][: int(1 / _LINE) - 1]
+        shown.sort(key=lambda id: self.middle(last, id))
         heights: list[float] = []
         lowest = self.line / 2
-        for one in shown:
-            heights.append(max(self.middle(last, one), lowest))
+        for community in shown:
+            heights.append(max(self.middle(last, community), lowest))
             lowest = heights[-1] + self.line
+        # Upwards first, so that none lies on another; then down those that left the picture.
         highest = self.top - self.line / 2
         for at in reversed(range(len(shown))):
             heights[at] = min(heights[at], highest)
             highest = heights[at] - self.line
-        for one, height in zip(shown, heights, strict=True):
-            yield _Label(one, thin[one], last + 0.6, height, (last, self.middle(last, one)))
+        for community, y in zip(shown, heights, strict=True):
+            leads_from = last, self.middle(last, community)
+            yield _Label(community, thin[community], last + 0.6, y, leads_from)
 
 
 def _places_of_labels(bands: _Bands, texts: Mapping[int, str]) -> list[_Label]:

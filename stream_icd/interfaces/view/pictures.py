@@ -66,7 +66,7 @@ def _flow_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     colours = {community: _colour(community) for community in sorted(shown)}
     draw_bands(axes, [column.tracked() for column in columns], colours, names=_names_of(windows))
     every = max(1, len(columns) // 7)
-    starts = [_told(column.result.window.start, zone, "\n") for column in columns]
+    starts = [_when(column.result.window.start, zone, "\n") for column in columns]
     axes.set_xticks(range(0, len(columns), every), starts[::every])
     axes.set_ylabel("nodes", color=_QUIET)
     for at, model in _swaps(columns):
@@ -79,10 +79,14 @@ def _flow_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
 
 
 def _names_of(windows: Sequence[SeenWindow]) -> dict[int, str]:
-    return {one: name.briefly() for window in windows for one, name in window.known.names.items()}
+    return {
+        community: name.briefly()
+        for window in windows
+        for community, name in window.names.names.items()
+    }
 
 
-def _told(time: datetime, zone: tzinfo, between: str = " ") -> str:
+def _when(time: datetime, zone: tzinfo, between: str = " ") -> str:
     """Return a time; the date alone at midnight."""
     local = time.astimezone(zone)
     day = f"{local:%Y-%m-%d}"
@@ -115,7 +119,7 @@ def _map_picture(drawn: dict[str, Any], inside: dict[str, Any] | None, zone: tzi
             axes.text(disc["x"], disc["y"], text, ha="center", va="center", path_effects=HALO,
                       zorder=4, parse_math=False, **_NAME)  # fmt: skip
     axes.set_title(
-        f"{_told(datetime.fromisoformat(drawn['start']), zone)}: {drawn['nodes']:,} nodes, "
+        f"{_when(datetime.fromisoformat(drawn['start']), zone)}: {drawn['nodes']:,} nodes, "
         f"{drawn['edges']:,} edges, "
         f"{len(discs)} communities",
         **_TITLE,
@@ -138,7 +142,7 @@ def _draw_discs(axes: Any, discs: dict[int, Any], links: Sequence[Sequence[Any]]
 
 def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> None:
     """Draw the members of each disc, and the edges: those between communities in grey."""
-    centres = [(discs[one]["x"], discs[one]["y"]) for one in inside["ids"]]
+    centres = [(discs[id]["x"], discs[id]["y"]) for id in inside["ids"]]
     places = np.stack([inside["x"], inside["y"]], axis=1) + np.reshape(centres, (-1, 2))
     ids = np.array(inside["ids"], np.int64)
     edges = np.array(inside["edges"], np.int64).reshape(-1, 2)
@@ -147,7 +151,9 @@ def _draw_members(axes: Any, discs: dict[int, Any], inside: dict[str, Any]) -> N
         paint = [_colour(int(ids[a])) if alpha > 0.1 else GREY for a in edges[chosen, 0]]
         ends = list(places[edges[chosen]])
         axes.add_collection(LineCollection(ends, colors=paint or GREY, linewidths=0.4, alpha=alpha))
-    axes.scatter(*places.T, s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3)
+    axes.scatter(
+        places[:, 0], places[:, 1], s=7, c=list(map(_colour, ids.tolist())), linewidths=0, zorder=3
+    )
 
 
 def _places_picture(placed: dict[str, Any]) -> Figure:
@@ -172,16 +178,15 @@ def _places_picture(placed: dict[str, Any]) -> Figure:
 def _life_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     figure, (count, quality, times) = _figure(12, 8, 3)
     starts = [window.result.window.start for window in windows]
-    count.plot(*_broken(windows, [window.n_communities for window in windows]), color=_GREEN)
+    _plot(count, windows, [window.n_communities for window in windows], color=_GREEN)
     count.set_ylim(0)
     _title(count, windows, "number of communities", zone)
     modularity = [window.result.modularity for window in windows]
-    quality.plot(*_broken(windows, modularity), color=_BLUE, label="modularity")
-    known = [np.nan if window.nmi is None else window.nmi for window in windows]
-    if not np.isnan(known).all():
-        quality.plot(
-            *_broken(windows, known), color=_ORANGE, label="NMI with the known communities"
-        )
+    _plot(quality, windows, modularity, color=_BLUE, label="modularity")
+    agreement = [np.nan if window.nmi is None else window.nmi for window in windows]
+    if not np.isnan(agreement).all():
+        label = "NMI with the known communities"
+        _plot(quality, windows, agreement, color=_ORANGE, label=label)
     quality.set_ylim(min(0.0, *modularity), 1.02)
     quality.set_title("quality", **_TITLE)
     stages = [
@@ -211,20 +216,18 @@ def _life_picture(windows: Sequence[SeenWindow], zone: tzinfo) -> Figure:
     return figure
 
 
-def _broken(
-    windows: Sequence[SeenWindow], values: Sequence[float]
-) -> tuple[list[datetime], list[float]]:
-    """Return the starts of windows and their values; NaN, which ends a line, where some miss."""
+def _plot(axes: Any, windows: Sequence[SeenWindow], values: Sequence[float], **style: str) -> None:
+    """Draw the values of windows; where windows are missing, NaN ends the line."""
     times: list[datetime] = []
-    broken: list[float] = []
+    with_gaps: list[float] = []
     for at, (window, value) in enumerate(zip(windows, values, strict=True)):
-        here = window.result.window
-        if at and here.start > windows[at - 1].result.window.end:
-            times.append(here.start)
-            broken.append(np.nan)
-        times.append(here.start)
-        broken.append(value)
-    return times, broken
+        start = window.result.window.start
+        if at and start > windows[at - 1].result.window.end:
+            times.append(start)
+            with_gaps.append(np.nan)
+        times.append(start)
+        with_gaps.append(value)
+    axes.plot(times, with_gaps, **style)
 
 
 def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
@@ -237,5 +240,5 @@ def _figure(width: float, height: float, rows: int) -> tuple[Figure, Any]:
 
 def _title(axes: Any, windows: Sequence[SeenWindow], subject: str, zone: tzinfo) -> None:
     first, last = windows[0].result, windows[-1].result
-    span = f"{_told(first.window.start, zone)} to {_told(last.window.start, zone)} {zone}"
+    span = f"{_when(first.window.start, zone)} to {_when(last.window.start, zone)} {zone}"
     axes.set_title(f"{_shown(last.graph)}: {subject}, {span}", **_TITLE)

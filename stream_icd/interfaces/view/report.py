@@ -7,7 +7,8 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from stream_icd.core.imports import needs_extra
 from stream_icd.core.printable import listed, printable, shortened
 from stream_icd.core.store.store import Store
 from stream_icd.core.store.whole_file import whole_file, writing
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.interfaces.view.data.all_series import AllSeries, PageBudget
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.archives import Archives
@@ -30,7 +31,6 @@ from stream_icd.interfaces.view.panels.life import life
 from stream_icd.interfaces.view.panels.queries import (
     MOST_COLUMNS,
     MOST_WINDOWS,
-    NothingSeen,
     Queries,
 )
 from stream_icd.interfaces.view.web.page_files import page_files
@@ -38,7 +38,6 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 
 _LIBRARY = "vendor/echarts-6.1.0.min.js"
-_MAIN = "main.js"
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const) (\w+))", re.MULTILINE)
@@ -46,164 +45,168 @@ _LINKS = re.compile(r"^<(?:link|script) .*(?:</script>)?\n", re.MULTILINE)
 
 _BANDS = 30
 _MOST_EVENTS = 5000
-_MOST_PLACES = 20_000_000
-"""Nodes of all windows together, up to which the report can be searched."""
+_MOST_PLACES = 20_000_000  # nodes of all windows together, up to which the report can be searched
 _MOST_SPANS = 400_000
 
 _Answers = dict[str, Any]
 _Spans = dict[str, list[list[int | None]]]
 
 
-def read_archive(
-    store: Store,
-    chosen: Selection = Selection("communities"),
-    model: str | None = None,
-    naming: Naming | None = None,
-    zone: str = "UTC",
-) -> tuple[Queries, SeriesName]:
-    """Return what is chosen of an archive, of a model with its version or without; and the series.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is chosen of an archive: one graph, and the answers to all questions about it."""
 
-    Raises:
-        BadSettings: nothing was selected, or several graphs are there and none is chosen.
-        HistoryDamaged, StoreUnreachable: the archive cannot be read.
-    """
-    seen = AllSeries(PageBudget(windows=MOST_WINDOWS), naming)
-    archives = Archives.of([store], seen, chosen, model)
-    (archive,) = archives.archives.values()
-    archive.read(seen, lambda _: None, lambda: False)
-    names = [summary.name for summary in seen.summaries()]
-    if not names and archive.models:
-        models = ", ".join(printable(shortened(name)) for name in archive.models)
-        raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
-    if not names:
-        raise nothing_selected(store, chosen)
-    graphs = sorted({name.graph for name in names})
-    if len(graphs) > 1:
-        some = listed([shortened(name) for name in graphs])
-        raise BadSettings(f"the archive holds {len(graphs)} graphs: choose with --graph: {some}")
-    return Queries(seen, archives, zone), names[0]
+    queries: Queries
+    name: SeriesName
 
+    @classmethod
+    def read(
+        cls,
+        store: Store,
+        chosen: Selection = Selection("communities"),
+        model: str | None = None,
+        naming: Naming | None = None,
+        zone: str = "UTC",
+    ) -> Report:
+        """Read what is chosen of an archive, of a model with its version or without.
 
-def left_out(queries: Queries, name: SeriesName) -> list[str]:
-    """Return what an archive holds of a graph and its report does not, a sentence each."""
-    said = []
-    for summary in queries.seen.summaries():
-        if summary.name == name:
-            if summary.dropped:
-                said.append(
-                    f"Windows left out at the beginning: {summary.dropped:,}. A report has room "
-                    f"for {MOST_WINDOWS:,} windows of {PageBudget().bytes // 2**20} MiB: choose "
-                    "others with --from and --to."
-                )
-            if summary.late:
-                said.append(
-                    f"Late results left out: {summary.late:,}. They correct windows before the "
-                    "newest one, or are older than it."
-                )
-        else:
-            models = ", ".join(printable(shortened(model)) for model in summary.models)
-            said.append(
-                f"Results of {models} left out: {summary.kept + summary.dropped:,}. Another model "
-                f"detected the same windows; --model {printable(summary.models[-1])} shows "
-                "them instead."
+        Raises:
+            BadSettings: nothing was selected, or several graphs are there and none is chosen.
+            HistoryDamaged, StoreUnreachable: the archive cannot be read.
+        """
+        seen = AllSeries(PageBudget(windows=MOST_WINDOWS), naming)
+        archives = Archives.of([store], seen, chosen, model)
+        (archive,) = archives.archives.values()
+        archive.read(seen, lambda _: None, lambda: False)
+        names = [summary.name for summary in seen.summaries()]
+        if not names and archive.models:
+            models = ", ".join(printable(shortened(name)) for name in archive.models)
+            raise BadSettings(f"{store.place} has no results of model {model}; it has: {models}")
+        if not names:
+            raise Archive(store).nothing_selected(chosen)
+        graphs = sorted({name.graph for name in names})
+        if len(graphs) > 1:
+            some = listed([shortened(name) for name in graphs])
+            raise BadSettings(
+                f"the archive holds {len(graphs)} graphs: choose with --graph: {some}"
             )
-    return said
+        return cls(Queries(seen, archives, zone), names[0])
 
+    def windows(self) -> list[SeenWindow]:
+        """Return all windows of the graph, in time order."""
+        return self.queries.seen.windows(self.name, MOST_WINDOWS)
 
-def write_html(queries: Queries, name: SeriesName, path: Path) -> Path:
-    """Write the page as one file; replace it only when it is complete.
+    def left_out(self) -> list[str]:
+        """Return what the archive holds of the graph and the report does not, a sentence each."""
+        sentences = []
+        for summary in self.queries.seen.summaries():
+            if summary.name == self.name:
+                if summary.dropped:
+                    sentences.append(
+                        f"Windows left out at the beginning: {summary.dropped:,}. A report has "
+                        f"room for {MOST_WINDOWS:,} windows of {PageBudget().bytes // 2**20} MiB: "
+                        "choose others with --from and --to."
+                    )
+                if summary.late:
+                    sentences.append(
+                        f"Late results left out: {summary.late:,}. They correct windows before the "
+                        "newest one, or are older than it."
+                    )
+            else:
+                models = ", ".join(printable(shortened(model)) for model in summary.models)
+                sentences.append(
+                    f"Results of {models} left out: {summary.kept + summary.dropped:,}. Another "
+                    "model detected the same windows; --model "
+                    f"{printable(summary.models[-1])} shows them instead."
+                )
+        return sentences
 
-    Raises:
-        StoreUnwritable: such as a full disk.
-    """
-    title = f"{shortened(printable(name.graph))}: communities"
-    page = _one_file(_kept_answers(queries, name, left_out(queries, name)), title)
-    with writing(path), whole_file(path) as aside:
-        aside.write_bytes(page.encode())
-    return path
+    def write_html(self, path: Path) -> Path:
+        """Write the page as one file; replace it only when it is complete.
 
+        Raises:
+            StoreUnwritable: such as a full disk.
+        """
+        title = f"{shortened(printable(self.name.graph))}: communities"
+        page = _one_file(self._answers(), title)
+        with writing(path), whole_file(path) as aside:
+            aside.write_bytes(page.encode())
+        return path
 
-def write_pictures(
-    queries: Queries, name: SeriesName, folder: Path, form: Literal["png", "svg"]
-) -> list[Path]:
-    """Write flow, map and life to a folder; return their paths.
+    def write_pictures(self, folder: Path, form: Literal["png", "svg"]) -> list[Path]:
+        """Write flow, map and life to a folder; return their paths.
 
-    Raises:
-        MissingExtra: matplotlib is not installed.
-        StoreUnwritable: such as a full disk.
-    """
-    with needs_extra("plot", "matplotlib"):
-        from stream_icd.interfaces.view.pictures import pictures_of
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            StoreUnwritable: such as a full disk.
+        """
+        with needs_extra("plot", "matplotlib"):
+            from stream_icd.interfaces.view.pictures import pictures_of
 
-    windows = queries.seen.windows(name, MOST_WINDOWS)
-    asked = name._asdict()
-    drawn = queries.map(asked)
-    placed = queries.places(asked) if drawn["placed"] else None
-    # Without the graph there are no members, but the discs are still there.
-    inside = _all_members(queries, asked) if drawn["whole"] else None
-    figures = pictures_of(windows, drawn, inside, placed, ZoneInfo(queries.zone))
-    paths = {picture: folder / f"{picture}.{form}" for picture in figures}
-    with writing(folder):
-        for picture, figure in figures.items():
-            with whole_file(paths[picture]) as aside:
-                figure.savefig(aside, format=form, dpi=150)
-    return list(paths.values())
+        queries, series = self.queries, self.name._asdict()
+        drawn = queries.map(series)
+        placed = queries.places(series) if drawn["placed"] else None
+        # Without the graph there are no members, but the discs are still there.
+        inside = self._members() if drawn["whole"] else None
+        figures = pictures_of(self.windows(), drawn, inside, placed, ZoneInfo(queries.zone))
+        paths = {picture: folder / f"{picture}.{form}" for picture in figures}
+        with writing(folder):
+            for picture, figure in figures.items():
+                with whole_file(paths[picture]) as aside:
+                    figure.savefig(aside, format=form, dpi=150)
+        return list(paths.values())
 
+    def _answers(self) -> _Answers:
+        """Return what the page of a report asks for."""
+        queries, windows, series = self.queries, self.windows(), self.name._asdict()
+        overview = queries.overview(series)
+        own = [summary for summary in overview["series"] if series.items() <= summary.items()]
+        drawn = queries.map(series)
+        bands = flow(windows, MOST_COLUMNS, _BANDS)
+        events = event_list(windows, frozenset(KINDS) - {"continued"}, None, _MOST_EVENTS)
+        naming = queries.seen.naming
+        attributes = () if naming is None else naming.names
+        names = names_in(windows, bands["shown"]) | events["names"]
+        by_size = np.argsort(-windows[-1].sizes, kind="stable")
+        largest = windows[-1].ids[by_size[:_BANDS]].tolist() if naming else []
+        return {
+            "overview": {**overview, "series": own, "left_out": self.left_out()},
+            "flow": {**bands, "windows": len(windows), "kept": len(windows), "names": names},
+            "life": life(windows),
+            "events": {**events, "names": names},
+            "composition": {str(id): composition(windows[-1], id, naming) for id in largest},
+            "map": drawn,
+            "places": queries.places(series) if drawn["placed"] else None,
+            "members": self._members(),
+            "values": self._values(attributes, placed=bool(drawn["placed"])),
+            "legend": {name: queries.legend({**series, "by": name}) for name in attributes},
+            "nodes": _node_spans(windows),
+            "compare": None,
+            "explain": None,
+            "explain_community": None,
+        }
 
-def _kept_answers(queries: Queries, name: SeriesName, left_out: Sequence[str]) -> _Answers:
-    """Return what the page of a report asks for; raise `NothingSeen` if there is no such series.
+    def _values(self, attributes: Sequence[str], *, placed: bool) -> _Answers:
+        """Return the value of each node of the map, by attribute: of members, and of places."""
+        values: _Answers = {"members": {}, "places": {}}
+        for name in attributes:
+            members = self._members(by=name)
+            values["members"][name] = None if members is None else members["values"]
+            if placed:
+                places = self.queries.places({**self.name._asdict(), "by": name})
+                values["places"][name] = places["values"]
+        return values
 
-    `left_out`: what the report does not show, a sentence each.
-    """
-    windows = queries.seen.windows(name, MOST_WINDOWS)
-    if not windows:
-        raise NothingSeen(f"there are no results of graph {name.graph} and model {name.model}")
-    asked = name._asdict()
-    overview = queries.overview(asked)
-    mine = [series for series in overview["series"] if asked.items() <= series.items()]
-    drawn = queries.map(asked)
-    bands = flow(windows, MOST_COLUMNS, _BANDS)
-    happened = event_list(windows, frozenset(KINDS) - {"continued"}, None, _MOST_EVENTS)
-    naming = queries.seen.naming
-    names = names_in(windows, bands["shown"]) | happened["names"]
-    by_size = np.argsort(-windows[-1].sizes, kind="stable")
-    largest = windows[-1].ids[by_size[:_BANDS]].tolist() if naming else []
-    return {
-        "overview": {**overview, "series": mine, "left_out": list(left_out)},
-        "flow": {**bands, "windows": len(windows), "kept": len(windows), "names": names},
-        "life": life(windows),
-        "events": {**happened, "names": names},
-        "composition": {str(id): composition(windows[-1], id, naming) for id in largest},
-        "map": drawn,
-        "places": queries.places(asked) if drawn["placed"] else None,
-        "members": _all_members(queries, asked),
-        "values": _values(queries, asked, drawn),
-        "legend": {one: queries.legend({**asked, "by": one}) for one in _attributes(queries)},
-        "nodes": _node_spans(windows),
-        "compare": None,
-        "explain": None,
-        "explain_community": None,
-    }
-
-
-def _attributes(queries: Queries) -> Sequence[str]:
-    naming = queries.seen.naming
-    return () if naming is None else naming.names
-
-
-def _values(queries: Queries, asked: Mapping[str, str], drawn: _Answers) -> _Answers:
-    """Return the value of each node of the map, by attribute: of members, and of places."""
-    found: _Answers = {"members": {}, "places": {}}
-    for name in _attributes(queries):
-        members = _all_members(queries, {**asked, "by": name})
-        found["members"][name] = None if members is None else members["values"]
-        if drawn["placed"]:
-            found["places"][name] = queries.places({**asked, "by": name})["values"]
-    return found
+    def _members(self, **parameters: str) -> _Answers | None:
+        """Return members and edges of the newest window; None if its graph cannot be read."""
+        try:
+            return self.queries.members({**self.name._asdict(), "community": "all", **parameters})
+        except StreamIcdError:
+            return None
 
 
 def _node_spans(windows: Sequence[SeenWindow]) -> _Spans | None:
-    """Return where each node was, `[community, first number, last number]`, as `node_past`.
+    """Return where each node was, `[community, first number, last number]`, as `Queries.node`.
 
     The community of a span is None where the node is missing. None if there are too many nodes.
     """
@@ -232,22 +235,12 @@ def _node_spans(windows: Sequence[SeenWindow]) -> _Spans | None:
     return spans
 
 
-def _all_members(queries: Queries, asked: Mapping[str, str]) -> _Answers | None:
-    """Return members and edges of the newest window; None if its graph cannot be read."""
-    try:
-        return queries.members({**asked, "community": "all"})
-    except StreamIcdError:
-        return None
-
-
-def _one_file(kept: dict[str, Any], title: str) -> str:
-    """Return the page with everything in it; it opens without a server and asks for nothing.
-
-    `kept`: answers to all questions that the page may ask (`_kept_answers`).
-    """
+def _one_file(answers: _Answers, title: str) -> str:
+    """Return the page with everything in it; it opens without a server and asks for nothing."""
     files = page_files()
     style, library = (files[path].content.decode() for path in ("page.css", _LIBRARY))
     script = _bundle()
+    # Digests of the very texts that follow: a browser runs nothing that differs by a byte.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; "
         f"script-src '{_digest(library)}' '{_digest(script)}'; "
@@ -260,7 +253,7 @@ def _one_file(kept: dict[str, Any], title: str) -> str:
         f"<style>{style}</style>\n"
     )
     # `<` never appears in the answers, so no name can end the element that holds them.
-    data = json.dumps(kept, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    data = json.dumps(answers, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     tail = (
         f'<script type="application/json" id="kept">{data}</script>\n'
         f"<script>{library}</script>\n<script>{script}</script>\n"
@@ -275,7 +268,7 @@ def _one_file(kept: dict[str, Any], title: str) -> str:
 def _bundle() -> str:
     """Return all modules of the page as one script: functions, in the order of imports."""
     done: dict[str, str] = {}
-    _add(_MAIN.removesuffix(".js"), done)
+    _add("main", done)
     return '"use strict";\n' + "".join(done.values())
 
 
@@ -284,7 +277,7 @@ def _add(module: str, done: dict[str, str]) -> None:
         return
     text = page_files()[f"{module}.js"].content.decode()
     for _, imported in _IMPORT.findall(text):
-        _add(imported, done)
+        _add(imported, done)  # first: a module's body runs at once, and uses what it imports
     exported = ", ".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = module_\2;", text))
     done[module] = f"const module_{module} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"

@@ -20,9 +20,9 @@ from stream_icd.core.errors import (
     BrokerUnavailable,
     DeliveryFailed,
     MessageTooLarge,
+    NotAllowed,
 )
 from stream_icd.kafka.client.connections import (
-    NULL,
     all_theirs,
     milliseconds,
     open_admin,
@@ -31,14 +31,7 @@ from stream_icd.kafka.client.connections import (
     their_offsets,
 )
 from stream_icd.kafka.client.reader import CLOSE_TIMEOUT_S, ClientMember, ClientReader
-from stream_icd.kafka.client.translate import (
-    GROUP_MOVED_ON,
-    TOO_LARGE,
-    lacks_right,
-    translate,
-    translated,
-)
-from stream_icd.kafka.client.workarounds import close_producer, encodable
+from stream_icd.kafka.client.translate import GROUP_MOVED_ON, TOO_LARGE, translate, translated
 from stream_icd.kafka.port import (
     KAFKA,
     TANSU,
@@ -104,7 +97,7 @@ class _ClientAdmin:
         return len(described["partitions"]) if _is_there(described) else 0
 
     def create_topics(self, specs: Sequence[TopicSpec]) -> frozenset[str]:
-        wanted = {
+        requests = {
             spec.name: {
                 "num_partitions": spec.partitions,
                 "replication_factor": -1,  # as the broker is set
@@ -113,16 +106,19 @@ class _ClientAdmin:
             for spec in specs
         }
         with translated("create topics"):
-            described = self._admin.describe_topics(list(wanted))
-            there = {topic["name"] for topic in described if _is_there(topic)}
-            missing = {name: request for name, request in wanted.items() if name not in there}
+            # First ask what is there: to create nothing, no right to create topics is needed.
+            described = self._admin.describe_topics(list(requests))
+            existing = {topic["name"] for topic in described if _is_there(topic)}
+            missing = {name: request for name, request in requests.items() if name not in existing}
             created = self._create(missing) if missing else frozenset()
-            self._admin.wait_for_topics(list(wanted), timeout_ms=self._timeout_ms)
+            # Brokers learn of a new topic one after the other.
+            self._admin.wait_for_topics(list(requests), timeout_ms=self._timeout_ms)
         return created
 
     def _create(self, missing: dict[str, dict[str, Any]]) -> frozenset[str]:
         answer = self._admin.create_topics(missing, timeout_ms=self._timeout_ms, raise_errors=False)
         for topic in answer["topics"]:
+            # Another program may have created it since we looked.
             if topic["error_code"] not in (0, client.TopicAlreadyExistsError.errno):
                 error = client.for_code(topic["error_code"])(topic.get("error_message") or "")
                 raise translate(error, f"create topic {topic['name']}") from error
@@ -139,18 +135,19 @@ class _ClientAdmin:
         return self._offsets(partitions, OffsetSpec.LATEST)
 
     def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
-        wanted = dict.fromkeys(all_theirs(partitions), spec)
+        specs = dict.fromkeys(all_theirs(partitions), spec)
         with translated("look up offsets"):
             try:
-                ends = self._admin.list_partition_offsets(wanted)
+                answers = self._admin.list_partition_offsets(specs)
             except client.UnknownBrokerIdError as error:
                 places = ", ".join(map(str, sorted(partitions)))
                 raise BrokerUnavailable(f"no broker leads some of {places} now") from error
-        return {partition: int(ends[partition].offset) for partition in partitions}
+        return {partition: int(answers[partition].offset) for partition in partitions}
 
     def group_offsets(self, group: str) -> Offsets:
         with translated(f"look up group {group}"):
             committed = self._admin.list_group_offsets(group)[group]
+        # The client reports -1 for a partition without a position.
         return {TopicPartition(*p): int(at.offset) for p, at in committed.items() if at.offset >= 0}
 
     def move_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -193,9 +190,9 @@ class _ClientProducer:
         try:
             future = self._producer.send(
                 record.topic,
-                value=NULL if record.value is None and record.key is None else record.value,
+                value=record.value,
                 key=record.key,
-                headers=[(encodable(name), value) for name, value in record.headers],
+                headers=record.headers,
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
@@ -207,7 +204,7 @@ class _ClientProducer:
         future.add_errback(lambda error: settled(_refusal(error, record.topic)))
 
     def close(self, timeout_s: float) -> None:
-        close_producer(self._producer, timeout_s)
+        self._producer.close(timeout_s)
 
 
 @dataclass(slots=True)
@@ -236,8 +233,9 @@ class _ClientTransactionalProducer(_ClientProducer):
         except GROUP_MOVED_ON as error:
             raise GroupMovedOn(str(error)) from error
         except client.KafkaError as error:
-            if lacks_right(error):
-                raise translate(error, f"publish in a transaction as {self._name}") from error
+            meant = translate(error, f"publish in a transaction as {self._name}")
+            if isinstance(meant, NotAllowed):
+                raise meant from error
             kind = Fenced if _is_fenced(error) else DeliveryFailed
             raise kind(f"the transaction did not succeed: {error}") from error
 
@@ -252,11 +250,10 @@ def _refusal(error: Exception, topic: str) -> Exception:
     """The error that says why the broker refused a record."""
     if isinstance(error, TOO_LARGE):
         refused: Exception = MessageTooLarge(str(error))
-    elif lacks_right(error):
+    elif isinstance(translate(error, ""), NotAllowed):
         # All records of a transaction get it; it names the topics that were refused.
-        named = error.args[0] if error.args else None
-        topics = ", ".join(sorted(named)) if isinstance(named, set) else topic
-        refused = translate(error, f"publish to {topics}")
+        topics = error.args[0] if error.args and isinstance(error.args[0], set) else {topic}
+        refused = translate(error, f"publish to {', '.join(sorted(topics))}")
     elif isinstance(error, client.InvalidRecordError | client.InvalidTimestampError):
         of_time = "timestamp" in str(error).lower()  # the first is of either, if several are
         change = "message.timestamp settings" if of_time else "cleanup.policy, to delete"
@@ -285,9 +282,11 @@ class ClientBroker:
         producer = open_producer(self._settings, name)
         try:
             with translated(f"begin transactions as {name}"):
+                # Fences the former owner of the name, and ends its open transaction: before
+                # anybody asks for offsets that this one holds.
                 producer.init_transactions()
         except BaseException:
-            close_producer(producer, CLOSE_TIMEOUT_S)
+            producer.close(CLOSE_TIMEOUT_S)
             raise
         return _ClientTransactionalProducer(producer, name)
 

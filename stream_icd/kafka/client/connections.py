@@ -12,15 +12,14 @@ from typing import Any
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as client
-from kafka.serializer import SerializeWrapper
 
 from stream_icd.core.errors import BadSettings, BrokerUnavailable
 from stream_icd.core.printable import listed
 from stream_icd.kafka.client.login import login_options
-from stream_icd.kafka.client.translate import is_final, tls_error, translate
-from stream_icd.kafka.client.workarounds import Network, advertised, mend_consumer, mend_producer
+from stream_icd.kafka.client.translate import final_reason, translate
+from stream_icd.kafka.client.workarounds import Network, mend
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicPartition
-from stream_icd.kafka.settings import KafkaSettings, listens, nobody_listens
+from stream_icd.kafka.settings import KafkaSettings, check_that_somebody_listens, listens
 
 # The client's default limit for one response; it requests half, but one record may be larger.
 _ANSWER_BYTES = 100_000_000
@@ -33,18 +32,18 @@ _METADATA_AGE_MS = 30_000
 # refuses the first one while it ends the transaction before: Kafka's own client waits 20 ms then.
 _RETRY_MS = 20
 
-NULL = object()
-"""Stands for a null value; the client refuses to send a record with both key and value None."""
-
 
 @contextmanager
 def open_admin(settings: KafkaSettings) -> Iterator[Any]:
     """The client that administrates topics and groups."""
-    admin = _opened(KafkaAdminClient, settings, client_options(settings))
+    admin, network = _opened(KafkaAdminClient, settings, _options(settings))
     try:
-        addresses = advertised(admin)
+        addresses = network.advertised
         if addresses and not any(map(listens, addresses)):
-            raise _wrongly_advertised(settings, addresses)
+            raise BrokerUnavailable(
+                f"a broker answers at {settings.bootstrap_servers}, but nobody listens where it "
+                f"tells clients to connect; {_whose_address(addresses)}"
+            )
         yield admin
     except BrokerUnavailable as error:
         if set(addresses) <= set(settings.servers) or "advertised.listeners" in str(error):
@@ -56,7 +55,7 @@ def open_admin(settings: KafkaSettings) -> Iterator[Any]:
 
 def open_producer(settings: KafkaSettings, transactional_id: str | None = None) -> Any:
     """A producer that waits for all replicas and never reorders or repeats (idempotent)."""
-    options = client_options(settings) | {
+    options = _options(settings) | {
         "acks": "all",
         "enable_idempotence": True,
         "transactional_id": transactional_id,
@@ -67,13 +66,10 @@ def open_producer(settings: KafkaSettings, transactional_id: str | None = None) 
         "batch_size": _BATCH_BYTES,
         # The Publisher checks each record against max_message_bytes; a request also has framing.
         "max_request_size": settings.max_message_bytes + DEAD_LETTER_ROOM,
-        "value_serializer": SerializeWrapper(lambda value: None if value is NULL else value),
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
-    producer = _opened(KafkaProducer, settings, options)
-    mend_producer(producer)
-    return producer
+    return _opened(KafkaProducer, settings, options)[0]
 
 
 def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
@@ -82,7 +78,7 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
     It buffers little: a fetch returns up to a mebibyte per partition (the client's default), or
     one record if that is larger (KIP-74).
     """
-    defaults = client_options(settings) | {
+    defaults = _options(settings) | {
         "enable_auto_commit": False,
         "auto_offset_reset": "none",
         "isolation_level": "read_committed",
@@ -91,12 +87,10 @@ def open_consumer(settings: KafkaSettings, **options: Any) -> Any:
         "metadata_max_age_ms": _METADATA_AGE_MS,
         "metrics_enabled": False,
     }
-    consumer = _opened(KafkaConsumer, settings, defaults | options)
-    mend_consumer(consumer, is_member="group_id" in options)
-    return consumer
+    return _opened(KafkaConsumer, settings, defaults | options)[0]
 
 
-def client_options(settings: KafkaSettings) -> dict[str, Any]:
+def _options(settings: KafkaSettings) -> dict[str, Any]:
     """The options common to all kinds of clients (producer, consumer, admin)."""
     return {
         "bootstrap_servers": settings.servers,
@@ -113,20 +107,19 @@ def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def theirs(partition: TopicPartition) -> Any:
-    return kafka.TopicPartition(*partition)
-
-
 def all_theirs(partitions: Iterable[TopicPartition]) -> list[Any]:
-    return [theirs(partition) for partition in partitions]
+    return [kafka.TopicPartition(*partition) for partition in partitions]
 
 
 def their_offsets(offsets: Mapping[TopicPartition, int]) -> dict[Any, Any]:
-    return {theirs(p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+    positions = [kafka.OffsetAndMetadata(offset, "", -1) for offset in offsets.values()]
+    return dict(zip(all_theirs(offsets), positions, strict=True))
 
 
-def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]) -> Any:
-    """Construct a client; on failure, stop its I/O thread and raise an error with the cause."""
+def _opened(
+    kind: Callable[..., Any], settings: KafkaSettings, options: dict[str, Any]
+) -> tuple[Any, Network]:
+    """Construct and mend a client; on failure, stop its I/O thread and raise why."""
     started: list[Network] = []
 
     def network(**config: Any) -> Network:
@@ -135,8 +128,11 @@ def _opened(kind: Callable[..., Any], settings: KafkaSettings, options: dict[str
 
     try:
         with _quiet_while_connecting():
-            return kind(kafka_client=network, **options)
+            opened = kind(kafka_client=network, **options)
+        mend(opened)
+        return opened, started[0]
     except BaseException as error:
+        # The client that failed leaves its I/O thread running.
         for stopped in started:
             with suppress(RuntimeError):  # Ctrl-C while its thread starts: it cannot be joined
                 stopped.close()
@@ -192,13 +188,13 @@ def _not_connected(
 ) -> Exception:
     """What to raise if a client raised `error`, and its last connection failed for `failure`."""
     servers = settings.bootstrap_servers
-    if failure is not None and is_final(failure):
-        return BadSettings(f"{servers}: {_meaning(failure, settings)}")
+    if failure is not None and (reason := final_reason(failure)) is not None:
+        return BadSettings(f"{servers}: {_meaning(reason, settings)}")
     meant = translate(error, f"connect to {servers} within {settings.connect_timeout_s:g} s")
     if failure is None or not isinstance(meant, BrokerUnavailable):
         return meant
     if "ECONNREFUSED" in str(failure):
-        return nobody_listens(settings)
+        check_that_somebody_listens(settings)
     lacking = {"PLAINTEXT": "TLS or a login", "SASL_PLAINTEXT": "TLS", "SSL": "a login"}
     protocol = settings.security_protocol
     hint = ""
@@ -210,35 +206,26 @@ def _not_connected(
     return BrokerUnavailable(f"{meant}; at the last try: {failure}{hint}")
 
 
-def _wrongly_advertised(settings: KafkaSettings, addresses: list[str]) -> BrokerUnavailable:
-    """What to raise if a broker answers, and none is where it tells clients to connect."""
-    return BrokerUnavailable(
-        f"a broker answers at {settings.bootstrap_servers}, but nobody listens where it tells "
-        f"clients to connect; {_whose_address(addresses)}"
-    )
-
-
 def _whose_address(addresses: list[str]) -> str:
-    """Return which addresses brokers gave, and what to change if this machine cannot reach them."""
     return (
         f"the brokers tell clients to connect to {listed(addresses)}: if this machine cannot reach "
         "that, change the brokers' advertised.listeners, or give the address of another listener"
     )
 
 
-def _meaning(failure: Exception, settings: KafkaSettings) -> str:
-    tls = tls_error(failure)
-    if isinstance(tls, ssl.SSLCertVerificationError):
+def _meaning(reason: Exception, settings: KafkaSettings) -> str:
+    """What the `final_reason` of a failure says of the settings."""
+    if isinstance(reason, ssl.SSLCertVerificationError):
         authority = settings.ssl_cafile or "what the system trusts"
         return (
-            f"its certificate is not trusted: {tls.verify_message}; ssl_cafile ({authority}) "
+            f"its certificate is not trusted: {reason.verify_message}; ssl_cafile ({authority}) "
             "must hold the authority that signed it, and bootstrap_servers a name that it is for"
         )
-    if tls is not None:
+    if isinstance(reason, ssl.SSLError):
         return (
-            f"no TLS with it: {tls.reason or tls}; check security_protocol "
+            f"no TLS with it: {reason.reason or reason}; check security_protocol "
             f"({settings.security_protocol}), and ssl_certfile where it asks for a certificate"
         )
     mechanism = settings.sasl_mechanism or ""
     who = f" of {settings.sasl_username}" if settings.sasl_username else ""
-    return f"it refused the login{who} by {mechanism}: {failure}; check {_CHECK[mechanism]}"
+    return f"it refused the login{who} by {mechanism}: {reason}; check {_CHECK[mechanism]}"

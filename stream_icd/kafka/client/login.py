@@ -85,14 +85,11 @@ class _Hidden(str):
 
 
 def _hidden(secret: SecretStr | None) -> str:
-    """Return a secret for the client's options, whose `repr` does not show it."""
     return _Hidden("" if secret is None else secret.get_secret_value())
 
 
 @dataclass(eq=False)
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Gives the client tokens, and asks for another one before the last one ends."""
-
     ask: Callable[[], _Token]
     _last: _Token | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -132,15 +129,15 @@ def _granted(settings: KafkaSettings) -> _Token:
     url, secret = settings.sasl_oauth_token_url or "", settings.sasl_oauth_client_secret
     assert secret is not None, "the settings were checked"
     who = (settings.sasl_oauth_client_id or "", secret.get_secret_value())
-    credentials = base64.b64encode(":".join(quote(one, safe="") for one in who).encode()).decode()
-    asked = {"grant_type": "client_credentials"}
+    credentials = base64.b64encode(":".join(quote(part, safe="") for part in who).encode()).decode()
+    fields = {"grant_type": "client_credentials"}
     if settings.sasl_oauth_scope is not None:
-        asked["scope"] = settings.sasl_oauth_scope
+        fields["scope"] = settings.sasl_oauth_scope
     headers = {"authorization": f"Basic {credentials}", "accept": "application/json"}
     try:
-        said = json.loads(post(url, urlencode(asked).encode(), headers, _ANSWER_TIMEOUT_S))
-        life_s = _USED * float(said.get("expires_in") or _LIFE_S)
-        return str(said["access_token"]), time.monotonic() + life_s
+        answer = json.loads(post(url, urlencode(fields).encode(), headers, _ANSWER_TIMEOUT_S))
+        life_s = _USED * float(answer.get("expires_in") or _LIFE_S)
+        return str(answer["access_token"]), time.monotonic() + life_s
     except HTTPError as error:
         with error:
             reason = printable(shortened(error.read(1000), 200))
@@ -150,8 +147,8 @@ def _granted(settings: KafkaSettings) -> _Token:
     except (OSError, HTTPException) as error:
         raise client.KafkaConnectionError(f"no token from {url}: {error}") from None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        said = f"the token endpoint {url} gave no access_token: {error!r:.100}"
-        raise client.SaslAuthenticationFailedError(said) from None
+        why = f"the token endpoint {url} gave no access_token: {error!r:.100}"
+        raise client.SaslAuthenticationFailedError(why) from None
 
 
 def _signer(region: str) -> Callable[[], _Token]:

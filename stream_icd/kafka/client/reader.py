@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka import ConsumerRebalanceListener
+import kafka
 from kafka import errors as client
 from kafka.structs import MemberState
 
@@ -22,7 +22,7 @@ from stream_icd.core.errors import (
     StreamIcdError,
     TopicMissing,
 )
-from stream_icd.kafka.client.connections import all_theirs, milliseconds, their_offsets, theirs
+from stream_icd.kafka.client.connections import all_theirs, milliseconds, their_offsets
 from stream_icd.kafka.client.translate import GROUP_MOVED_ON, translate, translated
 from stream_icd.kafka.client.workarounds import ConsumerParts
 from stream_icd.kafka.port import (
@@ -37,7 +37,7 @@ from stream_icd.kafka.port import (
 )
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, Worker
+from stream_icd.kafka.waiting import BUSY_S, IDLE_S, Stop, TaskThread
 
 _log = logging.getLogger(__name__)
 
@@ -55,15 +55,14 @@ class ClientReader:
     """Implements the port's Reader; closes the client's consumer.
 
     The client polls in a thread of its own, which dies with the process: neither a poll nor the end
-    blocks forever if the client never returns. A poll that takes longer than `max_poll_interval_s`,
-    when the group removes the member, is taken as never returning; the client (3.0.12) also
-    resolves broker names in it, which may take minutes if no name server answers.
+    blocks forever if the client never returns. A poll is taken as never returning once it takes
+    longer than `max_poll_interval_s`, when the group removes the member.
     """
 
     def __init__(self, consumer: Any, settings: KafkaSettings, stop: Stop | None) -> None:
         self._consumer, self._parts = consumer, ConsumerParts(consumer)
         self._settings, self._stop = settings, stop
-        self._worker = Worker("poll")
+        self._thread = TaskThread("poll")
         self._is_stuck = self._is_closed = False
         self._topic_ids: dict[str, int] = {}
 
@@ -91,16 +90,19 @@ class ClientReader:
         return _known(self._consumer.highwater, partition)
 
     def begins(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(
-            self._consumer.beginning_offsets,
-            partitions,
-            timeout_s or self._settings.connect_timeout_s,
-        )
+        return self._offsets(self._consumer.beginning_offsets, partitions, timeout_s)
 
     def ends(self, partitions: Partitions, timeout_s: float | None = None) -> Offsets:
-        return _asked(
-            self._consumer.end_offsets, partitions, timeout_s or self._settings.connect_timeout_s
-        )
+        return self._offsets(self._consumer.end_offsets, partitions, timeout_s)
+
+    def _offsets(self, ask: Any, partitions: Partitions, timeout_s: float | None) -> Offsets:
+        timeout_ms = milliseconds(timeout_s or self._settings.connect_timeout_s)
+        try:
+            with translated("read"):
+                offsets = ask(all_theirs(partitions), timeout_ms=timeout_ms)
+        except KeyError as error:  # the client (3.0.12) leaves out a partition without a leader
+            raise Leaderless(f"no broker leads {TopicPartition(*error.args[0])} now") from error
+        return {partition: int(offsets[partition]) for partition in partitions}
 
     def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
         times = dict.fromkeys(all_theirs(partitions), timestamp_ms)
@@ -115,16 +117,17 @@ class ClientReader:
         if self._is_closed:
             return
         self._is_closed = True
+        # The client is not made for several threads: this waits for the poll in progress.
         close = partial(self._consumer.close, timeout_ms=milliseconds(CLOSE_TIMEOUT_S))
-        closing = self._worker.submit(close)
-        self._worker.close()
+        closing = self._thread.submit(close)
+        self._thread.close()
         patience_s = 0.0 if self._is_stuck else self._settings.shutdown_timeout_s
         if not concurrent.futures.wait([closing], patience_s).done:
             _log.warning("the Kafka client does not close; ending without closing it")
             return
         try:
             closing.result()
-        except client.KafkaError as error:  # it is closed, and earlier work is valid
+        except client.KafkaError as error:  # it is closed all the same, and earlier work is valid
             _log.warning("closing the Kafka client: %s", error)
 
     def _polled(self, timeout_s: float, max_records: int | None) -> Polled:
@@ -134,6 +137,7 @@ class ClientReader:
             polled = self._poll_client(timeout_s, max_records)
         except (client.OffsetOutOfRangeError, client.LogTruncationError) as error:
             raise OffsetGone(str(error)) from error
+        # After the poll, which renews what is known of topics, and before anybody gets its records.
         self._check_topics()
         return {TopicPartition(*p): [_ours(r) for r in records] for p, records in polled.items()}
 
@@ -141,10 +145,12 @@ class ClientReader:
         """Poll in the client's thread; raises its errors, MessageTooLarge or ClientStuck."""
         timeout_ms = milliseconds(timeout_s)
         poll = partial(self._consumer.poll, timeout_ms=timeout_ms, max_records=max_records)
-        polling = self._worker.submit(poll)
+        polling = self._thread.submit(poll)
         waited_s = 0.0  # counted, not measured, so that a suspended machine does not count
         while not concurrent.futures.wait([polling], _LOOK_EVERY_S).done:
             waited_s += _LOOK_EVERY_S
+            # Not less: the client (3.0.12) resolves names of brokers in a poll, which may take
+            # minutes if no name server answers.
             patience_s = self._settings.max_poll_interval_s
             if self._stop is not None and self._stop.is_set():
                 patience_s = min(patience_s, self._settings.shutdown_timeout_s)
@@ -157,15 +163,15 @@ class ClientReader:
                     f"{places}. Start again. If it stops at the same offset again, skip that record"
                 )
         polled: dict[Any, Any] = polling.result()
-        if not polled:
+        if not polled:  # else the last failure may be older than these records
             self._check_room()
         return polled
 
     def _check_topics(self) -> None:
         """Raise an error if a topic is another one by now: our offsets are not in it."""
         for topic in {partition.topic for partition in self.assigned()}:
-            known = self._parts.topic_id(topic)
-            if known and self._topic_ids.setdefault(topic, known) != known:
+            topic_id = self._parts.topic_id(topic)
+            if topic_id and self._topic_ids.setdefault(topic, topic_id) != topic_id:
                 raise TopicMissing(
                     f"topic {topic} was deleted and created again: start again, to read it from "
                     "its beginning"
@@ -177,6 +183,7 @@ class ClientReader:
         The client (3.0.12) only logs this, and requests the record again forever.
         """
         failure = self._parts.last_failure()
+        # While partitions are paused, every poll is empty.
         if isinstance(failure, client.InvalidReceiveError) and not self._consumer.paused():
             raise MessageTooLarge(
                 f"the next record of {', '.join(map(str, sorted(self.assigned())))} is too large: "
@@ -210,6 +217,7 @@ class ClientMember(ClientReader):
         try:
             polled = self._polled(timeout_s, max_records)
             self._parts.keep_joining()
+            # From here on, a gap would lose records that the group has not seen: it is an error.
             self._unread.difference_update(polled)
             return polled
         except client.NoOffsetForPartitionError as error:
@@ -237,9 +245,9 @@ class ClientMember(ClientReader):
             _if_assigned(self._consumer.seek_to_beginning, partition)
 
     def close(self) -> None:
-        """Leave the group; first finish a join, or the embedded broker keeps a member that is gone,
-        and nobody else would get a partition for five minutes."""
         until = time.monotonic() + _LAST_JOIN_S
+        # First finish a join, or the embedded broker keeps a member that is gone, and nobody else
+        # would get a partition for five minutes.
         with contextlib.suppress(client.KafkaError, StreamIcdError):
             while self._parts.is_joining() and time.monotonic() < until:
                 self._poll_client(BUSY_S)
@@ -252,9 +260,9 @@ class ClientMember(ClientReader):
         _if_assigned(self._consumer.resume, partition)
 
     def group(self) -> GroupMetadata:
-        known = self._consumer.group_metadata()
-        stable = known.state == MemberState.STABLE
-        return GroupMetadata(known.group_id, known.generation_id, known.member_id, stable)
+        ours = self._consumer.group_metadata()
+        stable = ours.state == MemberState.STABLE
+        return GroupMetadata(ours.group_id, ours.generation_id, ours.member_id, stable)
 
     def silence_s(self) -> float:
         return time.monotonic() - self._parts.last_heard()
@@ -271,12 +279,13 @@ class ClientMember(ClientReader):
             raise translate(error, f"commit {places}") from error
 
     def committed(self, partition: TopicPartition, timeout_s: float) -> int | None:
+        (theirs,), timeout_ms = all_theirs([partition]), milliseconds(timeout_s)
         with translated("look up what is committed"):
-            offset = self._consumer.committed(theirs(partition), timeout_ms=milliseconds(timeout_s))
+            offset = self._consumer.committed(theirs, timeout_ms=timeout_ms)
         return None if offset is None else int(offset)
 
 
-class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
+class _Told(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
     """Notifies a listener of the port; the client calls this in its I/O thread."""
 
     def __init__(self, listener: Listener, unread: set[TopicPartition]) -> None:
@@ -284,7 +293,8 @@ class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
         self._unread = unread
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._unread.difference_update(_all_ours(assigned))  # others may have committed them
+        # Others may have committed them since we had them last.
+        self._unread.difference_update(_all_ours(assigned))
         self._listener.assigned(_all_ours(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -293,25 +303,16 @@ class _Told(ConsumerRebalanceListener):  # type: ignore[misc]
 
 def _known(ask: Any, partition: TopicPartition) -> int | None:
     try:
-        offset = ask(theirs(partition))
+        offset = ask(kafka.TopicPartition(*partition))
     except (client.KafkaError, AssertionError):  # it was revoked, or has no position yet
         return None
     return None if offset is None else int(offset)
 
 
-def _asked(ask: Any, partitions: Partitions, timeout_s: float) -> Offsets:
-    try:
-        with translated("read"):
-            offsets = ask(all_theirs(partitions), timeout_ms=milliseconds(timeout_s))
-    except KeyError as error:  # the client (3.0.12) leaves out a partition without a leader
-        raise Leaderless(f"no broker leads {TopicPartition(*error.args[0])} now") from error
-    return {partition: int(offsets[partition]) for partition in partitions}
-
-
 def _if_assigned(change: Any, partition: TopicPartition, *rest: int) -> None:
     """Make the change, unless the client has revoked the partition without telling us yet."""
     try:
-        change(theirs(partition), *rest)
+        change(kafka.TopicPartition(*partition), *rest)
     except (KeyError, ValueError, client.IllegalStateError):
         return
 
@@ -321,6 +322,6 @@ def _all_ours(partitions: Iterable[Any]) -> list[TopicPartition]:
 
 
 def _ours(record: Any) -> Record:
-    place = record.topic, record.partition, record.offset, record.timestamp
     headers = tuple((str(name), b"" if value is None else value) for name, value in record.headers)
-    return Record(*place, record.key, record.value, headers)
+    where = record.topic, record.partition, record.offset
+    return Record(*where, record.timestamp, record.key, record.value, headers)

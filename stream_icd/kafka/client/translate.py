@@ -34,6 +34,8 @@ _LOGIN_REFUSED = (
     client.IllegalSaslStateError,
 )
 
+_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+
 TOO_LARGE = (client.MessageSizeTooLargeError, client.RecordListTooLargeError)
 
 # The first matching row decides; `RetriableError` is the client's "no broker answered (yet)".
@@ -68,7 +70,7 @@ _TIMEOUTS = {
 
 def translate(error: Exception, doing: str) -> Exception:
     """Our error that says what `error` means for the caller of `doing`."""
-    if lacks_right(error):
+    if _lacks_right(error):
         return NotAllowed(
             f"{doing}: {error}; the user of this program lacks a right. docs/security.md lists "
             "what each program needs"
@@ -92,9 +94,8 @@ def translate(error: Exception, doing: str) -> Exception:
     return error
 
 
-def lacks_right(error: Exception) -> bool:
-    """Whether the broker refused because we lack a permission; if a producer may write to no topic
-    at all, the client (3.0.12) says so only in its message."""
+def _lacks_right(error: Exception) -> bool:
+    # If a producer may write to no topic at all, the client (3.0.12) says so only in its message.
     in_words = client.ClusterAuthorizationFailedError.__name__
     return isinstance(error, client.AuthorizationError) or in_words in str(error)
 
@@ -108,14 +109,12 @@ def translated(doing: str) -> Iterator[None]:
         raise translate(error, doing) from error
 
 
-def is_final(failure: Exception) -> bool:
-    """Whether a retry will fail in the same way, because the failure does not depend on time."""
-    tls = tls_error(failure)
-    hung_up = isinstance(tls, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
-    return isinstance(failure, _LOGIN_REFUSED) or (tls is not None and not hung_up)
-
-
-def tls_error(failure: Exception) -> ssl.SSLError | None:
-    """The TLS error inside the client's error, as its cause or as its argument."""
+def final_reason(failure: Exception) -> Exception | None:
+    """Why a retry will fail as this connection did: the TLS error inside the client's error, or the
+    refused login. None if the failure may pass."""
     candidates = (failure.__context__, *failure.args)
-    return next((error for error in candidates if isinstance(error, ssl.SSLError)), None)
+    tls = next((error for error in candidates if isinstance(error, ssl.SSLError)), None)
+    # A broker that starts hangs up, too.
+    if tls is not None and not isinstance(tls, _HUNG_UP):
+        return tls
+    return failure if isinstance(failure, _LOGIN_REFUSED) else None

@@ -31,14 +31,13 @@ from stream_icd.kafka.port import (
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.waiting import Clock, Worker
+from stream_icd.kafka.waiting import Clock, TaskThread
 
 _log = logging.getLogger(__name__)
 
 # A fraction of the transaction timeout: a producer fenced before that did not take too long.
 # The margin is for the broker, which measures with its own clock.
 _CERTAIN = 0.9
-
 
 Delivery = Literal["auto", "exactly-once", "at-least-once"]
 """The guarantee for results when a worker or the broker fails.
@@ -48,25 +47,25 @@ committed records see every result once. Auto: exactly once where the broker can
 """
 
 
-def resolve(settings: KafkaSettings, wanted: Delivery, known: Capabilities) -> Delivery:
+def resolve(settings: KafkaSettings, delivery: Delivery, capabilities: Capabilities) -> Delivery:
     """The guarantee to use on this broker; logs a warning if auto becomes at-least-once.
 
     Raises `NotSupported` if exactly-once was requested, and the broker shows aborted records.
     """
-    if wanted == "at-least-once":
-        return wanted
-    if known.hides_aborted:
+    if delivery == "at-least-once":
+        return delivery
+    if capabilities.hides_aborted:
         return "exactly-once"
-    broker = f"the broker at {settings.bootstrap_servers} ({known.software})"
-    if wanted == "auto":
+    broker = f"the broker at {settings.bootstrap_servers} ({capabilities.software})"
+    if delivery == "auto":
         _log.warning(
             "delivery is at-least-once: %s is not known to hide aborted records from readers",
             broker,
         )
         return "at-least-once"
-    if known.hides_aborted is None:
+    if capabilities.hides_aborted is None:
         _log.warning("exactly-once only if %s hides aborted records from readers", broker)
-        return wanted
+        return delivery
     raise NotSupported(
         f"exactly-once is not possible: {broker} does not hide aborted records from readers. Use "
         "at-least-once, or Apache Kafka"
@@ -125,6 +124,7 @@ class _AtLeastOnce(Sink):
     ) -> None:
         for record in records:
             self._publisher.send(record)
+        # The caller commits the offsets next: a result that gets lost after that is lost for good.
         self._publisher.flush()
 
 
@@ -147,7 +147,7 @@ class _ExactlyOnce(Sink):
         self._clock = clock
         self._producer = connect(settings).transactional_producer(self._name)
         super().__init__(settings, self._producer)
-        self._caller = Worker("transaction")
+        self._caller = TaskThread("transaction")
 
     def publish(
         self, records: Sequence[OutgoingRecord], offsets: Offsets, group: GroupMetadata | None
@@ -157,11 +157,13 @@ class _ExactlyOnce(Sink):
             self._producer.begin()
             for record in records:
                 self._publisher.send(record)
+            # Before the offsets: a refused result raises here, and its record is not committed.
             self._publisher.flush(self._timeout_s)
             if offsets and group is not None:
                 self._in_time("send_offsets", partial(self._producer.send_offsets, offsets, group))
             self._in_time("commit", self._producer.commit)
         except GroupMovedOn:
+            # The same producer publishes the batch again, in the new generation.
             self._in_time("abort", self._producer.abort)
             raise
         except (MessageTooLarge, TopicMissing, NotAllowed, BadSettings):
@@ -169,6 +171,7 @@ class _ExactlyOnce(Sink):
                 self._in_time("abort", self._producer.abort)  # readers wait for an open transaction
             raise
         except Fenced as error:
+            # Later, the broker may have fenced it for its slowness.
             if self._clock.now() - began < _CERTAIN * self._timeout_s:
                 raise NameTaken(
                     f"another program has started transactions as {self._name}"

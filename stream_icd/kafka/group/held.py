@@ -48,15 +48,14 @@ class HeldOffsets:
             return
         now = self.clock()
         self._since = {partition: self._since.get(partition, now) for partition in partitions}
-        held, since = min(self._since.items(), key=lambda item: item[1])
+        partition, since = min(self._since.items(), key=lambda item: item[1])
         if now - since > self.settings.transaction_timeout_s + _GRACE_S:
             raise OffsetHeld(
                 f"group {self.group}: for {now - since:.0f} s the broker has held back its "
-                f"position in {held} because of a transaction that "
-                f"should have ended after {self.settings.transaction_timeout_s:g} s "
-                "(transaction_timeout_s). Find and end the transaction with Kafka's own "
-                "`kafka-transactions.sh find-hanging` and `… abort`, then start again; see "
-                "docs/guarantees.md"
+                f"position in {partition} because of a transaction that should have ended after "
+                f"{self.settings.transaction_timeout_s:g} s (transaction_timeout_s). Find and end "
+                "the transaction with Kafka's own `kafka-transactions.sh find-hanging` and "
+                "`… abort`, then start again; see docs/guarantees.md"
             )
 
     def _broker_answers(self) -> bool:
@@ -84,7 +83,7 @@ class HeldRecords:
         self._clock = clock
         self._looked = clock()
         self._since: dict[tuple[TopicPartition, int], float] = {}
-        self._said: set[tuple[TopicPartition, int]] = set()
+        self._logged: set[tuple[TopicPartition, int]] = set()
 
     def look(self, reader: Reader) -> None:
         """Check periodically where open transactions begin in the partitions; changes nothing."""
@@ -102,8 +101,8 @@ class HeldRecords:
             if high_watermark is not None and end < high_watermark:
                 begun = (partition, end)
                 self._since[begun] = since.get(begun, now)
-                if now - self._since[begun] > self._patience_s and begun not in self._said:
-                    self._said.add(begun)
+                if now - self._since[begun] > self._patience_s and begun not in self._logged:
+                    self._logged.add(begun)
                     _log.warning(
                         "for %.0f s a transaction has held back the records from offset %d in %s, "
                         "%d of them; if it never ends, find it and end it with Kafka's own "

@@ -53,7 +53,7 @@ from stream_icd.kafka.waiting import (
     Outage,
     Pace,
     Stop,
-    Worker,
+    TaskThread,
 )
 
 _log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Membership:
         # The offset of the first record in hand, by partition; lag is counted from there.
         self.in_hand: Mapping[TopicPartition, int] = {}
         self.held = HeldOffsets(self.settings, self.group, self.clock.now)
-        self._errands = Worker(f"{self.group}-errands")
+        self._errands = TaskThread(f"{self.group}-errands")
         # An idle worker hears from the broker only once every two polls or so.
         self._silence_s = max(self.settings.session_timeout_s, 3 * IDLE_S)
         self._outage = self.outage()
@@ -195,11 +195,8 @@ class Membership:
             self._poll_while_busy()
 
     def settled(self) -> GroupMetadata:
-        """The group's current generation; polls until we are a member of it.
-
-        Call this before you read the assignments: if the generation ends in between, the broker
-        refuses it. Without a member id, the broker would not fence at all (KIP-447).
-        """
+        """The group's current generation; polls until we are a member of it."""
+        # Without a member id, the broker would not fence at all (KIP-447).
         while not (group := self.member.group()).is_settled:
             self._poll_while_busy()
         return group
@@ -211,7 +208,7 @@ class Membership:
             try:
                 self.member.commit(batch.next, _COMMIT_TIMEOUT_S)
             except GroupMovedOn:
-                self.settled()
+                self.settled()  # only then do the assignments below tell what is still ours
             except BrokerUnavailable as error:
                 outage.failed(error)
                 self._poll_while_busy()
@@ -245,33 +242,34 @@ class Membership:
             self.check_topic()
             ours = self.assignments.ours()
             self._look_for_leaders(ours)
-            at = {p: it for p in ours if (it := self.member.position(p)) is not None}
-            if len(at) < len(ours):
-                if not self._leaderless:
-                    self.wait_for(partial(self.held.unknown, [p for p in ours if p not in at]))
-            else:
+            positions = {p: self.member.position(p) for p in ours}
+            offsets = {p: offset for p, offset in positions.items() if offset is not None}
+            if len(offsets) == len(ours):
                 self.held.known(ours)
-                self._commit_what_is_passed(at)
+                self._commit_what_is_passed(offsets)
+            elif not self._leaderless:  # a position that no broker can tell is not held back
+                self.wait_for(partial(self.held.unknown, [p for p in ours if p not in offsets]))
 
     def _look_for_leaders(self, ours: Partitions) -> None:
         """Say once if nothing can be read of one of our partitions, since no broker leads it."""
-        said, self._leaderless = self._leaderless, ""
+        before, self._leaderless = self._leaderless, ""
         try:
             self.member.ends(ours, _COMMIT_TIMEOUT_S)
         except Leaderless as error:
             self._leaderless = str(error)
-            if self._leaderless != said:
+            if self._leaderless != before:
                 _log.warning("waiting for a leader: %s", error)
         except StreamIcdError:  # code that waits for the broker logs it
-            self._leaderless = said
+            self._leaderless = before
 
-    def _commit_what_is_passed(self, at: Offsets) -> None:
-        """Commit our positions also where no record came. The mark of a transaction lies between
-        the last record and there: retention removes it, too, and nothing would be lost.
+    def _commit_what_is_passed(self, positions: Offsets) -> None:
+        """Commit our positions also where no record came.
 
         Do not poll between the look at the positions and this: others may own a partition then.
         """
-        passed = {p: it for p, it in at.items() if p not in self.in_hand}
+        # The mark of a transaction lies between the last record and the position. If retention
+        # removes it, too, the group would stop at an offset that is gone, though nothing was lost.
+        passed = {p: offset for p, offset in positions.items() if p not in self.in_hand}
         if passed != self._passed:
             with contextlib.suppress(BrokerUnavailable, GroupMovedOn):  # the next check tries again
                 self.member.commit(passed, _COMMIT_TIMEOUT_S)
@@ -290,7 +288,7 @@ class Membership:
             self._stop_by = min(self._stop_by, now + self.settings.shutdown_timeout_s)
         if now > self._stop_by:
             raise GiveBack
-        self.assignments.pause()
+        self.assignments.pause()  # the last fetch resumed them
         if self._poll(BUSY_POLL_S if self.member.group().stable else BUSY_S):
             raise BrokerError("the client gave records of paused partitions")
 
@@ -302,8 +300,8 @@ class Membership:
         self._outage.answered(silence_s)
         if silence_s > self._silence_s:
             servers = self.settings.bootstrap_servers
-            said = f"{servers} has not answered for {silence_s:.0f} s"
-            self._outage.failed(BrokerUnavailable(said))
+            why = f"{servers} has not answered for {silence_s:.0f} s"
+            self._outage.failed(BrokerUnavailable(why))
         for watcher in self.watchers:
             watcher.polled(settled, silence_s)
         just_now = {p: records[0].offset for p, records in polled.items()}
@@ -346,8 +344,7 @@ class _Assignments:
     """The partitions of this member; each assignment of a partition has its own number.
 
     A partition that went to another worker and came back has a new number, so records read from
-    it before are no longer valid. The client's I/O thread may report changes at any time. A newly
-    assigned partition is paused until `begin`.
+    it before are no longer valid. The client's I/O thread may report changes at any time.
     """
 
     def __init__(self, member: Member) -> None:
@@ -360,6 +357,7 @@ class _Assignments:
         with self._lock:
             for partition in partitions:
                 self._ours[partition] = next(self._numbers)
+                # Until `begin`: no fetch gives records of an assignment that its caller lacks.
                 self._member.pause(partition)
         _log.info("assigned: %s", ", ".join(map(str, sorted(partitions))))
 

@@ -36,7 +36,6 @@ from stream_icd.kafka.topics import WORKERS, members_of
 _log = logging.getLogger(__name__)
 
 _MOST_TEXT = 1000
-
 _Name = str | int
 _Note = dict[str, Any]
 
@@ -89,14 +88,14 @@ class WorkerNotes:
         If two workers start at the same time, the one that wrote the last note continues. Raises
         `BadSettings` if it reads another graph: records that it skipped are lost for this one.
         """
-        noted = self.read().get("graph")
-        if noted is None:
+        note = self.read().get("graph")
+        if note is None:
             self.write({"graph": {"graph": graph}})
-            noted = self.read().get("graph")
-        theirs = None if noted is None else noted.get("graph")
-        if noted is None or theirs != graph:
+            note = self.read().get("graph")  # again: another worker may have written after us
+        chosen = None if note is None else note.get("graph")
+        if note is None or chosen != graph:
             raise BadSettings(
-                f"group {self.group} reads {_named(theirs)} of {self.topic}, but this worker wants "
+                f"group {self.group} reads {_named(chosen)} of {self.topic}, but this worker wants "
                 f"{_named(graph)}: they would lose each other's records. Give this worker another "
                 "--group, or none (the default group is named after --graph)"
             )
@@ -173,10 +172,11 @@ class Attempts:
 
     def take_over(self, assignment: Assignment) -> None:
         """Read how the previous worker left each of these partitions."""
-        read = self._read()
-        notes = {p: read.get(p, _Attempt()) for p in assignment}
+        all_notes = self._read()
+        notes = {p: all_notes.get(p, _Attempt()) for p in assignment}
         at_work = any(note.worker for note in notes.values())
-        # At the embedded broker, a worker that lost its partition in a rebalance counts as crashed.
+        # A worker that is there lost its partition in a rebalance, and did not crash. The embedded
+        # broker does not tell its members: there it counts as crashed.
         members = members_of(self.notes.settings, self.notes.group) if at_work else {}
         for partition, note in notes.items():
             died = note.worker and note.worker not in members
@@ -202,6 +202,7 @@ class Attempts:
 
     def write(self, news: _Notes) -> None:
         self._write(news)
+        # After: if the broker is unavailable, the same notes are written again.
         self._notes |= news
         self._written |= news.keys()
 
@@ -248,13 +249,13 @@ class Attempts:
             self.notes.write({p.partition: asdict(note) for p, note in notes.items()})
 
     def _read(self) -> _Notes:
-        read: _Notes = {}
+        notes: _Notes = {}
         for partition, note in self.notes.read().items():
             if isinstance(partition, int):
                 with contextlib.suppress(TypeError):  # it is another kind of note
-                    read[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
+                    notes[TopicPartition(self.notes.topic, partition)] = _Attempt(**note)
         self.notes.close()
-        return read
+        return notes
 
 
 def _blames_record(error: BaseException) -> bool:

@@ -17,7 +17,7 @@ from stream_icd.core.errors import (
     MessageTooLarge,
     OffsetGone,
 )
-from stream_icd.kafka.in_process.state import BrokerState, Transactions
+from stream_icd.kafka.in_process.state import BrokerState, Owner
 from stream_icd.kafka.port import (
     MEMORY,
     Capabilities,
@@ -114,12 +114,13 @@ class MemoryConnection:
         self._state = state
 
     def producer(self) -> _MemoryProducer:
-        return _MemoryProducer(self._state)
+        return _MemoryProducer(self._state, None)
 
     def transactional_producer(self, name: str) -> _MemoryTransactionalProducer:
         with self._state.held():
-            epoch, timeout_s = self._state.take_over(name), self._settings.transaction_timeout_s
-        return _MemoryTransactionalProducer(self._state, name, epoch, timeout_s)
+            owner = name, self._state.take_over(name)
+        timeout_s = self._settings.transaction_timeout_s
+        return _MemoryTransactionalProducer(self._state, owner, timeout_s)
 
     def reader(self, stop: Stop | None = None) -> _MemoryReader:  # noqa: ARG002
         return _MemoryReader(self._state)
@@ -184,12 +185,13 @@ class _MemoryProducer:
     """Implements the port's Producer; each record is settled before `send` returns."""
 
     _state: BrokerState
+    _owner: Owner | None  # of the transactions that its records are part of
 
     def send(self, record: OutgoingRecord, settled: Settled) -> None:
         refused: BrokerError | None = None
         try:
             with self._state.held():
-                self._state.write(record, self._ours())
+                self._state.write(record, self._owner)
         except (Fenced, MessageTooLarge) as error:
             refused = error
         settled(refused)
@@ -197,48 +199,38 @@ class _MemoryProducer:
     def close(self, timeout_s: float) -> None:  # noqa: ARG002
         return
 
-    def _ours(self) -> Transactions | None:
-        return None
-
 
 @dataclass(slots=True)
 class _MemoryTransactionalProducer(_MemoryProducer):
     """Implements the port's TransactionalProducer, as one of the owners of a name."""
 
-    _name: str
-    _epoch: int
+    _owner: Owner
     _timeout_s: float
 
     def begin(self) -> None:
-        with self._transactions() as ours:
-            ours.begin(self._state.clock.now() + self._timeout_s)
+        with self._held():
+            self._state.begin(self._owner, self._timeout_s)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
-        with self._transactions() as ours:
-            assert ours.open is not None, "no transaction was begun"
-            self._state.group(group.group).check(group)
-            ours.open.positions.setdefault(group.group, {}).update(offsets)
+        with self._held():
+            self._state.add_positions(self._owner, offsets, group)
 
     def commit(self) -> None:
-        with self._transactions() as ours:
-            self._state.end(ours, committed=True)
+        with self._held():
+            self._state.end(self._owner, committed=True)
 
     def abort(self) -> None:
-        with self._transactions() as ours:
-            self._state.end(ours, committed=False)
-
-    def _ours(self) -> Transactions:
-        return self._state.transactions(self._name, self._epoch)
+        with self._held():
+            self._state.end(self._owner, committed=False)
 
     @contextmanager
-    def _transactions(self) -> Iterator[Transactions]:
-        """Hold the state for the length of the block; gives the transactions of our name."""
+    def _held(self) -> Iterator[None]:
         with self._state.changed:
             try:
                 self._state.look()
             except BrokerUnavailable as error:
                 raise DeliveryFailed(f"the transaction did not succeed: {error}") from error
-            yield self._ours()
+            yield
 
 
 class _MemoryReader:
@@ -258,9 +250,9 @@ class _MemoryReader:
 
     def assign(self, partitions: Partitions) -> None:
         self._partitions = sorted(partitions)
-        for known in (self._positions, self._ends):
-            for partition in known.keys() - partitions:
-                del known[partition]
+        for offsets in (self._positions, self._ends):
+            for partition in offsets.keys() - partitions:
+                del offsets[partition]
 
     def assigned(self) -> frozenset[TopicPartition]:
         with self._state.changed:
@@ -322,8 +314,8 @@ class _MemoryReader:
 
     def _read(self, most: int) -> Polled:
         polled: Polled = {}
-        known = self._positions.keys() - self._paused
-        for partition in [partition for partition in self._partitions if partition in known]:
+        readable = self._positions.keys() - self._paused
+        for partition in [partition for partition in self._partitions if partition in readable]:
             log, position = self._state.log(partition), self._positions[partition]
             if not log.begin <= position <= log.end:
                 raise OffsetGone(f"offset {position} of {partition} is not there (any more)")
@@ -392,7 +384,8 @@ class _MemoryMember(_MemoryReader):
             raise BrokerError("nothing is subscribed to")
         self._member.polled = self._state.clock.now()
         if self._member.id not in self._group.members:
-            self._lose(self.assigned(), self._listener)  # a removed member has no partitions
+            # Before it joins: others may have the partitions of a removed member by now.
+            self._lose(self.assigned(), self._listener)
             self._member.owned = frozenset()
             self._group.join(self._member, self._state.partitions(self._member.topic))
         back, free = self._group.change(self._member)
@@ -417,4 +410,4 @@ class _MemoryMember(_MemoryReader):
             self._positions.pop(partition, None)
             self._ends.pop(partition, None)
             self._paused.discard(partition)
-        self._partitions = [kept for kept in self._partitions if kept not in partitions]
+        self._partitions = [ours for ours in self._partitions if ours not in partitions]

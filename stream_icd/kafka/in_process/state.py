@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -75,7 +75,7 @@ class _Group:
     generation: int = 0
     members: dict[str, _GroupMember] = field(default_factory=dict)
     committed: Offsets = field(default_factory=dict)
-    _wanted: dict[str, _Owned] = field(default_factory=dict)
+    _shares: dict[str, _Owned] = field(default_factory=dict)  # by the id of a member
     _joined: int = 0
 
     @staticmethod
@@ -83,31 +83,32 @@ class _Group:
         """A member that has not joined yet, and may take so long between two polls."""
         return _GroupMember(name, patience_s)
 
-    def join(self, member: _GroupMember, there: Sequence[TopicPartition]) -> None:
-        """Add a member, and share the partitions that are `there` among all members."""
+    def join(self, member: _GroupMember, partitions: Sequence[TopicPartition]) -> None:
+        """Add a member, and share the partitions of its topic among all members."""
         self._joined += 1
         member.id, member.generation = f"{member.name}-{self._joined}", -1
         self.members[member.id] = member
-        self.share(member.topic, there)
+        self.share(member.topic, partitions)
 
-    def leave(self, member: _GroupMember, there: Sequence[TopicPartition]) -> None:
+    def leave(self, member: _GroupMember, partitions: Sequence[TopicPartition]) -> None:
         if self.members.pop(member.id, None) is not None:
-            self._wanted.pop(member.id, None)
-            self.share(member.topic, there)
+            self._shares.pop(member.id, None)
+            self.share(member.topic, partitions)
 
-    def share(self, topic: str, there: Sequence[TopicPartition]) -> None:
+    def share(self, topic: str, partitions: Sequence[TopicPartition]) -> None:
         """Begin a generation in which the topic's members share the partitions."""
         self.generation += 1
         readers = [member.id for member in self.members.values() if member.topic == topic]
         n = len(readers)
-        self._wanted |= {reader: frozenset(there[at::n]) for at, reader in enumerate(readers)}
+        shares = {reader: frozenset(partitions[at::n]) for at, reader in enumerate(readers)}
+        self._shares |= shares
 
     def change(self, member: _GroupMember) -> tuple[_Owned, _Owned]:
         """The partitions that a member must give back, and those that it may take now."""
-        wanted = self._wanted[member.id]
-        others = (other for other in self.members.values() if other is not member)
-        taken = {partition for other in others for partition in other.owned}
-        return member.owned - wanted, wanted - member.owned - taken
+        share = self._shares[member.id]
+        # A partition that its previous member has not given back is processed there still.
+        not_free = {partition for peer in self.members.values() for partition in peer.owned}
+        return member.owned - share, share - not_free
 
     def check(self, group: GroupMetadata) -> None:
         """Raise GroupMovedOn unless the caller is a member in the current generation."""
@@ -151,8 +152,8 @@ class _Log:
     def append(
         self, record: OutgoingRecord, timestamp_ms: int, transaction: _Transaction | None
     ) -> None:
-        place = *self.partition, self.end, timestamp_ms
-        written = Record(*place, record.key, record.value, record.headers)
+        where = *self.partition, self.end
+        written = Record(*where, timestamp_ms, record.key, record.value, record.headers)
         self._entries.append((written, transaction or _ALONE))
         if transaction is not None:
             transaction.wrote_to[self.partition] = self
@@ -200,14 +201,15 @@ class _Topic:
 
 
 @dataclass(slots=True)
-class Transactions:
+class _Transactions:
     """Those of a producer name: the epoch of its latest owner, and the open transaction."""
 
     epoch: int = 0
     open: _Transaction | None = None
 
-    def begin(self, ends_by: float) -> None:
-        self.open = _Transaction(ends_by)
+
+Owner = tuple[str, int]
+"""A producer's name, and its epoch: who takes the name over has a higher one."""
 
 
 class BrokerState:
@@ -222,7 +224,7 @@ class BrokerState:
         self.changed = threading.Condition()
         self.topics: dict[str, _Topic] = {}
         self.groups: dict[str, _Group] = {}
-        self._names: dict[str, Transactions] = {}
+        self._names: dict[str, _Transactions] = {}
         self._wall_clock = wall_clock
         self._stopped = False
 
@@ -245,8 +247,8 @@ class BrokerState:
         now = self.clock.now()
         for ours in self._names.values():
             if ours.open is not None and now > ours.open.ends_by:
-                ours.epoch += 1  # fence a producer that took too long
-                self.end(ours, committed=False)
+                ours.epoch += 1  # or the producer that took too long could still commit
+                self._end(ours, committed=False)
         for group in self.groups.values():
             for member in list(group.members.values()):
                 if now - member.polled > member.patience_s:
@@ -292,9 +294,9 @@ class BrokerState:
         """The group with this name; created on first use."""
         return self.groups.setdefault(name, _Group(name))
 
-    def write(self, record: OutgoingRecord, ours: Transactions | None) -> None:
+    def write(self, record: OutgoingRecord, owner: Owner | None) -> None:
         """Write a record to its partition: as given, else by its key, else round robin. It is part
-        of our open transaction, if there is one."""
+        of the owner's open transaction, if there is one."""
         topic = self.topics.get(record.topic)
         if topic is None:
             raise TopicMissing(f"publish to {record.topic}: there is no such topic")
@@ -311,34 +313,50 @@ class BrokerState:
             raise MessageTooLarge(f"{record.size} bytes are more than the topic takes: {limit}")
         sent_ms = None if topic.spec.broker_clock else record.timestamp_ms
         now_ms = round(self._wall_clock() * 1000)
-        transaction = None if ours is None else ours.open
+        transaction = None if owner is None else self._of(owner).open
         log.append(record, now_ms if sent_ms is None else sent_ms, transaction)
         self.changed.notify_all()
 
     def take_over(self, name: str) -> int:
         """Return the epoch for a new producer under a name, and fence the previous one."""
-        known = self._names.setdefault(name, Transactions())
-        self.end(known, committed=False)
-        known.epoch += 1
-        return known.epoch
+        transactions = self._names.setdefault(name, _Transactions())
+        # Else readers and groups would wait for the former owner's transaction until it times out.
+        self._end(transactions, committed=False)
+        transactions.epoch += 1
+        return transactions.epoch
 
-    def transactions(self, name: str, epoch: int) -> Transactions:
-        """The transactions of a name, unless another producer has taken it over."""
-        known = self._names[name]
-        if known.epoch != epoch:
-            raise Fenced(f"the transactions of {name} are another producer's, or took too long")
-        return known
+    def begin(self, owner: Owner, timeout_s: float) -> None:
+        self._of(owner).open = _Transaction(self.clock.now() + timeout_s)
 
-    def end(self, ours: Transactions, *, committed: bool) -> None:
+    def add_positions(
+        self, owner: Owner, offsets: Mapping[TopicPartition, int], group: GroupMetadata
+    ) -> None:
+        """Commit a group's positions together with the open transaction."""
+        transaction = self._of(owner).open
+        assert transaction is not None, "no transaction was begun"
+        self.group(group.group).check(group)
+        transaction.positions.setdefault(group.group, {}).update(offsets)
+
+    def end(self, owner: Owner, *, committed: bool) -> None:
         """End the open transaction, if there is one."""
-        if ours.open is not None:
-            ours.open.committed = committed
-            for log in ours.open.wrote_to.values():
+        self._end(self._of(owner), committed=committed)
+
+    def _of(self, owner: Owner) -> _Transactions:
+        name, epoch = owner
+        transactions = self._names[name]
+        if transactions.epoch != epoch:
+            raise Fenced(f"the transactions of {name} are another producer's, or took too long")
+        return transactions
+
+    def _end(self, transactions: _Transactions, *, committed: bool) -> None:
+        transaction, transactions.open = transactions.open, None
+        if transaction is not None:
+            transaction.committed = committed
+            for log in transaction.wrote_to.values():
                 log.mark_end()
             if committed:
-                for group, positions in ours.open.positions.items():
+                for group, positions in transaction.positions.items():
                     self.group(group).committed |= positions
-        ours.open = None
         self.changed.notify_all()
 
     def is_held(self, group: str, partition: TopicPartition) -> bool:

@@ -126,8 +126,8 @@ class Claim:
             with suppress(UnicodeDecodeError):
                 texts[name] = values.get(name, b"").decode()
             if not form.fullmatch(texts.get(name, "")):
-                said = f"{values[name]!r:.80}" if name in values else "missing"
-                raise BadClaim(f"header {name} is {said}; expected {expected} as UTF-8 text")
+                value = f"{values[name]!r:.80}" if name in values else "missing"
+                raise BadClaim(f"header {name} is {value}; expected {expected} as UTF-8 text")
         return cls(texts[_URI], int(texts[_BYTES]), texts[_SHA256])
 
     @classmethod
@@ -183,6 +183,7 @@ class MessageReader:
                 f"the claimed object {claim.uri!r:.200} has {claim.n_bytes} bytes; the limit is "
                 f"{self.limits.decoded_bytes}"
             )
+        # First: nothing outside of our own store is even looked for.
         path = _path(claim, self.claims)
         value = _fetch(claim, path, _opened(self.claims))
         return replace(record, value=value, headers=Claim.left_out(record.headers))
@@ -267,6 +268,7 @@ class ClaimCheck:
         value = record.value or b""
         digest = hashlib.sha256(value).hexdigest()
         path = f"topic={record.topic}/{digest}.arrows"
+        # Before the message: one whose object is missing becomes a dead letter.
         _opened(self.claims).put(path, pa.py_buffer(value))
         claim = Claim(f"{self.claims.place}/{path}", len(value), digest)
         return replace(record, value=b"", headers=(*record.headers, *claim.headers()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -25,7 +25,7 @@ from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.topics import LABELS, SNAPSHOTS
 from stream_icd.sources.source import Source
 from stream_icd.wire.communities import encode_labels
-from stream_icd.wire.limits import DEFAULT_LIMITS, Limits
+from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import EVENT_TYPES, EventHeaders, graph_of
 from stream_icd.wire.snapshots import (
     check_snapshot_headers,
@@ -113,11 +113,12 @@ class SentBefore:
         It counts as sent from now on.
         """
         graph, name = snapshot.graph, _name(snapshot.source, snapshot.id)
-        known = self._content(snapshot)
-        number, content = self._numbered.pop((graph, name), (0, known or ""))
+        # Popped, and put back at the end: the first of the dictionary is the one sent longest ago.
+        content_before = self._content(snapshot)
+        number, content = self._numbered.pop((graph, name), (0, content_before or ""))
         number += content not in ("", snapshot.content)
         self._number(graph, name, number, snapshot.content)
-        if known is not None:
+        if content_before is not None:
             self.names[graph][name] = snapshot.content
         source = _source_of_correction(snapshot.source, number)
         return snapshot if source == snapshot.source else replace(snapshot, source=source)
@@ -143,6 +144,7 @@ class SentBefore:
         number = max(_correction_in(source), self._numbered.pop((graph, name), (0, ""))[0])
         if number:
             self._number(graph, name, number, content)
+        # A window far in the future would make all that follow it late.
         if window.end >= self.ends.get(graph, window.end) and not too_far_ahead(window, self.now):
             self.ends[graph] = window.end
             self.places[graph] = record.partition, record.offset
@@ -164,8 +166,8 @@ def _source_of_correction(source: str, number: int) -> str:
 
 def _correction_in(source: str) -> int:
     """Return the number of the correction that a `ce_source` names; 0 if it is of none."""
-    found = _CORRECTION.search(source)
-    return int(found[1]) if found else 0
+    number = _CORRECTION.search(source)
+    return int(number[1]) if number else 0
 
 
 def _partition_by_id(snapshot: Snapshot, n_partitions: int) -> int:
@@ -194,40 +196,30 @@ class Published:
     already_sent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where the snapshots of a source go."""
-
-    topic: str = SNAPSHOTS
-    labels_topic: str | None = LABELS  # None: labels are not sent
-    # So many partitions, by `_partition_by_id`; None: one for a graph, in order, as for its labels.
-    spread_over: int | None = None
-    # Makes a record fit its topic, as `ClaimCheck`; by default, one that is too large is refused.
-    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record
-    # Those of the readers: a snapshot with headers above them is not sent.
-    limits: Limits = DEFAULT_LIMITS
-    # Returns a snapshot as it is sent: `SentBefore.numbered`.
-    numbered: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
-
-
 def publish_source(
     source: Source,
     sends: _Sends,
-    to: Destination = Destination(),
     *,
+    topic: str = SNAPSHOTS,
+    labels_topic: str | None = LABELS,
+    spread_over: int | None = None,
+    sent_before: SentBefore | None = None,
+    claim_check: Callable[[OutgoingRecord], OutgoingRecord] = lambda record: record,
     limit: int | None = None,
-    already: Container[Snapshot] = (),
     stop: Event = Event(),
     on_sent: Callable[[Snapshot], None] = lambda _snapshot: None,
     on_already: Callable[[Snapshot], None] = lambda _snapshot: None,
 ) -> Published:
     """Send a source's snapshots, and their labels if known; return when all are acknowledged.
 
-    Labels are sent first, so that they are available when a reader gets the snapshot.
-
     Args:
+        labels_topic: None: labels are not sent.
+        spread_over: number of partitions to spread a graph's snapshots over, by their ids; None:
+            all in one partition, in order, as their labels.
+        sent_before: snapshots that are in the topic; they are not sent again.
+        claim_check: makes a record fit its topic, as `ClaimCheck`; by default, one that is too
+            large is refused.
         limit: stop after sending this number of snapshots.
-        already: snapshots that are in the topic; they are not sent again.
         stop: checked before each snapshot; a started snapshot is sent completely.
         on_sent, on_already: for a progress bar.
 
@@ -236,27 +228,30 @@ def publish_source(
         BadCommunities: labels are those of another snapshot than the one that they come with.
         LimitExceeded: the id or another name of a snapshot is too long for readers.
     """
+    sent_before = SentBefore() if sent_before is None else sent_before
     sent = Published()
     for snapshot, labels in source.snapshots:
         if stop.is_set():
             break
-        if snapshot in already:
+        if snapshot in sent_before:
             sent.already_sent += 1
             on_already(snapshot)
             continue
-        snapshot, spread = to.numbered(snapshot), to.spread_over
-        partition = None if spread is None else _partition_by_id(snapshot, spread)
+        snapshot = sent_before.numbered(snapshot)
+        partition = None if spread_over is None else _partition_by_id(snapshot, spread_over)
         message = encode_snapshot(snapshot, unordered=partition is not None)
-        check_snapshot_headers(message.headers, to.limits)
-        if labels is not None and to.labels_topic is not None:
-            of, wanted = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
-            if of != wanted:
-                raise BadCommunities(f"the labels of snapshot {of} come with snapshot {wanted}")
+        # Readers would dead-letter a snapshot whose headers are too long.
+        check_snapshot_headers(message.headers, sent_before.limits)
+        # Labels first, so that they are there when a reader gets the snapshot.
+        if labels is not None and labels_topic is not None:
+            labelled, own = (labels.graph, labels.snapshot_id), (snapshot.graph, snapshot.id)
+            if labelled != own:
+                raise BadCommunities(f"the labels of snapshot {labelled} come with snapshot {own}")
             number = _correction_in(snapshot.source)
             labels = replace(labels, source=_source_of_correction(labels.source, number))
-            sends.send(to.claim_check(outgoing(to.labels_topic, encode_labels(labels))))
+            sends.send(claim_check(outgoing(labels_topic, encode_labels(labels))))
             sent.labels += 1
-        sends.send(to.claim_check(outgoing(to.topic, message, partition)))
+        sends.send(claim_check(outgoing(topic, message, partition)))
         if partition is not None:
             # There is no order between partitions: a crash must not leave a window in one partition
             # while an earlier window for another is lost: a restart continues after the last one.

@@ -58,7 +58,7 @@ def described(record: Record) -> dict[str, str | int]:
     """Return topic, partition and offset, and graph, snapshot and model if the record has them,
     shortened, since their length has not been checked yet."""
     headers = dict(record.headers)
-    said = {
+    names = {
         "graph": graph_name(record),
         "snapshot": headers.get("icd_snapshot_id") or headers.get("ce_id"),
         "model": headers.get("icd_model"),
@@ -67,7 +67,7 @@ def described(record: Record) -> dict[str, str | int]:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        **{name: shortened(value) for name, value in said.items() if value},
+        **{name: shortened(value) for name, value in names.items() if value},
     }
 
 
@@ -77,11 +77,6 @@ def graph_name(record: Record) -> bytes | None:
         with suppress(BadInput):
             return read_state_key(record.key)[1].encode()
     return record.key
-
-
-def is_of(record: Record, graph: bytes | None) -> bool:
-    """Whether a record is of this graph; None: of any."""
-    return graph is None or graph_name(record) == graph
 
 
 @contextmanager

@@ -38,7 +38,8 @@ class TopicRange:
         if any(partitions != named[0] for partitions in named):
             raise BadSettings("--from and --to name different partitions: give the same ones")
         if _is_reversed(self.start, self.end):
-            raise BadSettings("--to is before --from: {1} before {0}".format(*self.said()))
+            start, end = self.said()
+            raise BadSettings(f"--to is before --from: {end} before {start}")
 
     @classmethod
     def of_options(cls, topic: str, first: str | None, last: str | None, n: int) -> TopicRange:

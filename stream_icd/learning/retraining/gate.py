@@ -55,8 +55,6 @@ class Paired:
 
 
 class _Interval(NamedTuple):
-    """A mean and its confidence interval."""
-
     low: float
     mean: float
     high: float
@@ -66,7 +64,6 @@ def _paired_bootstrap(
     differences: ArrayLike,
     confidence: float,
     seed: int = 0,
-    resamples: int = 10_000,
     average: Callable[..., Any] = np.mean,
 ) -> _Interval:
     """The mean of the differences; the true mean is above `low` with this confidence.
@@ -80,11 +77,13 @@ def _paired_bootstrap(
     _Interval(low=1.0, mean=1.0, high=1.0)
     """
     values = np.asarray(differences, np.float64)
-    drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
+    drawn = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
     means = average(values[drawn], axis=1)
     low, high = np.quantile(means, [1 - confidence, confidence])
     return _Interval(float(low), float(average(values)), float(high))
 
+
+_RESAMPLES = 10_000
 
 _LEAST = 4
 """Fewest windows for a decision, except at the end of a shorter watch."""
@@ -130,16 +129,17 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
     if len(paired) < _LEAST:
         return _Verdict(False, f"{len(paired)} windows could be read; need {_LEAST}", ())
     compared_by = ((name, _compared(paired, name, rules, seed)) for name in _MEASURES)
-    found = {name: means for name, means in compared_by if means is not None}
-    figures = tuple(means.figure(*_MEASURES[name]) for name, means in found.items())
-    hidden, nmi, margin = found["hidden_edges"].gain, found.get("nmi"), _margin_bits(paired, rules)
+    measured = {name: means for name, means in compared_by if means is not None}
+    figures = tuple(means.figure(*_MEASURES[name]) for name, means in measured.items())
+    hidden, nmi = measured["hidden_edges"].gain, measured.get("nmi")
+    margin = _margin_bits(paired, rules)
     if nmi is not None and nmi.n_windows < rules.labelled:
         nmi = None
     compared = (
         f"hidden edges {hidden.mean:+.3f} bits an edge on {len(paired)} windows, with "
         f"{rules.confidence:.0%} confidence at least {hidden.low:+.3f}; margin {margin:.3f}"
     )
-    if broken := "; ".join(_broken_guards(found, nmi, rules, margin)):
+    if broken := "; ".join(_broken_guards(measured, nmi, rules, margin)):
         return _Verdict(False, f"{broken} ({compared})", figures)
     if hidden.low > margin:
         return _Verdict(True, f"better: {compared}", figures)
@@ -152,8 +152,7 @@ def decide(paired: Sequence[Paired], rules: Rules, seed: int = 0) -> _Verdict:
 
 
 def _margin_bits(paired: Sequence[Paired], rules: Rules) -> float:
-    """The margin in bits per edge."""
-    champion = float(np.mean([both.champion.hidden_edges for both in paired]))
+    champion = float(np.mean([pair.champion.hidden_edges for pair in paired]))
     return max(_LEAST_BITS, rules.margin * champion)
 
 
@@ -168,8 +167,8 @@ _MEASURES: dict[str, tuple[str, float]] = {
 
 
 def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _Compared | None:
-    both = [(getattr(pair.champion, name), getattr(pair.challenger, name)) for pair in paired]
-    values = [(a, b) for a, b in both if a is not None and b is not None]
+    measures = [(getattr(pair.champion, name), getattr(pair.challenger, name)) for pair in paired]
+    values = [(a, b) for a, b in measures if a is not None and b is not None]
     if not values:
         return None
     average = np.median if name == "seconds" else np.mean  # a first one may compile code
@@ -180,12 +179,13 @@ def _compared(paired: Sequence[Paired], name: str, rules: Rules, seed: int) -> _
 
 
 def _broken_guards(
-    found: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
+    measured: dict[str, _Compared], nmi: _Compared | None, rules: Rules, margin: float
 ) -> Iterator[str]:
-    hidden, seconds = found["hidden_edges"].gain, found["seconds"]
-    churn, predicted = found.get("churn"), found.get("predicted")
+    hidden, seconds = measured["hidden_edges"].gain, measured["seconds"]
+    churn, predicted = measured.get("churn"), measured.get("predicted")
     if nmi is not None and nmi.gain.mean < -rules.nmi_loss:
         yield f"NMI falls by {-100 * nmi.gain.mean:.1f} points"
+    # A champion that finds nothing has no churn, and would keep off any that finds something.
     excused = hidden.low > _FAR_BETTER * margin
     if churn and not excused and churn.challenger > churn.champion + rules.churn_loss:
         yield f"churn rises from {churn.champion:.0%} to {churn.challenger:.0%}"
@@ -212,7 +212,7 @@ def watch(paired: Sequence[Paired], windows: int, rules: Rules, seed: int = 0) -
     """
     if len(paired) < min(_LEAST, windows):
         return _Watched("watching", f"{len(paired)} of {windows} windows since the swap")
-    gains = [both.challenger.hidden_edges - both.champion.hidden_edges for both in paired]
+    gains = [pair.challenger.hidden_edges - pair.champion.hidden_edges for pair in paired]
     gain = _paired_bootstrap(gains, rules.confidence, seed)
     compared = (
         f"hidden edges {gain.mean:+.3f} bits an edge against the previous model on "
@@ -260,17 +260,18 @@ def score_job(
     """
     model, seed, method = open_model(model_name).model, settings.seed, settings.method
     labelled = {window.name for window, labels in lessons if labels is not None}
+    # Only NMI is measured with memory: hidden edges need no windows before.
     before = read_lessons(settings.archive, warm_up if labelled else ())
     windows, followed = tee(chain(before, read_lessons(settings.archive, lessons)))
     graphs = (lesson.graph(by_labels=False) for lesson in followed)
     remember = settings.memory == "auto"
     judged = judge(graphs, [model] if labelled else [], seed, method=method, remember=remember)
     to_score, scored = {window.name for window, _ in lessons}, []
-    for lesson, found in zip(windows, judged, strict=True):
+    for lesson, of_window in zip(windows, judged, strict=True):
         name = lesson.snapshot.graph, lesson.snapshot.id
         if name in to_score:
-            predicted = hidden_edges(lesson, model, seed, method)
-            agreement = _nmi(lesson, found[0].communities) if found else None
+            predicted = _hidden_edges(lesson, model, seed, method)
+            agreement = _nmi(lesson, of_window[0].communities) if of_window else None
             scored.append(ScoredWindow(*name, predicted, name in labelled, agreement))
     return scored
 
@@ -294,22 +295,24 @@ def compare_models(
     """
     models = champion, challenger
     warm = list(warm_up)
+    # Both sides are read in step, so one window at a time is in memory.
     lessons, windows = tee(chain(warm, lessons))
     graphs = (lesson.graph(by_labels=False) for lesson in windows)
     all_judged = judge(graphs, models, seed, cpu_clock, method, remember)
     before: dict[tuple[str, int], Assignment] = {}
     paired = []
-    for at, (lesson, both) in enumerate(zip(lessons, all_judged, strict=True)):
+    for at, (lesson, of_models) in enumerate(zip(lessons, all_judged, strict=True)):
         measured = []
-        for number, (model, judged) in enumerate(zip(models, both, strict=True)):
+        for number, (model, judged) in enumerate(zip(models, of_models, strict=True)):
             of_model = lesson.snapshot.graph, number
             last = before.get(of_model)
+            # Also in the warm-up, so that the first measured window has a churn.
             before[of_model] = Assignment(lesson.snapshot.nodes, judged.communities)
             if at < len(warm):
                 continue
             measured.append(
                 Measured(
-                    hidden_edges=hidden_edges(lesson, model, seed, method),
+                    hidden_edges=_hidden_edges(lesson, model, seed, method),
                     seconds=judged.seconds,
                     predicted=judged.bits,
                     nmi=_nmi(lesson, judged.communities),
@@ -321,7 +324,7 @@ def compare_models(
     return paired
 
 
-def hidden_edges(
+def _hidden_edges(
     lesson: Lesson, model: Model, seed: int = 0, method: MethodChoice = "auto"
 ) -> float:
     """How well the model's communities predict hidden edges of a window, bits per edge."""
@@ -336,7 +339,6 @@ def hidden_edges(
 
 
 def _nmi(lesson: Lesson, labels: Labels) -> float | None:
-    """NMI on the labelled nodes."""
     if lesson.labels is None:
         return None
     return nmi(*of_known(lesson.labels, labels))

@@ -15,7 +15,6 @@ from stream_icd.core.store.store import Store, open_store
 from stream_icd.learning.retraining.settings import Retraining
 from stream_icd.learning.retraining.windows import ArchivedLesson, Known, Lesson, read_lessons
 from stream_icd.learning.training.bp.fit import fit_parameters
-from stream_icd.learning.training.card import encoder_section
 from stream_icd.learning.training.icd.learn_edges import Effort
 from stream_icd.learning.training.icd.proved_encoder import (
     EncoderProof,
@@ -37,7 +36,7 @@ _Teacher = Literal["labels", "hindsight", "edges"]
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedFrom:
+class _LearnedFrom:
     """A window (snapshot id) that a model was learned from, and what was used of it."""
 
     window: str
@@ -46,10 +45,8 @@ class LearnedFrom:
 
 
 class _Learned(NamedTuple):
-    """A model, and how it was learned."""
-
     model: Model
-    windows: tuple[LearnedFrom, ...]
+    windows: tuple[_LearnedFrom, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned
 
 
@@ -62,7 +59,7 @@ class Made(NamedTuple):
     """What learning made: the files of a model, and how it was learned."""
 
     model: PackedModel
-    windows: tuple[LearnedFrom, ...]
+    windows: tuple[_LearnedFrom, ...]
     encoder: EncoderProof | None = None  # None: none was to be learned
 
     @property
@@ -95,7 +92,7 @@ On {gate.windows} newer windows that neither learned from, {gate.start:%F %T} to
 | measure | {gate.champion} | {gate.challenger} | difference |
 |---|---|---|---|
 {figures}
-{encoder_section(self.encoder)}
+{"" if self.encoder is None else self.encoder.section()}
 ## What was used of each window
 
 `labels`: its known communities. `hindsight`: the communities that were found in it with the windows
@@ -119,6 +116,7 @@ def learn_job(
 
     `checkpoints` is the URI of a folder, see `learn`; `parent` the path or URI of the champion.
     """
+    # Taken first: reading the windows counts as well.
     until = time.process_time() + _LEARNING_SHARE * settings.budget.seconds
     folder = open_store(checkpoints) if recipe.trains_encoder else None
     readable = list(read_lessons(settings.archive, lessons))
@@ -175,24 +173,23 @@ def learn(
     elif recipe.trains_encoder:
         model, proof = _trained(model, graphs, taught, threads, checkpoints, until)
     windows = tuple(
-        LearnedFrom(lesson.snapshot.id, by, lesson.known)
-        for lesson, one in zip(lessons, taught, strict=True)
-        if (by := _by(lesson, one, used, by_labels=by_labels)) is not None
+        _LearnedFrom(lesson.snapshot.id, by, lesson.known)
+        for lesson, teacher in zip(lessons, taught, strict=True)
+        if (by := _by(lesson, teacher, used, by_labels=by_labels)) is not None
     )
     return _Learned(model, windows, proof)
 
 
 def _taught(lessons: Sequence[Lesson], seed: int) -> list[Taught | None]:
-    """What the encoder can learn from each window."""
     graphs = [lesson.graph(by_labels=False) for lesson in lessons]
-    labels = [lesson.labels for lesson in lessons]
-    has_labels = 2 * sum(known is not None for known in labels) > len(lessons)
-    found = labels if has_labels else in_hindsight(graphs, seed)
+    known_labels = [lesson.labels for lesson in lessons]
+    has_labels = 2 * sum(of_window is not None for of_window in known_labels) > len(lessons)
+    labels = known_labels if has_labels else in_hindsight(graphs, seed)
     return [
-        Taught(graph, known, "labels" if has_labels else "hindsight")
-        if known is not None and graph.adjacency.nnz
+        Taught(graph, of_window, "labels" if has_labels else "hindsight")
+        if of_window is not None and graph.adjacency.nnz
         else None
-        for graph, known in zip(graphs, found, strict=True)
+        for graph, of_window in zip(graphs, labels, strict=True)
     ]
 
 
@@ -202,7 +199,7 @@ def _by(
     """What a window taught by; None if nothing was learned from it."""
     if taught is not None:
         return taught.by
-    if not any(one is lesson for one in used):
+    if lesson not in used:
         return None
     return "labels" if by_labels else "edges"
 
@@ -215,7 +212,6 @@ def _trained(
     checkpoints: Store | None,
     until: float,
 ) -> tuple[Model, EncoderProof]:
-    """Train the recipe's encoder by the paper's losses."""
     linked, recipe = [graph for graph in graphs if graph.adjacency.nnz], model.recipe
     if len(linked) < 2:
         raise NoGoodRows(f"the encoder needs at least 2 windows with edges, not {len(linked)}")
@@ -226,13 +222,14 @@ def _trained(
         linked[:at],
         recipe,
         validation=linked[at:],
+        # A folder for each recipe: the checkpoint of another one would be refused.
         checkpoints=checkpoints and checkpoints.below(recipe.digest()[:16]),
         threads=threads,
         seconds=until - time.process_time(),
         clock=time.process_time,
     )
-    known = list(filter(None, taught))
-    model, proof = with_weights(model, training.improved, known, threads)
+    teaching = list(filter(None, taught))
+    model, proof = with_weights(model, training.improved, teaching, threads)
     return model, replace(proof, stopped=not training.is_whole(recipe))
 
 

@@ -22,7 +22,7 @@ from stream_icd.core.printable import printable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.core.times import AHEAD
 from stream_icd.core.version import __version__
-from stream_icd.history.archive import Selection, nothing_selected
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.files import ArchivedWindow
 from stream_icd.learning.retraining.gate import Paired, compare_job, decide, score_job, watch
 from stream_icd.learning.retraining.learn import Made, RunJob, learn_job, run_job
@@ -99,7 +99,7 @@ def retrain(
             champion stays.
     """
     aliases = current(registry)
-    archive = open_store(settings.archive)
+    archive = Archive(open_store(settings.archive))
     past = Accumulated.look_up(archive, now, settings.graph, settings.most_windows)
     if aliases is None:
         return _first_champion(registry, settings, past, now)
@@ -107,6 +107,7 @@ def retrain(
     round_ = _Round(registry, settings, past, aliases, now, state, on_step, run)
     if not past.windows and (state.attempted or state.scored):  # as of a disk that is not mounted
         return round_.decision("not now", "the windows of earlier rounds are gone")
+    # Only now: an archive that is away would seem to have lost its windows.
     round_.take_up()
     try:
         return round_.learned(asked=asked) if round_.state.watched is None else round_.watched()
@@ -121,6 +122,7 @@ def _first_champion(
     reason = f"the registry was empty: {settings.first} is the first champion"
     with suppress(ChampionChanged):  # another program made the first champion meanwhile
         promote(registry, version, reason, now, by=BY, seen=None)
+    # Read again: that of the other program may be another model.
     first, seen = champion(registry), _looked_at(past, now)
     return replace(seen, outcome="first champion", reason=first.reason, champion=first.champion)
 
@@ -137,7 +139,6 @@ class _Round:
     run: RunJob
 
     def take_up(self) -> None:
-        """Go on where the last round ended, with what has happened since."""
         state, at = self.state, self.state.attempted_at
         announced = state.generation if state.announced is None else state.announced
         self.state = replace(
@@ -187,6 +188,7 @@ class _Round:
             reason = f"watching the new champion: {verdict.reason}"
             self._remember(compared=ComparedWindows(len(windows), reason))
             return self.decision("not now", reason)
+        # The comparison took minutes: who replaced the champion meanwhile is not confirmed.
         if (now := champion(self.registry)).id != self.aliases.id:
             return self.decision("not now", f"{now.champion} became the champion meanwhile")
         self._remember(watched=None)
@@ -204,12 +206,14 @@ class _Round:
             return self.decision("not now", due.reason)
         now, waiting = self.past.marks(), self.state.begun
         begun = waiting or BegunTraining(now, due.reason, due.since, self.state.attempted)
+        # As when the training began: its checkpoint is of these windows only.
         self.past = self.past.until(begun.marks)
         chosen = self._chosen(begun)
         if isinstance(chosen, str):
             self._remember(begun=None)
             return self.decision("not now", f"{begun.reason}, but there are {chosen}")
         trains = self.settings.encoder.trains_encoder
+        # Before learning: if this is killed, the next round goes on with the same windows.
         self._remember(begun=begun if trains else None)
         try:
             decided, used_up = self._proved(chosen, begun.reason)
@@ -217,9 +221,11 @@ class _Round:
             decided = self.decision("failed", f"{begun.reason}: {error}")
             used_up = isinstance(error, OverBudget)
         except ChampionChanged as error:
+            # Nothing is remembered: the next round notices the other champion first.
             return self.decision("kept", f"{begun.reason}: {error}")
         goes_on = trains and used_up and decided.outcome != "promoted"
         if not goes_on:
+            # Before the state: if this is killed in between, the same is learned once more.
             self._forget_checkpoints()
         if decided.outcome == "promoted":
             self._notice(current(self.registry) or self.aliases)
@@ -264,15 +270,16 @@ class _Round:
 
     def _score(self, windows: Sequence[ArchivedWindow]) -> None:
         """Score the champion in each window once, and again when its labels come."""
-        known = {scored.name: scored for scored in self.state.scored}
+        scores = {scored.name: scored for scored in self.state.scored}
         labels = self.past.labels
-        done = {name for name, scored in known.items() if scored.labelled or name not in labels}
+        done = {name for name, scored in scores.items() if scored.labelled or name not in labels}
         missing = [window for window in windows if window.name not in done]
         for start in range(0, len(missing), _BATCH):
             self.on_step("score")
             batch = missing[start : start + _BATCH]
-            known |= {scored.name: scored for scored in self._scored_batch(batch)}
-            scored = (known[window.name] for window in windows if window.name in known)
+            scores |= {scored.name: scored for scored in self._scored_batch(batch)}
+            # After each batch, so that what ends a later one does not lose this.
+            scored = (scores[window.name] for window in windows if window.name in scores)
             self._remember(scored=tuple(scored))
 
     def _scored_batch(self, windows: Sequence[ArchivedWindow]) -> list[ScoredWindow]:
@@ -286,6 +293,7 @@ class _Round:
             scored = []
         names = {window.name for window in scored}
         missing = [window for window in windows if window.name not in names]
+        # Noted as labelled: or labels that come later would make it try again.
         return scored + [ScoredWindow(*window.name, None, True) for window in missing]
 
     def _proved(self, chosen: ChosenWindows, why: str) -> tuple[Decision, bool]:
@@ -300,12 +308,14 @@ class _Round:
         recipe = settings.encoder.changed(name=settings.name, seed=settings.seed, data=origin)
         checkpoints, champion_place = self._checkpoints().uri, self._place(parent)
         job = partial(learn_job, settings, lessons, recipe, checkpoints, champion_place)
-        made: Made = self.run(job, settings.budget)
-        model, stopped = made.model, made.stopped
+        learned: Made = self.run(job, settings.budget)
+        model, stopped = learned.model, learned.stopped
+        # The version is a digest of the files: there is nothing to compare.
         if model.version == parent:
             reason = f"{why}: the same model was learned again"
             return self.decision("kept", reason, model.version), stopped
         self.on_step("prove")
+        # As files, since the comparison opens them in a process of its own.
         with tempfile.TemporaryDirectory(prefix="stream-icd-") as folder:
             for name, content in model.files.items():
                 (Path(folder) / name).write_bytes(content)
@@ -325,10 +335,11 @@ class _Round:
         reason = f"{why}: {verdict.reason}"
         if not verdict.promote:
             return self.decision("kept", reason, model.version, gate), stopped
-        data = replace(data, labelled=sum(window.by == "labels" for window in made.windows))
+        data = replace(data, labelled=sum(window.by == "labels" for window in learned.windows))
         lineage = Lineage(BY, self.now, __version__, parent=parent, data=data, gate=gate)
+        # Published first: aliases never name a version that is not there.
         self.on_step("publish")
-        publish(self.registry, replace(model, files=made.files(data, gate)), lineage)
+        publish(self.registry, replace(model, files=learned.files(data, gate)), lineage)
         self.on_step("promote")
         promote(self.registry, model.version, reason, self.now, by=BY, seen=self.aliases)
         self.on_step("remember")
@@ -342,6 +353,7 @@ class _Round:
         except ChampionChanged as error:
             return self.decision("kept", str(error))
         self.on_step("remember")
+        # Noticed here, with what was archived now: only later windows may prove a model.
         self._notice(back)
         self._remember()
         return self.decision("rolled back", reason, self.aliases.champion, champion=back.champion)
@@ -398,8 +410,8 @@ class _Round:
                 f"{printable(graph)}"
             )
         elif outcome == "not now" and not self.past.windows:
-            archive = open_store(self.settings.archive)
-            nothing = nothing_selected(archive, Selection("snapshots", self.settings.graph))
+            archive = Archive(open_store(self.settings.archive))
+            nothing = archive.nothing_selected(Selection("snapshots", self.settings.graph))
             reason += f"; {printable(str(nothing))}"
         return replace(
             _looked_at(self.past, self.now),

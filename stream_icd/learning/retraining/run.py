@@ -79,6 +79,7 @@ class Rounds:
             except StreamIcdError as error:
                 if error.action is not Action.RETRY:
                     raise
+                # So that the next decision is told, also if it is the same as before.
                 self._said = None
                 structlog.get_logger().warning(
                     "no round now; the champion stays", reason=f"{type(error).__name__}: {error}"
@@ -98,12 +99,12 @@ class Rounds:
                 if self.tracing is not None:
                     names = "outcome", "reason", "champion", "windows"
                     self.tracing.say({name: getattr(decision, name) for name in names})
-                said = decision.outcome, decision.reason
-                if said != self._said:
+                decided = decision.outcome, decision.reason
+                if decided != self._said:
                     _log(decision)
                     for announce_to_one in self.announce:
                         announce_to_one(decision)
-                self._said = said
+                self._said = decided
                 self._had_champion = self._had_champion or decision.generation > 0
             except StreamIcdError as error:
                 self.metrics.unavailable(f"{type(error).__name__}: {error}")
@@ -116,6 +117,7 @@ class Rounds:
         registry = self.registry
         try:
             if self._had_champion:
+                # Raises if there is none, where `retrain` would begin a new registry.
                 champion(registry)
             return retrain(registry, self.settings, now, asked=asked, on_step=self._on_step)
         except ModelError as error:
@@ -137,7 +139,6 @@ class Rounds:
 
 
 def _log(decision: Decision) -> None:
-    """Write a decision to the log: a failure or a rollback as a warning."""
     log = structlog.get_logger()
     say = log.warning if decision.outcome in ("failed", "rolled back") else log.info
     figures = {} if decision.gate is None else {"figures": list(map(asdict, decision.gate.figures))}
@@ -168,9 +169,11 @@ def announce_in_topic(
 
     def announce_decision(decision: Decision) -> None:
         try:
+            # Read for each decision: the round has changed it.
             state = RetrainerState.read(registry, name)
             until = state.generation if state.announced is None else state.announced
             changes = history(registry, since=until)
+            # Noted only afterwards: if killed in between, it is told twice, not never.
             for announcement in _announcements(registry, changes, decision):
                 announce(settings, announcement, topic)
             if changes:
@@ -187,16 +190,16 @@ def _announcements(
     registry: Store, changes: Iterable[Aliases], decision: Decision
 ) -> Iterator[Announcement]:
     """What is new: promotions and rollbacks, then a decision that changed nothing."""
-    for one in changes:
-        if one.by != BY:
+    for aliases in changes:
+        if aliases.by != BY:
             continue  # the command that made it announced it
         gate = None
         with suppress(ModelError):  # it was deleted since; the change is announced all the same
-            if one.change == "promoted":
-                lineage = read_lineage(registry, one.champion)
+            if aliases.change == "promoted":
+                lineage = read_lineage(registry, aliases.champion)
                 gate = lineage.gate
-                yield publication(registry, one.champion, lineage)
-        yield change(registry, one, gate)
+                yield publication(registry, aliases.champion, lineage)
+        yield change(registry, aliases, gate)
     if decision.outcome in ("promoted", "first champion", "rolled back"):
         return
     prefix = "" if decision.outcome in ("kept", "not now") else f"{decision.outcome}: "

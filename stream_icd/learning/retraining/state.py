@@ -37,7 +37,6 @@ class ScoredWindow:
 
     @property
     def name(self) -> tuple[str, str]:
-        """Identifies the window."""
         return self.graph, self.window
 
 
@@ -104,7 +103,6 @@ class RetrainerState:
             return cls()
 
     def write(self, registry: Store, name: str) -> None:
-        """Replace the state."""
         registry.put(_path(name), to_json(self, _FORMAT))
 
 

@@ -48,15 +48,15 @@ def triggered(
     if settings.every is not None:
         answers.append(_every_period(settings.every, last, now))
     if settings.drift:
-        answers.append(_drift([one.hidden_edges for one in scored], "hidden edges", "bits"))
-        nmi = [None if one.nmi is None else 100 * one.nmi for one in scored]
+        answers.append(_drift([window.hidden_edges for window in scored], "hidden edges", "bits"))
+        nmi = [None if window.nmi is None else 100 * window.nmi for window in scored]
         if any(percent is not None for percent in nmi):
             answers.append(_drift(nmi, "NMI", "%"))
     decisive = [answer for answer in answers if answer.due] or answers
-    changes = [one.since for one in decisive if one.since is not None]
+    changes = [answer.since for answer in decisive if answer.since is not None]
     return Due(
         any(answer.due for answer in answers),
-        "; ".join(one.reason for one in decisive) or "no trigger is set",
+        "; ".join(answer.reason for answer in decisive) or "no trigger is set",
         min(changes, default=None),
     )
 
@@ -96,8 +96,8 @@ def _drift(scores: Sequence[float | None], measure: str, unit: str) -> Due:
         scores: one per window since the last attempt, in time order; None where it is unknown.
         measure, unit: what the scores are, for the reason.
     """
-    known = [at for at, score in enumerate(scores) if score is not None]
-    values = np.array([scores[at] for at in known], np.float64)
+    scored_at = [at for at, score in enumerate(scores) if score is not None]
+    values = np.array([scores[at] for at in scored_at], np.float64)
     if len(values) <= _REFERENCE:
         return Due(
             False,
@@ -109,7 +109,7 @@ def _drift(scores: Sequence[float | None], measure: str, unit: str) -> Due:
     at = _change_at((values - mean) / spread)
     if at is None:
         return Due(False, f"no drift in {len(values)} windows ({measure} about {mean:.2f} {unit})")
-    since = len(scores) - known[at]
+    since = len(scores) - scored_at[at]
     now = float(np.mean(values[at:]))
     return Due(
         True,
@@ -125,6 +125,7 @@ def _change_at(standardised: np.ndarray) -> int | None:
         rise += float(value) - mean - _TOLERANCE
         fall += float(value) - mean + _TOLERANCE
         lowest, highest = min(lowest, rise), max(highest, fall)
+        # Not within the first windows, from which mean and spread come.
         if at + 1 >= _REFERENCE and max(rise - lowest, highest - fall) > _THRESHOLD:
             return at
     return None

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import Literal
 
@@ -21,16 +21,9 @@ from stream_icd.core.errors import BadInput, HistoryDamaged
 from stream_icd.core.lineage import DataRange
 from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.core.store.store import Store, open_store
+from stream_icd.core.store.store import open_store
 from stream_icd.core.times import too_far_ahead
-from stream_icd.history.archive import (
-    Selection,
-    newest,
-    partitions,
-    read_message,
-    read_partition,
-    read_snapshot,
-)
+from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import ArchivedDay, ArchivedWindow
 from stream_icd.learning.retraining.settings import Sizes
 from stream_icd.methods.bp.find import find_communities
@@ -63,14 +56,14 @@ class Accumulated:
 
     @classmethod
     def look_up(
-        cls, store: Store, now: datetime, graph: str | None = None, most: int | None = None
+        cls, archive: Archive, now: datetime, graph: str | None = None, most: int | None = None
     ) -> Accumulated:
         """Look up the newest windows of the archive, and their labels, however late these came.
 
         Windows far ahead of `now`, the time in UTC, are not used. Raises `HistoryDamaged`.
         """
         windows, ahead = list[ArchivedWindow](), list[tuple[str, str]]()
-        for window in _graphs_in_turn(store, Selection("snapshots", graph)):
+        for window in _graphs_in_turn(archive, Selection("snapshots", graph)):
             if too_far_ahead(window.window, now):
                 ahead.append(window.name)
                 continue
@@ -81,13 +74,12 @@ class Accumulated:
             return cls((), {}, 0, tuple(ahead))
         start = min(window.window.start for window in windows)
         since = replace(Selection("labels", graph), start=start)
-        found = _newest_first(store, since, partitions(store, since))
-        labels = {label.name: label for label in found}
+        of_days = _newest_first(archive, since, archive.partitions(since))
+        labels = {label.name: label for label in of_days}
         used = {window.name: labels[window.name] for window in windows if window.name in labels}
         return cls(tuple(windows[::-1]), used, len(labels) - len(used), tuple(ahead))
 
     def marks(self) -> Marks:
-        """How far each graph has come."""
         return _newest_ends(self.windows)
 
     def until(self, marks: Marks) -> Accumulated:
@@ -101,15 +93,15 @@ class Accumulated:
 
     def before(self, windows: Sequence[ArchivedWindow], most: int) -> list[ArchivedWindow]:
         """The windows of each graph right before the first of these, at most so many."""
+        # Reversed: of each graph, the earliest one counts.
         first = {window.partition.graph: window.order for window in reversed(windows)}
-        found = list[ArchivedWindow]()
+        before = list[ArchivedWindow]()
         for graph, order in first.items():
-            earlier = (one for one in self.windows if one.partition.graph == graph)
-            found += [one for one in earlier if one.order < order][-most:]
-        return found
+            of_graph = (window for window in self.windows if window.partition.graph == graph)
+            before += [window for window in of_graph if window.order < order][-most:]
+        return before
 
     def lessons(self, windows: Iterable[ArchivedWindow]) -> tuple[ArchivedLesson, ...]:
-        """These windows with their labels."""
         return tuple((window, self.labels.get(window.name)) for window in windows)
 
     def choose(
@@ -142,6 +134,7 @@ class Accumulated:
         proving = [window for window in usable if window in can_prove][-prove:]
         if len(proving) < prove:
             return f"{len(proving)} of {prove} windows{after} that the champion did not learn from"
+        # Reversed: of each graph, the earliest one counts.
         first = {window.partition.graph: window.window.start for window in reversed(proving)}
         rest = [
             window
@@ -153,7 +146,7 @@ class Accumulated:
             return f"{len(rest)} of {sizes.least} windows{after} that end before those that prove"
 
         def rank(window: ArchivedWindow) -> bytes:
-            """As at random, but a longer stream keeps most of the earlier sample."""
+            # As at random, but a longer stream keeps most of the earlier sample.
             name = f"{window.partition.graph} {window.identity}"
             return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
@@ -172,12 +165,10 @@ class ChosenWindows:
 
     @property
     def learn_range(self) -> DataRange:
-        """What is learned from, as a lineage names it."""
         return _data_range(self.learn)
 
     @property
     def prove_range(self) -> DataRange:
-        """What proves, as a lineage names it."""
         return _data_range(self.prove)
 
 
@@ -204,22 +195,22 @@ def _is_after(window: ArchivedWindow, marks: Marks) -> bool:
     return mark is None or window.window.start >= mark
 
 
-def _graphs_in_turn(store: Store, selection: Selection) -> Iterator[ArchivedWindow]:
+def _graphs_in_turn(archive: Archive, selection: Selection) -> Iterator[ArchivedWindow]:
     """Yield the newest window of each graph, then the second newest of each, and so on."""
     graph_of = attrgetter("graph")
-    by_graph = groupby(sorted(partitions(store, selection), key=graph_of), key=graph_of)
-    graphs = [_newest_first(store, selection, list(of_graph)) for _, of_graph in by_graph]
+    by_graph = groupby(sorted(archive.partitions(selection), key=graph_of), key=graph_of)
+    graphs = [_newest_first(archive, selection, list(of_graph)) for _, of_graph in by_graph]
     for turn in zip_longest(*graphs):
         yield from sorted(filter(None, turn), key=attrgetter("order"), reverse=True)
 
 
 def _newest_first(
-    store: Store, selection: Selection, found: Iterable[ArchivedDay]
+    archive: Archive, selection: Selection, days: Iterable[ArchivedDay]
 ) -> Iterator[ArchivedWindow]:
     """Yield windows from the newest to the oldest, and read only the days that are asked for."""
-    for _, of_day in groupby(sorted(found, reverse=True), key=attrgetter("day")):
-        read = (noted for partition in of_day for noted in read_partition(store, partition))
-        chosen = sorted(filter(selection.holds, read), key=attrgetter("order"))
+    for _, of_day in groupby(sorted(days, reverse=True), key=attrgetter("day")):
+        archived = chain.from_iterable(map(archive.read_partition, of_day))
+        chosen = sorted(filter(selection.holds, archived), key=attrgetter("order"))
         yield from reversed(newest(chosen))
 
 
@@ -240,26 +231,27 @@ class Lesson:
     def of(cls, snapshot: Snapshot, labels: Labels) -> Lesson:
         """Join a snapshot with its labels; labels of nodes that it does not have are not used."""
         at = places(snapshot.nodes, labels.nodes)
-        found = at >= 0
-        if not found.any():
+        has_label = at >= 0
+        if not has_label.any():
             return cls(snapshot)
-        known = np.full(snapshot.n_nodes, NOBODY, np.int32)
-        of_found = labels.labels[at[found]]
-        known[found] = np.unique(of_found, return_inverse=True)[1]
-        if not found.all():
-            return cls(snapshot, known, "some nodes")
-        if _contradicted(snapshot, known):
+        of_nodes = np.full(snapshot.n_nodes, NOBODY, np.int32)
+        of_nodes[has_label] = np.unique(labels.labels[at[has_label]], return_inverse=True)[1]
+        if not has_label.all():
+            return cls(snapshot, of_nodes, "some nodes")
+        if _contradicted(snapshot, of_nodes):
             return cls(snapshot, None, "contradicted")
-        return cls(snapshot, known, "all nodes")
+        return cls(snapshot, of_nodes, "all nodes")
 
     @classmethod
-    def read(cls, store: Store, window: ArchivedWindow, labels: ArchivedWindow | None) -> Lesson:
+    def read(
+        cls, archive: Archive, window: ArchivedWindow, labels: ArchivedWindow | None
+    ) -> Lesson:
         """Read a window, and its labels if there are any; raises `HistoryDamaged`, `BadInput`."""
         limits = Limits()
-        snapshot = read_snapshot(store, window, limits)
+        snapshot = archive.read_snapshot(window, limits)
         if labels is None:
             return cls(snapshot)
-        message = read_message(store, labels)
+        message = archive.read_message(labels)
         return cls.of(snapshot, decode_labels(message.key, message.value, message.headers, limits))
 
     def graph(self, *, by_labels: bool) -> LabelledGraph:
@@ -269,19 +261,20 @@ class Lesson:
         return LabelledGraph(snapshot.adjacency(), labels, Moment.of(snapshot))
 
 
-def read_lessons(archive: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
+def read_lessons(place: str, lessons: Sequence[ArchivedLesson]) -> Iterator[Lesson]:
     """Read windows of the archive at a path or URI, one after the other: not all are in memory.
 
     Unreadable ones are left out, and logged; labels that cannot be read do not spoil their window.
     """
-    store, log = open_store(archive), structlog.get_logger()
+    archive, log = Archive(open_store(place)), structlog.get_logger()
     for window, labels in lessons:
-        for wanted in dict.fromkeys((labels, None)):  # at last without labels
+        # Labels come first: if they cannot be read, the window still teaches without any.
+        for of_window in dict.fromkeys((labels, None)):
             try:
-                lesson = Lesson.read(store, window, wanted)
+                lesson = Lesson.read(archive, window, of_window)
             except (BadInput, HistoryDamaged) as error:
                 graph, snapshot = window.name
-                event = "a window cannot be read" if wanted is None else "labels cannot be read"
+                event = "a window cannot be read" if of_window is None else "labels cannot be read"
                 log.warning(event, graph=graph, snapshot=snapshot, error=str(error))
             else:
                 yield lesson

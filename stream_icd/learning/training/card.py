@@ -9,7 +9,6 @@ from statistics import median
 from stream_icd.core.imports import needs_extra
 from stream_icd.learning.training.bp.fitted import Fit, Tried
 from stream_icd.learning.training.icd.epochs import History, best_epoch
-from stream_icd.learning.training.icd.proved_encoder import EncoderProof
 from stream_icd.learning.training.train_model import TrainedModel
 from stream_icd.learning.training.yardstick import DEFAULT
 from stream_icd.methods.bp.parameters import BpParameters
@@ -65,10 +64,10 @@ def _purpose(trained: TrainedModel) -> str:
     n_nodes = median(graph.adjacency.shape[0] for graph in trained.graphs)
     n_edges = median(graph.adjacency.nnz // 2 for graph in trained.graphs)
     ks = [graph.n_communities for graph in trained.graphs if graph.n_communities is not None]
-    known = f", {int(median(ks)):,} communities" if ks else ""
+    communities = f", {int(median(ks)):,} communities" if ks else ""
     return (
         f"graphs like {trained.model.recipe.data or 'those it learned from'}: {int(n_nodes):,} "
-        f"nodes, {int(n_edges):,} edges{known} (medians)"
+        f"nodes, {int(n_edges):,} edges{communities} (medians)"
     )
 
 
@@ -102,7 +101,6 @@ def _figures(trained: TrainedModel) -> str:
 
 
 def _advice(trained: TrainedModel) -> str:
-    """Whether the model is worth using, by the first row of the test."""
     if not trained.test:
         return "Test it on your own graphs first."
     if trained.test[0].n_graphs == 1:
@@ -159,27 +157,28 @@ _CURVES = {
 
 
 def _learned(fit: Fit) -> str:
-    said = f"{_numbers(fit.parameters)}{_memory(fit)}"
+    numbers = f"{_numbers(fit.parameters)}{_memory(fit)}"
     if fit.learned_from == "each graph":
-        return f"{said}\n"
+        return f"{numbers}\n"
     head, how = _CURVES[fit.criterion]
     if fit.learned_from == "default" and not fit.compared:
         how = f"Nothing: no choice predicts hidden edges better than the model `{DEFAULT}`."
     rows = "\n".join(_row(tried, fit.parameters) for tried in fit.curve)
-    return f"{said}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
+    return f"{numbers}\n\n{_rivals(fit)}{how}\n\n{head}\n{rows}\n"
 
 
 def _rivals(fit: Fit) -> str:
     if not fit.compared:
         return ""
     if fit.compared_by == "AMI":
-        what, measure, unit, digits = "agrees with the known communities as well", "AMI, %", 100, 2
+        does_well, measure = "agrees with the known communities as well", "AMI, %"
+        scores = [(name, f"{100 * score:.2f}") for name, score in fit.compared]
     else:
-        what, measure = "saves as many bits on the new edges of windows", "bits per edge"
-        unit, digits = 1, 3
-    rows = "\n".join(f"| {name} | {unit * score:.{digits}f} |" for name, score in fit.compared)
+        does_well, measure = "saves as many bits on the new edges of windows", "bits per edge"
+        scores = [(name, f"{score:.3f}") for name, score in fit.compared]
+    rows = "\n".join(f"| {name} | {score} |" for name, score in scores)
     return (
-        f"The first of these that {what} as the best one is\n"
+        f"The first of these that {does_well} as the best one is\n"
         f"taken; K is not given.\n\n| parameters | {measure} |\n|---|---|\n{rows}\n\n"
     )
 
@@ -212,14 +211,14 @@ def _memory(fit: Fit) -> str:
 
 def _row(tried: Tried, chosen: BpParameters) -> str:
     resolution = tried.parameters.resolution
-    taken = " (taken)" if resolution == chosen.resolution and not chosen.search else ""
+    mark = " (taken)" if resolution == chosen.resolution and not chosen.search else ""
     if tried.ami is not None:
         scores = f"{100 * tried.ami:.2f}"
     elif tried.next_window is not None:
         scores = f"{tried.next_window:.3f}"
     else:
         scores = f"{tried.hidden_edges:.3f} | {tried.description_length:.3f}"
-    return f"| {resolution:.3g}{taken} | {scores} |"
+    return f"| {resolution:.3g}{mark} | {scores} |"
 
 
 def _encoder(trained: TrainedModel) -> str:
@@ -230,56 +229,17 @@ def _encoder(trained: TrainedModel) -> str:
             f"\nThe encoder ({recipe.encoder.kind}, widths {widths}) is untrained. Only method "
             f"icd\nuses it.\n"
         )
-    section = encoder_section(trained.encoder)
+    section = trained.encoder.section()
     if not trained.history:
         return section
     best = best_epoch(trained.history)
-    kept = (
+    outcome = (
         "training did not improve the validation score, so the weights are the untrained ones"
         if best.number == 0
         else f"the weights are those of epoch {best.number} of {trained.history[-1].number}"
     )
-    kind = f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{kept}.\n"
+    kind = f"\nEncoder: {recipe.encoder.kind}, widths {widths}, {recipe.variant};\n{outcome}.\n"
     return kind + section
-
-
-def encoder_section(proof: EncoderProof | None) -> str:
-    """What became of a model's encoder, and the figures that decided it, as Markdown."""
-    if proof is None:
-        return ""
-    said = f"\n## The encoder\n\nIt is **{proof.state}**. {_why(proof)}\n"
-    if not proof.scores:
-        return said
-    rows = "\n".join(
-        f"| {one.name}{' (taken)' if one.name == proof.chosen else ''} | {100 * one.alone:.2f} "
-        f"| {'' if one.remembering is None else f'{100 * one.remembering:.2f}'} |"
-        for one in proof.scores
-    )
-    n, graphs = proof.n_validation, "graph" if proof.n_validation == 1 else "graphs"
-    on, taken = f"on {n} {graphs} that it did not learn from", "The highest mean of both columns"
-    if proof.by_turns:
-        on = f"on {n} graphs, each after learning from others"
-        taken = "Of those that are a sure gain over the first, the highest mean"
-    return f"""{said}
-Mean AMI, %, {on}; K is given only if the source states it.
-{taken} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
-
-| method and weights | each graph alone | with memory of the windows before |
-|---|---|---|
-{rows}
-"""
-
-
-def _why(proof: EncoderProof) -> str:
-    early = " The time was up before learning ended." if proof.stopped else ""
-    if not proof.n_taught:
-        return f"No graph has labels or communities with strong evidence to learn from.{early}"
-    n_learned = proof.n_taught - (0 if proof.by_turns else proof.n_validation)
-    if proof.state == "learned":
-        graphs = "graph" if n_learned == 1 else "graphs"
-        return f"It learned from {n_learned} {graphs}.{early}"
-    what = "a sure gain on them" if proof.by_turns else "better on the newest ones"
-    return f"Nothing that {n_learned} graphs taught was {what}.{early}"
 
 
 _TITLES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from stream_icd.core.errors import BadSettings
 from stream_icd.core.imports import needs_extra
@@ -107,6 +106,7 @@ def train_model(
     elif recipe.learns_edges:
         model, proof = with_edges(
             model,
+            # The others would be detected in hindsight for nothing.
             taught_by(newest(second), recipe.seed, threads),
             effort=Effort(threads=threads, on_step=partial(on_step, "learn the encoder")),
         )
@@ -119,15 +119,24 @@ def train_model(
 def split(
     graphs: Sequence[LabelledGraph], recipe: Recipe
 ) -> tuple[Sequence[LabelledGraph], Sequence[LabelledGraph], Sequence[LabelledGraph]]:
-    """Split by the recipe; without encoder training, the test set may be empty for few graphs.
+    """Split by the recipe: the first graphs train, the next validate, the last test (section 5.1).
 
-    Windows that overlap those of the test share edges with them, and are left out.
+    In order, so that what is later in time never trains what is judged on earlier graphs. Windows
+    that overlap those of the test share edges with them, and are left out. Without encoder
+    training, the test set may be empty for few graphs. Raises `BadSettings` if there are too few
+    for each share above 0 to get one.
     """
     if not graphs:
         raise BadSettings(f"no graphs to learn from: {recipe.data or 'none were given'}")
     if not recipe.trains_encoder and len(graphs) <= 2:
         return (), graphs, ()
-    first, second, tests = _split_in_order(graphs, recipe.split)
+    shares, n = recipe.split, len(graphs)
+    at, then = round(n * shares[0]), round(n * (shares[0] + shares[1]))
+    first, second, tests = parts = graphs[:at], graphs[at:then], graphs[then:]
+    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
+        raise BadSettings(
+            f"{n} graphs are too few to split by {shares}: each part needs at least one"
+        )
     trains, learns = (
         [graph for graph in part if not _overlaps_any(graph, tests)] for part in (first, second)
     )
@@ -139,16 +148,16 @@ def split(
     return trains, learns, tests
 
 
-def _overlaps_any(graph: LabelledGraph, others: Sequence[LabelledGraph]) -> bool:
+def _overlaps_any(graph: LabelledGraph, tests: Sequence[LabelledGraph]) -> bool:
     """Whether another window of the same stream overlaps that of a graph."""
-    if (ours := graph.moment) is None:
+    if (own := graph.moment) is None:
         return False
-    theirs = (other.moment for other in others if other.moment is not None)
-    windows = (moment.window for moment in theirs if moment.graph == ours.graph)
+    moments = (test.moment for test in tests if test.moment is not None)
+    windows = (moment.window for moment in moments if moment.graph == own.graph)
     return any(
-        ours.window.start < window.end and window.start < ours.window.end
+        own.window.start < window.end and window.start < own.window.end
         for window in windows
-        if window != ours.window  # files of one day are graphs of their own
+        if window != own.window  # files of one day are graphs of their own
     )
 
 
@@ -161,21 +170,21 @@ def _tested(
     on_step: OnStep,
 ) -> Iterator[ModelComparison]:
     """Compare with the shipped `default` as a detector works, then on each graph alone."""
-    known = all(graph.labels is not None for graph in graphs)
-    tests = list(_controls(model, last, "K given" if known else "each graph alone"))
+    all_labelled = all(graph.labels is not None for graph in graphs)
+    tests = list(_controls(model, last, "K given" if all_labelled else "each graph alone"))
     done = FitOptions(on_step=on_step).steps("test", (1 + len(tests)) * len(graphs))
     memory = any(graph.moment is not None for graph in graphs)
     yield from compared_with_default(model, learned, graphs, memory=memory, on_graph=done)
-    measure: Measure = "NMI, %" if known else "modularity, %"
-    for name, method, trained, other, other_name in tests if graphs else ():
+    measure: Measure = "NMI, %" if all_labelled else "modularity, %"
+    for name, method, trained, reference, reference_name in tests if graphs else ():
         scores = []
         for graph in graphs:
             find = partial(detect, graph.adjacency, method=method, threads=threads)
-            k = graph.n_communities if known else None
-            both = (find(tried, n_communities=k).communities for tried in (trained, other))
-            scores.append([100 * nmi_or_modularity(graph, found) for found in both])
+            k = graph.n_communities if all_labelled else None
+            of_models = (find(tried, n_communities=k).communities for tried in (trained, reference))
+            scores.append([100 * nmi_or_modularity(graph, labels) for labels in of_models])
             done()
-        yield ModelComparison.of(name, measure, other_name, *zip(*scores, strict=True))
+        yield ModelComparison.of(name, measure, reference_name, scores)
 
 
 def _controls(
@@ -191,27 +200,3 @@ def _controls(
     yield "icd", "icd", model, untrained, _UNTRAINED
     if last is not None:
         yield "icd, last epoch", "icd", last, untrained, _UNTRAINED
-
-
-_Graph = TypeVar("_Graph")
-
-
-def _split_in_order(
-    graphs: Sequence[_Graph], shares: tuple[float, float, float]
-) -> tuple[Sequence[_Graph], Sequence[_Graph], Sequence[_Graph]]:
-    """The first graphs train, the next validate, the last test, as in the paper (section 5.1).
-
-    In order, so that what is later in time never trains what is judged on earlier graphs. Raises
-    `BadSettings` if there are too few for each share above 0 to get one.
-
-    >>> _split_in_order("abcdefghij", (0.8, 0.1, 0.1))
-    ('abcdefgh', 'i', 'j')
-    """
-    first = round(len(graphs) * shares[0])
-    second = round(len(graphs) * (shares[0] + shares[1]))
-    parts = graphs[:first], graphs[first:second], graphs[second:]
-    if any(share > 0 and not part for share, part in zip(shares, parts, strict=True)):
-        raise BadSettings(
-            f"{len(graphs)} graphs are too few to split by {shares}: each part needs at least one"
-        )
-    return parts

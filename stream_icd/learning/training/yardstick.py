@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isnan, log
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -94,31 +94,31 @@ class _Follower:
     last: dict[str, tuple[pa.Array, Labels]] = field(default_factory=dict)
 
     def alone(self, graph: LabelledGraph) -> _Judged:
-        """Judge the communities of a graph of no stream."""
-        found, seconds = self._found_alone(graph)
-        bits = -description_length(comparable(graph.adjacency), found)
-        return _judged(graph, found, seconds, bits)
+        labels, seconds = self._found_alone(graph)
+        bits = -description_length(comparable(graph.adjacency), labels)
+        return _judged(graph, labels, seconds, bits)
 
     def next(self, graph: LabelledGraph, snapshot: Snapshot, window: PreparedWindow) -> _Judged:
-        """Judge the communities of the next window of its graph."""
-        name, known = snapshot.graph, self.last.get(snapshot.graph)
+        name, last = snapshot.graph, self.last.get(snapshot.graph)
         memory = self.memories.get(name)
         if memory is not None:
-            known = memory.nodes, memory.posterior.likeliest
-        nats, weight = (0.0, 0.0) if known is None else window.nats_saved_by(*known)
+            last = memory.nodes, memory.posterior.likeliest
+        # Before this window is detected: communities of the one before judge its new edges.
+        nats, weight = (0.0, 0.0) if last is None else window.nats_saved_by(*last)
         if self.remember and self.model.remembers(self.method):
-            found, seconds = self._found_remembering(graph, snapshot)
+            labels, seconds = self._found_remembering(graph, snapshot)
         else:
-            found, seconds = self._found_alone(graph)
-        self.last[name] = snapshot.nodes, found
-        return _judged(graph, found, seconds, nats / weight / log(2) if weight else None)
+            labels, seconds = self._found_alone(graph)
+        self.last[name] = snapshot.nodes, labels
+        return _judged(graph, labels, seconds, nats / weight / log(2) if weight else None)
 
     def _found_alone(self, graph: LabelledGraph) -> tuple[Labels, float]:
         k = None if graph.moment is None else graph.moment.n_communities
-        given = dict[str, Any](method=self.method, seed=self.seed, threads=1)
         started = self.clock()
-        found = detect(graph.adjacency, self.model, k, **given).communities
-        return found, self.clock() - started
+        detection = detect(
+            graph.adjacency, self.model, k, method=self.method, seed=self.seed, threads=1
+        )
+        return detection.communities, self.clock() - started
 
     def _found_remembering(self, graph: LabelledGraph, snapshot: Snapshot) -> tuple[Labels, float]:
         remembered = detect_remembering(
@@ -138,8 +138,8 @@ class _Follower:
 def _judged(graph: LabelledGraph, labels: Labels, seconds: float, bits: float | None) -> _Judged:
     if graph.labels is None:
         return _Judged(bits, labels, seconds)
-    both = of_known(graph.labels, labels)
-    return _Judged(bits, labels, seconds, ami(*both), nmi(*both))
+    of_labelled = of_known(graph.labels, labels)
+    return _Judged(bits, labels, seconds, ami(*of_labelled), nmi(*of_labelled))
 
 
 def nmi_or_modularity(graph: LabelledGraph, labels: Labels) -> float:
@@ -189,17 +189,13 @@ class ModelComparison:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        measure: Measure,
-        control_name: str,
-        trained: ArrayLike,
-        control: ArrayLike,
+        cls, name: str, measure: Measure, control_name: str, scores: ArrayLike
     ) -> ModelComparison:
-        """Compare scores, graph by graph; `trained` and `control` are (n,), n at least 1."""
-        of_model, of_control = np.asarray(trained, np.float64), np.asarray(control, np.float64)
-        parts = map(_score, (of_model, of_control, of_model - of_control))
-        return cls(name, measure, control_name, len(of_model), *parts)
+        """Compare the scores of the model and its control, (n, 2), on n graphs, at least one."""
+        trained, control = np.asarray(scores, np.float64).T
+        gain = _score(trained - control)
+        n_graphs = len(trained)
+        return cls(name, measure, control_name, n_graphs, _score(trained), _score(control), gain)
 
     @property
     def is_gain(self) -> bool:
@@ -227,11 +223,11 @@ def compared_with_default(
     memory.
     """
     before = [graph for graph in learned[-WARM_UP:] if graph.moment is not None]
-    both = model, open_model(DEFAULT).model
+    models = model, open_model(DEFAULT).model
     judged = list[tuple[_Judged, _Judged]]()
-    for number, (ours, default) in enumerate(judge(chain(before, graphs), both, seed)):
+    for number, (of_model, of_default) in enumerate(judge(chain(before, graphs), models, seed)):
         if number >= len(before):
-            judged.append((ours, default))
+            judged.append((of_model, of_default))
             on_graph()
     measures: tuple[tuple[Measure, str, float], ...] = (
         ("AMI, %", "ami", 100.0),
@@ -239,13 +235,13 @@ def compared_with_default(
         ("bits saved per edge", "bits", 1.0),
     )
     name = f"{model.method} with memory" if memory else model.method
-    found = []
+    comparisons = []
     for measure, attribute, unit in measures:
         scores = [(getattr(a, attribute), getattr(b, attribute)) for a, b in judged]
         pairs = [(unit * a, unit * b) for a, b in scores if a is not None and b is not None]
         if pairs:
-            found.append(ModelComparison.of(name, measure, DEFAULT, *zip(*pairs, strict=True)))
-    return found
+            comparisons.append(ModelComparison.of(name, measure, DEFAULT, pairs))
+    return comparisons
 
 
 def verdict(compared: Sequence[ModelComparison]) -> str:
@@ -297,14 +293,13 @@ class PreparedWindow:
 
 
 def _without(adjacency: csr_array, moment: Moment, before: PreparedWindow) -> csr_array:
-    """The adjacency without the edges of the window before."""
     place = places(moment.nodes, before.moment.nodes)
-    both = np.flatnonzero(place >= 0)
-    old = before.comparable[place[both]][:, place[both]].tocoo()
+    in_both = np.flatnonzero(place >= 0)
+    old = before.comparable[place[in_both]][:, place[in_both]].tocoo()
     n_nodes = adjacency.shape[0]
-    known = both[old.row] * n_nodes + both[old.col]
+    known_pairs = in_both[old.row] * n_nodes + in_both[old.col]
     entries = adjacency.tocoo()
-    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known)
+    new = ~np.isin(entries.row.astype(np.int64) * n_nodes + entries.col, known_pairs)
     unseen = csr_array(
         (entries.data[new], (entries.row[new], entries.col[new])), shape=adjacency.shape
     )

@@ -339,12 +339,17 @@ class Naming:
         names = {} if compared is None else compared.names()
         return {community: str(name) for community, name in names.items()}
 
-    def attribute(self, graph: str, nodes: pa.Array, name: str) -> Attribute | None:
-        """Return an attribute of some nodes; None if the graph has none of this name."""
+    def values(self, graph: str, nodes: pa.Array, attribute: str) -> list[str | None] | None:
+        """Return the value of an attribute of each node; None if the graph has no such attribute.
+
+        The value is None where it is not known.
+        """
         attributes = self._of_graph(graph)
-        if attributes is None or name not in attributes.names or self.other_ids:
+        if attributes is None or attribute not in attributes.names or self.other_ids:
             return None
-        return attributes.of_nodes(nodes)[attributes.names.index(name)]
+        column = attributes.of_nodes(nodes)[attributes.names.index(attribute)]
+        values = (*column.values, None)  # a code of -1 is unknown
+        return [values[code] for code in column.codes.tolist()]
 
     def _of_graph(self, graph: str) -> Attributes | None:
         if None in self._tables:

@@ -23,6 +23,7 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.node_ids import places
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import missed_windows
+from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking import packed
 
 _MOST_CELLS = 1 << 24
@@ -79,6 +80,11 @@ class Partition:
         at = places(new.nodes, self.nodes)
         in_new = np.flatnonzero(at >= 0)
         return at[in_new], in_new
+
+    def agreement(self, other: Partition) -> float | None:
+        """Return the NMI of two partitions on their common nodes; None if they have none."""
+        rows, columns = other.shared_nodes(self)
+        return nmi(other.labels[rows], self.labels[columns]) if len(rows) else None
 
     def overlaps(self, new: Partition) -> _Overlaps:
         """Compare two windows in O(n + pairs); there is at most one pair per node."""

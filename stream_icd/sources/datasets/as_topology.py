@@ -93,17 +93,17 @@ def read_as_topology(
         )
     if len(times) == 1:
         window = window or parse_window("1d")
-    wanted: dict[Window, list[_ReadPairs]] = defaultdict(list)
+    reads_of: dict[Window, list[_ReadPairs]] = defaultdict(list)
     for time, its_window in windows_at(times, window, _DAY).items():
         if (first or date.min) <= its_window.start.date() <= (last or date.max):
-            wanted[its_window] += times[time]
-    if not wanted:
+            reads_of[its_window] += times[time]
+    if not reads_of:
         raise BadSettings(
             f"no day from {first or 'the beginning'} to {last or 'the end'} in {path}; "
             f"it holds {min(times).date()} to {max(times).date()}"
         )
-    snapshots = _snapshots(wanted, graph or name_of(path), source, on_bad_row)
-    return Source(len(wanted), snapshots)
+    snapshots = _snapshots(reads_of, graph or name_of(path), source, on_bad_row)
+    return Source(len(reads_of), snapshots)
 
 
 def name_of(path: Path) -> str:
@@ -117,9 +117,9 @@ def name_of(path: Path) -> str:
 
 
 def _snapshots(
-    wanted: Mapping[Window, Sequence[_ReadPairs]], graph: str, source: str, on_bad_row: OnBadRow
+    reads_of: Mapping[Window, Sequence[_ReadPairs]], graph: str, source: str, on_bad_row: OnBadRow
 ) -> Iterator[tuple[Snapshot, None]]:
-    for window, reads in wanted.items():
+    for window, reads in reads_of.items():
         pairs = pa.concat_tables([read(on_bad_row) for read in reads])
         # The day on which it begins, or the minute or second if it is not whole days.
         whole_days = not (window.start - EPOCH) % _DAY and not (window.end - window.start) % _DAY
@@ -172,7 +172,9 @@ def _times(path: Path) -> Mapping[datetime, Sequence[_ReadPairs]]:
         _LOG.warning(
             "not read in %s: %s. Files are read whose names hold a date and end in .txt, also "
             "compressed (%s)",
-            *(printable(path.name), listed(left_out), ", ".join(OPENERS)),
+            printable(path.name),
+            listed(left_out),
+            ", ".join(OPENERS),
         )
     return reads
 

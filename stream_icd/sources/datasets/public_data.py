@@ -122,14 +122,6 @@ CATALOGUE: tuple[_PublicData, ...] = (
 )
 
 
-def public_data(name: str) -> _PublicData:
-    """Return the data set with that name; `BadSettings` lists the known names."""
-    by_name = {data.name: data for data in CATALOGUE}
-    if name not in by_name:
-        raise BadSettings(f"no data set {name!r}: choose from {', '.join(by_name)}")
-    return by_name[name]
-
-
 def _file(url: str, folder: Path, on_progress: _OnProgress) -> Path:
     if urlsplit(url).scheme not in ("http", "https"):
         raise BadSettings(f"{url} is not a web address")
@@ -137,7 +129,7 @@ def _file(url: str, folder: Path, on_progress: _OnProgress) -> Path:
     whole, part = folder / name, folder / f"{name}.part"
     if not whole.exists():
         _download(url, part, partial(on_progress, name))
-        part.rename(whole)
+        part.rename(whole)  # at the end: what is called so is never a part
     if whole.suffix == ".zip":
         _unpack(whole, folder)
     return whole
@@ -171,12 +163,12 @@ def _unpack(archive: Path, folder: Path) -> None:
     unpacked, unpacking = folder / archive.stem, folder / f"{archive.stem}.part"
     if unpacked.exists():
         return
-    shutil.rmtree(unpacking, ignore_errors=True)
+    shutil.rmtree(unpacking, ignore_errors=True)  # of a run that was killed
     try:
         with zipfile.ZipFile(archive) as content:
             content.extractall(unpacking)  # which keeps every name inside the folder
     except zipfile.BadZipFile as error:
-        archive.unlink()
+        archive.unlink()  # else each later run would find it, and not download another
         raise BadSettings(f"{archive.name} is damaged ({error}) and was deleted") from error
     unpacking.rename(unpacked)
 

@@ -49,8 +49,7 @@ def _nearest_pairs(points: Floats, k: int) -> Ids:
     itself = nearest == np.arange(n)[:, None]
     # If more than k others have the same position, a point may not be among its own nearest.
     itself[~itself.any(axis=1), -1] = True
-    others = nearest[~itself].reshape(n, k)
-    return _each_once(np.repeat(np.arange(n), k), others.ravel(), n)
+    return _each_once(np.repeat(np.arange(n), k), nearest[~itself], n)
 
 
 def _pairs_within(points: Floats, radius_m: float) -> Ids:
@@ -70,9 +69,9 @@ def _pairs_within(points: Floats, radius_m: float) -> Ids:
     return _each_once(pairs[:, 0], pairs[:, 1], len(points))
 
 
-def _each_once(pairs: Ids, other: Ids, n: int) -> Ids:
+def _each_once(start: Ids, end: Ids, n: int) -> Ids:
     # Sort, because numpy.unique hashes and takes ten times as long on these keys.
-    keys = np.sort(np.minimum(pairs, other) * n + np.maximum(pairs, other))
+    keys = np.sort(np.minimum(start, end) * n + np.maximum(start, end))
     first = np.diff(keys, prepend=-1) > 0
     return np.stack(np.divmod(keys[first], n))
 
@@ -122,8 +121,8 @@ class TaxiSettings:
     def degrees(lat: str, lon: str) -> dict[str, Number]:
         """Return what a table of fixes has besides ids, given the names of its columns; checked."""
         return {
-            "lat": (lat, lambda given: abs(given) <= 90),
-            "lon": (lon, lambda given: abs(given) <= 180),
+            "lat": (lat, lambda values: abs(values) <= 90),
+            "lon": (lon, lambda values: abs(values) <= 180),
         }
 
     def snapshot(self, window: Window, rows: pa.Table) -> Snapshot | None:

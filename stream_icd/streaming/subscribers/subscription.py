@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from threading import Event, Lock
 from typing import Any, Literal, Self, TypedDict, TypeVar
 
@@ -24,7 +25,7 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.record import Record
 from stream_icd.kafka.settings import KafkaSettings
 from stream_icd.kafka.tracing import Tracing
-from stream_icd.kafka.waiting import Stop, Worker
+from stream_icd.kafka.waiting import Stop, TaskThread
 from stream_icd.streaming.subscribers.group_reader import open_group_reader
 from stream_icd.streaming.subscribers.seen_results import (
     MixedModels,
@@ -158,7 +159,7 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
     """
 
     def __init__(self, open_items: Callable[[Event], Generator[_Item, None, None]]) -> None:
-        self._worker: Worker | None = None
+        self._worker: TaskThread | None = None
         self._stop = Event()
         self._items = open_items(self._stop)
         self._awaited: Future[_Item] | None = None
@@ -176,9 +177,11 @@ class Subscription(Iterator[_Item], AsyncIterator[_Item]):
 
     async def __anext__(self) -> _Item:
         async with self._turn:
-            self._worker = self._worker or Worker("subscription")
+            self._worker = self._worker or TaskThread("subscription")
+            # Without a reference to us: the thread would keep a subscription that nobody has.
+            following = partial(next, self._items, _END)
             # What a cancelled wait requested is still awaited: its item belongs to the next one.
-            self._awaited = self._awaited or self._worker.submit(next, self._items, _END)
+            self._awaited = self._awaited or self._worker.submit(following)
             item = await asyncio.shield(asyncio.wrap_future(self._awaited))
             self._awaited = None
         if item is _END:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
+from stream_icd.core.arrays import Ids, Shares
 from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadInput
-from stream_icd.core.members import NOTHING, Changes, MemberRow, Members
-from stream_icd.core.node_ids import id_array, values_of, widened
+from stream_icd.core.node_ids import id_array, places, values_of, widened
 from stream_icd.core.snapshot import EPOCH
 from stream_icd.core.times import microseconds, time_at, too_far_ahead, utc_now
 from stream_icd.kafka.delivery.handler import BatchDone
@@ -31,13 +33,77 @@ from stream_icd.streaming.workers.step import Step
 from stream_icd.wire.communities import decode_communities
 from stream_icd.wire.limits import Limits
 from stream_icd.wire.message import result_id
-from stream_icd.wire.nodes import decode_member, encode_member, graph_in_key, node_key
+from stream_icd.wire.nodes import MemberRow, decode_member, encode_member, graph_in_key, node_key
 
 _NOT_FOLLOWED = ("damaged", "late")
 """What memory says of a window that lacks most nodes, or is not after the last one."""
 
 _A_ROW = 600
 """Bytes of a row's Python objects and headers, about."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Members:
+    """All nodes of a graph, as rows said last."""
+
+    end: int  # of the last window that is known, microseconds since 1970 UTC
+    nodes: pa.Array  # (n,) ascending (`node_ids.widened`)
+    community_ids: Ids  # (n,)
+    since: Ids  # (n,) microseconds since 1970 UTC
+    probabilities: Shares  # (n,) NaN where not known
+    names: Mapping[int, str]  # of communities, by id
+
+    @property
+    def n_bytes(self) -> int:
+        of_ids = self.nodes.nbytes + self.community_ids.nbytes
+        return int(of_ids + self.since.nbytes + self.probabilities.nbytes) + 100 * len(self.names)
+
+    def changed_by(
+        self, window: Communities, names: Mapping[int, str], least: float
+    ) -> tuple[_Members, Ids, pa.Array]:
+        """Return the members after a window with stable ids; what changes, and the nodes that left.
+
+        What changes are positions among the nodes of the window: of a node that is new, of one
+        whose community or the name of that is another one, and of one whose probability differs by
+        `least` or more from that of its last row. All others keep what their rows say, so that a
+        worker that reads these knows the same.
+        """
+        ids, at = window.ids_of_nodes, places(window.nodes, self.nodes)
+        assert ids is not None  # the caller asks for windows with stable ids only
+        was_there = at >= 0
+        own = window.probabilities
+        own = np.full(len(ids), np.nan, np.float32) if own is None else own
+        start = np.full(len(ids), microseconds(window.window.start - EPOCH))
+        stays, published = was_there, np.full(len(ids), np.nan, np.float32)
+        if len(self.nodes):
+            stays = was_there & (self.community_ids[at] == ids)
+            published = np.where(was_there, self.probabilities[at], published)
+            start = np.where(stays, self.since[at], start)
+        # In hundredths, as they are published: a difference of `least` counts, whatever its bits.
+        differs = (np.abs(own - published) >= least - 1e-6) | (np.isnan(own) != np.isnan(published))
+        renamed = [id for id in set(ids.tolist()) if names.get(id) != self.names.get(id)]
+        changed = ~stays | differs | np.isin(ids, renamed)
+        after = _Members(
+            end=microseconds(window.window.end - EPOCH),
+            nodes=window.nodes,
+            community_ids=ids,
+            since=start,
+            probabilities=np.where(changed, own, published),
+            names={id: name for id, name in names.items() if name is not None},
+        )
+        left = self.nodes.filter(pa.array(places(self.nodes, window.nodes) < 0))
+        return after, np.flatnonzero(changed), left
+
+
+_NOTHING = _Members(
+    end=microseconds(datetime.min.replace(tzinfo=EPOCH.tzinfo) - EPOCH),
+    nodes=pa.array([], pa.int64()),
+    community_ids=np.empty(0, np.int64),
+    since=np.empty(0, np.int64),
+    probabilities=np.empty(0, np.float32),
+    names={},
+)
+"""Of a graph without rows."""
 
 
 @dataclass(eq=False)
@@ -62,7 +128,7 @@ class RowWriter(Step):
     memory: MemorySettings = field(default_factory=MemorySettings)
 
     def __post_init__(self) -> None:
-        self._members = RecentWindows[Members](self.memory.cache_bytes)
+        self._members = RecentWindows[_Members](self.memory.cache_bytes)
         self._is_caught_up = False
         self._without_ids: set[str] = set()
         self._models = MixedModels()
@@ -100,14 +166,14 @@ class RowWriter(Step):
             structlog.get_logger().warning(f"{warning}; choose one with --model")
         if self._members.missing({graph}):  # all at once were too much
             self._read({graph})
-        (before,) = self._members.get(graph) or (NOTHING,)
+        (before,) = self._members.get(graph) or (_NOTHING,)
         if microseconds(communities.window.end - EPOCH) < before.end:
             return Processed("no rows: a later window is known")
         names = self._names(communities)
-        changes = before.changed_by(communities, names, self.least)
-        self._members.change(graph, (changes.after,))
-        rows = tuple(_rows_of(communities, changes, self.topic))
-        facts = {"changed": len(changes.changed), "left": len(changes.left)}
+        after, changed, left = before.changed_by(communities, names, self.least)
+        self._members.change(graph, (after,))
+        rows = tuple(_rows_of(communities, after, changed, left, self.topic))
+        facts = {"changed": len(changed), "left": len(left)}
         return Processed("rows", facts, rows)
 
     def forget(self, record: Record) -> None:  # noqa: ARG002
@@ -157,11 +223,12 @@ class RowWriter(Step):
         structlog.get_logger().info("rows read", graphs=n_graphs, rows=n_rows)
 
 
-def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[OutgoingRecord]:
+def _rows_of(
+    window: Communities, after: _Members, changed: Ids, left: pa.Array, topic: str
+) -> Iterator[OutgoingRecord]:
     """Yield the deletions of nodes that left, then the rows of those that changed."""
-    for node in changes.left.to_pylist():
+    for node in left.to_pylist():
         yield OutgoingRecord(topic, None, node_key(window.graph, node))
-    after, changed = changes.after, changes.changed
     event = result_id(window.snapshot_id, window.model, window.revision)
     for at, node in zip(changed.tolist(), after.nodes.take(changed).to_pylist(), strict=True):
         community, probability = int(after.community_ids[at]), float(after.probabilities[at])
@@ -178,7 +245,7 @@ def _rows_of(window: Communities, changes: Changes, topic: str) -> Iterator[Outg
         yield outgoing(topic, encode_member(member, f"{event}#{at}"))
 
 
-def _members(records: Iterable[Record], limits: Limits) -> Members | None:
+def _members(records: Iterable[Record], limits: Limits) -> _Members | None:
     rows: list[MemberRow] = []
     for record in records:
         try:
@@ -194,7 +261,7 @@ def _members(records: Iterable[Record], limits: Limits) -> Members | None:
     rows.sort(key=lambda row: row.node)
     nodes = widened(values_of(id_array([row.node for row in rows])))
     probabilities = [np.nan if row.probability is None else row.probability for row in rows]
-    return Members(
+    return _Members(
         end=max(microseconds(row.as_of - EPOCH) for row in rows),
         nodes=nodes,
         community_ids=np.array([row.community_id for row in rows], np.int64),

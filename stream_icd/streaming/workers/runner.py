@@ -17,10 +17,10 @@ import structlog
 from stream_icd.core.errors import CrashedWorker, LimitExceeded, RecordTooLarge
 from stream_icd.kafka.delivery.handler import GIVEN_UP_AFTER, BatchDone, Handler
 from stream_icd.kafka.messages.claims import ClaimCheck
-from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name, is_of
+from stream_icd.kafka.messages.records import Outcome, Processed, Refused, about, graph_name
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.tracing import GROUP, MS, Tracing
-from stream_icd.kafka.waiting import Worker
+from stream_icd.kafka.waiting import TaskThread
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit, dead_letter
 from stream_icd.streaming.workers.step import BatchStep
 
@@ -75,7 +75,7 @@ class Runner(Handler):
     def give_up(self, record: Record, ends: int, how: str) -> Iterator[OutgoingRecord]:
         """Yield the record's dead letter, or its outcome processed in another way."""
         self.step.begin([record])
-        if not is_of(record, self._key):
+        if self._key not in (None, graph_name(record)):
             return
         outcome = self.step.last_resort(record) if ends == GIVEN_UP_AFTER else None
         error = CrashedWorker(
@@ -101,7 +101,7 @@ class Runner(Handler):
             self._traced.published(batch)
 
     def _ours(self, records: Sequence[Record]) -> list[Record]:
-        ours = [record for record in records if is_of(record, self._key)]
+        ours = [record for record in records if self._key in (None, graph_name(record))]
         self._n_skipped += len(records) - len(ours)
         if self._n_skipped >= self._log_skipped_at:
             self._log_skipped_at = 2 * self._n_skipped  # a line for twice as many
@@ -167,7 +167,7 @@ def run_together(loops: Mapping[str, Callable[[], object]], stop: threading.Even
         return
     running = []
     for name, loop in loops.items():
-        with closing(Worker(name)) as worker:  # it ends after this
+        with closing(TaskThread(name)) as worker:  # it ends after this
             running.append(worker.submit(loop))
     failed_first = wait(running, return_when=FIRST_EXCEPTION).done
     stop.set()  # or the other loops would go on without the failed one

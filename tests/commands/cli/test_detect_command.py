@@ -7,12 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from consumers.detect import app, batch_limits
+from consumers.detect import batch_limits
 from stream_icd.commands.programs.options import DetectionOptions
 from stream_icd.core.child_process import stop_children
-from stream_icd.core.errors import BadSettings, ModelNotFound
 from stream_icd.kafka.topics import SNAPSHOTS, create_topics
 from tests.run_here import run_here
 from tests.streaming.workers.test_detect_stream import N_SMALL, OF_LARGE, windows
@@ -36,33 +34,19 @@ def test_threads_and_processes_together_use_no_more_than_the_cores(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--horizon", "soon"], "horizon 'soon': give auto, off, or a number of windows"),
-        (["--horizon", "0.5"], "horizon 0.5: give auto"),
+        (["--horizon", "soon"], "BadSettings: horizon 'soon': give auto, off, or a number"),
+        (["--horizon", "0.5", "--method", "icd"], "BadSettings: horizon 0.5: give auto"),
         (["--horizon", "5", "--memory", "off"], "--horizon 5 has no effect with --memory off"),
+        (["--model", "nosuch"], "ModelNotFound: no model 'nosuch'"),
+        (["--model", "champion"], "--registry"),
+        (["--model", "previous"], "--registry"),
     ],
 )
-def test_a_horizon_that_is_none_is_refused_at_the_start(options: list[str], reason: str) -> None:
-    for method in ("bp", "icd"):
-        done = CliRunner().invoke(app, ["--method", method, *options])
-        assert isinstance(done.exception, BadSettings)
-        assert reason in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("model", "error", "match"),
-    [
-        ("nosuch", ModelNotFound, "no model 'nosuch'"),
-        ("champion", BadSettings, "--registry"),
-        ("previous", BadSettings, "--registry"),
-    ],
-)
-def test_a_model_that_is_not_there_is_named_before_a_broker_that_is_not(
-    model: str, error: type[Exception], match: str
+def test_wrong_options_are_named_before_a_broker_that_is_not_there(
+    options: list[str], reason: str
 ) -> None:
-    nobody = ["--bootstrap-servers", "127.0.0.1:1"]
-    done = CliRunner().invoke(app, ["--model", model, *nobody])
-    assert isinstance(done.exception, error)
-    assert match in str(done.exception)
+    done = run_here("consume", "detect", *options, "-b", "127.0.0.1:1")
+    assert (done.returncode, reason in done.stderr) == (78, True)
 
 
 def test_batches_are_limited_by_time_but_have_several_graphs_for_several_processes() -> None:

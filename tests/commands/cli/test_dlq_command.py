@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,23 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner, Result
 
 from stream_icd.commands.cli.dlq import _RetryLetters
-from stream_icd.commands.cli.main import app
-from stream_icd.core.errors import (
-    BadSettings,
-    ClaimRefused,
-    LimitExceeded,
-    StoreUnwritable,
-    TopicMissing,
-)
+from stream_icd.core.errors import LimitExceeded
 from stream_icd.kafka.client.connections import open_admin, open_producer
 from stream_icd.kafka.messages.claims import ClaimSettings
 from stream_icd.kafka.messages.pacing import Tempo
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.messages.topic_range import TopicRange
 from stream_icd.kafka.port import TopicSpec
-from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.streaming.dead_letters.box import (
@@ -40,11 +34,12 @@ from stream_icd.streaming.dead_letters.box import (
 )
 from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.states import encode_state
+from tests.run_here import Done, run_here
 from tests.testbed.brokers import Broker, wait_until
-from tests.testbed.streams import as_claim, held
+from tests.testbed.streams import as_claim, as_read, held, publish
 from tests.wire.samples import STATE
 
-Dlq = Callable[..., Result]
+Dlq = Callable[..., Done]
 N = 200
 CLI = (sys.executable, "-m", "stream_icd.commands.cli")
 
@@ -53,25 +48,26 @@ pytestmark = pytest.mark.brokers("memory")
 
 @pytest.fixture
 def dlq(broker: Broker) -> Dlq:
-    """`dlq("list", TOPIC)`: as the command does it."""
+    """`dlq("list", TOPIC)`: as the command does it, and whether it ends with this status."""
 
-    def run(command: str, *arguments: str) -> Result:
-        address = ("--bootstrap-servers", broker.bootstrap_servers)
-        return CliRunner().invoke(
-            app, ["dlq", command, *arguments, *address], catch_exceptions=False
-        )
+    def run(*arguments: str, status: int = 0) -> Done:
+        done = run_here("dlq", *arguments, "--bootstrap-servers", broker.bootstrap_servers)
+        assert done.returncode == status, done.stderr
+        return done
 
     return run
 
 
-def make_topics(broker: Broker, topic: str, **spec: Any) -> None:
-    create_topics(broker.settings(), TopicSpec(topic, **spec).with_dead_letters())
+@pytest.fixture
+def topic(broker: Broker, topic_name: str) -> str:
+    """A topic of this test's own, and that of its dead letters."""
+    create_topics(broker.settings(), TopicSpec(topic_name).with_dead_letters())
+    return topic_name
 
 
 def dead_lettered(broker: Broker, records: list[Record], reason: str = "too many rows") -> None:
-    with Publisher(broker.settings()) as publisher:
-        for record in records:
-            publisher.send(dead_letter(record, "decode", LimitExceeded(reason)))
+    error = LimitExceeded(reason)
+    publish(broker, [dead_letter(record, "decode", error) for record in records])
 
 
 def numbered(topic: str, count: int) -> list[Record]:
@@ -96,15 +92,14 @@ def listed(dlq: Dlq, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
-    dlq: Dlq, broker: Broker, topic_name: str
+    dlq: Dlq, broker: Broker, topic: str
 ) -> None:
-    make_topics(broker, topic_name)
-    dead_lettered(broker, numbered(topic_name, 3))
-    dead_lettered(broker, [Record(topic_name, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
-    heading, *rows, counts, total = dlq("list", topic_name).stdout.splitlines()
+    dead_lettered(broker, numbered(topic, 3))
+    dead_lettered(broker, [Record(topic, 2, 7, 0, b"\x1b[2J\xff", None)], "x" * 100)
+    heading, *rows, counts, total = dlq("list", topic).stdout.splitlines()
     assert heading.split()[:2] == ["place", "dead-lettered"]
     assert len({row.index("decode") for row in rows}) == 1, "in columns"
-    assert rows[0].split()[0] == f"{topic_name}.dlq[0]@0"
+    assert rows[0].split()[0] == f"{topic}.dlq[0]@0"
     assert "LimitExceeded" in rows[0]
     assert rows[0].endswith("too many rows")
     assert "\\x1b[2J\\xff" in rows[3], "nothing from outside reaches the terminal as it is"
@@ -112,44 +107,44 @@ def test_what_was_dead_lettered_is_listed_with_place_reason_and_counts(
     assert counts == "4 LimitExceeded"
     assert total == "4 records dead-lettered, 0 of them sent again"
 
-    one, *_, odd = listed(dlq, topic_name)
+    one, *_, odd = listed(dlq, topic)
     assert (one["key"], one["graph"], one["snapshot_id"]) == ("g0", "g0", "g/1")
-    assert (one["came_from"], one["bytes"]) == (f"{topic_name}[0]@0", 1)
+    assert (one["came_from"], one["bytes"]) == (f"{topic}[0]@0", 1)
     assert one["headers"] == [["ce_id", "g/1"]]
     assert (odd["graph"], odd["snapshot_id"], odd["bytes"]) == (None, None, None)
     assert odd["message"] == "x" * 100
 
-    assert [one["offset"] for one in listed(dlq, topic_name, "--graph", "g1")] == [1]
-    part = listed(dlq, topic_name, "--from", "1", "--to", "0:3")
+    assert [one["offset"] for one in listed(dlq, topic, "--graph", "g1")] == [1]
+    part = listed(dlq, topic, "--from", "1", "--to", "0:3")
     assert [one["offset"] for one in part] == [1, 2]
-    assert listed(dlq, topic_name, "--exception", "BadSnapshot") == []
-    assert listed(dlq, topic_name, "--to", "2020-01-01") == []
-    for command in (["list", topic_name], ["retry", "--dry-run", "--topic", topic_name]):
-        with pytest.raises(BadSettings, match="no dead letter of graph h1; it holds those of .*g0"):
-            dlq(*command, "--graph", "h1")
-    with pytest.raises(BadSettings, match="of exception LimitExeeded;.*mean LimitExceeded"):
-        dlq("list", topic_name, "--exception", "LimitExeeded")
-    with pytest.raises(BadSettings, match="4 dead letters, but none that matches"):
-        dlq("retry", "--topic", topic_name, "--exception", "BadSnapshot", "--dry-run")
-    assert len(listed(dlq, topic_name, "--from", "2020-01-01")) == 4
-    assert {f"{topic_name}.dlq"} <= {one["topic"] for one in listed(dlq, "--all")}
+    assert listed(dlq, topic, "--exception", "BadSnapshot") == []
+    assert listed(dlq, topic, "--to", "2020-01-01") == []
+    for command in (["list", topic], ["retry", "--dry-run", "--topic", topic]):
+        refused = dlq(*command, "--graph", "h1", status=78).stderr
+        assert re.search("no dead letter of graph h1; it holds those of .*g0", refused)
+    refused = dlq("list", topic, "--exception", "LimitExeeded", status=78).stderr
+    assert re.search("of exception LimitExeeded;.*mean LimitExceeded", refused)
+    bad_snapshots = ("--exception", "BadSnapshot", "--dry-run")
+    refused = dlq("retry", "--topic", topic, *bad_snapshots, status=78).stderr
+    assert "4 dead letters, but none that matches" in refused
+    assert len(listed(dlq, topic, "--from", "2020-01-01")) == 4
+    assert {f"{topic}.dlq"} <= {one["topic"] for one in listed(dlq, "--all")}
 
 
-def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path: Path) -> None:
-    make_topics(broker, topic_name)
+def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic: str, tmp_path: Path) -> None:
     sink = pa.BufferOutputStream()
     table = pa.table({"from": ["a", "b"], "to": ["b", "c"]})
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     value = sink.getvalue().to_pybytes()
     headers = (("ce_type", b"\xff"), ("twice", b"1"), ("twice", b"2"))
-    readable = Record(topic_name, 3, 41, 0, b"g", value, headers)
-    dead_lettered(broker, [readable, Record(topic_name, 0, 1, 0, b"g", None)])
-    for place in ("0:0", f"{topic_name}.dlq[0]@0", f"{topic_name}[3]@41"):
+    readable = Record(topic, 3, 41, 0, b"g", value, headers)
+    dead_lettered(broker, [readable, Record(topic, 0, 1, 0, b"g", None)])
+    for place in ("0:0", f"{topic}.dlq[0]@0", f"{topic}[3]@41"):
         out = tmp_path / "value"
-        shown = dlq("show", place, "--topic", topic_name, "--out", str(out)).stdout
+        shown = dlq("show", place, "--topic", topic, "--out", str(out)).stdout
         assert out.read_bytes() == value
-        assert f"came from {topic_name}[3]@41" in shown
+        assert f"came from {topic}[3]@41" in shown
         assert "at stage decode: LimitExceeded: too many rows" in shown
         assert "header ce_type: \\xff" in shown
         assert "header twice: 1\nheader twice: 2\n" in shown
@@ -157,48 +152,38 @@ def test_one_is_shown_whole(dlq: Dlq, broker: Broker, topic_name: str, tmp_path:
         assert "it cannot be read as a snapshot: BadSnapshot: header ce_specversion is" in shown
         assert "table of 2 rows:\n  from: string\n  to: string\n" in shown
         assert "{'from': 'b', 'to': 'c'}" in shown
-    assert "value: null" in dlq("show", "0:1", "--topic", topic_name).stdout
-    with pytest.raises(BadSettings, match="no value"):
-        dlq("show", "0:1", "--topic", topic_name, "--out", str(tmp_path / "nothing"))
-    with pytest.raises(StoreUnwritable, match=f"cannot write {tmp_path}: Is a directory"):
-        dlq("show", "0:0", "--topic", topic_name, "--out", str(tmp_path))
-    with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@99: stream-icd dlq list"):
-        dlq("show", "0:99", "--topic", topic_name)
+    assert "value: null" in dlq("show", "0:1", "--topic", topic).stdout
+    for place, file, status, reason in (
+        ("0:1", "nothing", 78, "no value"),
+        ("0:0", "", 75, f"StoreUnwritable: cannot write {tmp_path}: Is a directory"),
+        ("0:99", "nothing", 78, f"{topic}.dlq[0]@99: stream-icd dlq list"),
+    ):
+        show = ("show", place, "--topic", topic, "--out", str(tmp_path / file))
+        assert reason in dlq(*show, status=status).stderr
 
 
-def test_a_claimed_value_is_written_whole_or_not_at_all(
-    dlq: Dlq, broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_claimed_value_is_written_whole_or_not_at_all_and_a_memory_is_read_as_one(
+    dlq: Dlq, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_topics(broker, topic_name)
-    claims = ClaimSettings(uri=str(tmp_path / "claims"))
-    claimed = as_claim(OutgoingRecord(topic_name, b"large", b"g"), claims)
-    came = Record(topic_name, 0, 1, 0, claimed.key, claimed.value, claimed.headers)
-    dead_lettered(broker, [came])
-    out = tmp_path / "value"
-    with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI is not set"):
-        dlq("show", "0:0", "--topic", topic_name, "--out", str(out))
+    claims, out = str(tmp_path / "claims"), tmp_path / "value"
+    claimed = as_claim(OutgoingRecord(topic, b"large", b"g"), ClaimSettings(uri=claims))
+    memory = outgoing(topic, encode_state(STATE))
+    dead_lettered(broker, as_read([claimed, memory]))
+    refused = dlq("show", "0:0", "--topic", topic, "--out", str(out), status=65).stderr
+    assert "STREAM_ICD_CLAIMS_URI is not set" in refused
     assert not out.exists()
-    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(tmp_path / "claims"))
-    shown = dlq("show", "0:0", "--topic", topic_name, "--out", str(out)).stdout
+    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", claims)
+    shown = dlq("show", "0:0", "--topic", topic, "--out", str(out)).stdout
     assert out.read_bytes() == b"large"
     assert shown.endswith(f"5 bytes to {out}\n")
-
-
-def test_a_state_of_memory_is_read_as_one(dlq: Dlq, broker: Broker, topic_name: str) -> None:
-    make_topics(broker, topic_name)
-    message = encode_state(STATE)
-    dead_lettered(
-        broker, [Record(topic_name, 0, 0, 0, message.key, message.value, message.headers)]
-    )
-    shown = dlq("show", "0:0", "--topic", topic_name).stdout
-    assert "today: it cannot be read: BadMemory: " in shown
+    assert "today: it cannot be read: BadMemory: " in dlq("show", "0:1", "--topic", topic).stdout
 
 
 @pytest.mark.brokers("memory", "kafka")
 def test_they_are_sent_again_as_they_came_and_once(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
-    make_topics(broker, topic_name, partitions=3)
+    create_topics(broker.settings(), TopicSpec(topic_name, partitions=3).with_dead_letters())
     headers = (("ce_id", b"g/1"), ("ce_id", b"\xff"), ("empty", b""))
     odd = [
         Record(topic_name, 1, 1, 0, b"g", None, headers),
@@ -207,20 +192,16 @@ def test_they_are_sent_again_as_they_came_and_once(
         Record(topic_name, 1, 4, 0, b"", b"", ()),
     ]
     dead_lettered(broker, [*numbered(topic_name, 9), *odd])
-    assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
+    dlq("retry", "--topic", topic_name, "--all")
     sent = held(broker, topic_name)
-    assert sorted((r.key or b"-", r.value or b"-", r.headers) for r in sent) == sorted(
-        (
-            r.key or b"-",
-            r.value or b"-",
-            (*r.headers, ("icd_dlq_attempt", b"1"), ("icd_dlq_origin", r.place.encode())),
-        )
+    attempt = ("icd_dlq_attempt", b"1")
+    assert Counter((r.key, r.value, r.headers) for r in sent) == Counter(
+        (r.key, r.value, (*r.headers, attempt, ("icd_dlq_origin", r.place.encode())))
         for r in [*numbered(topic_name, 9), *odd]
     )
     assert sum(r.value is None for r in sent) == 2
-    with Publisher(broker.settings()) as publisher:  # the key chooses the partition, as ever
-        for record in numbered(topic_name, 3):
-            publisher.send(OutgoingRecord(topic_name, b"new", record.key))
+    new = [OutgoingRecord(topic_name, b"new", record.key) for record in numbered(topic_name, 3)]
+    publish(broker, new)  # the key chooses the partition, as ever
     places = {(r.key, r.partition) for r in held(broker, topic_name) if r.key}
     assert len(places) == len({key for key, _ in places}) == 4
 
@@ -235,80 +216,74 @@ def test_they_are_sent_again_as_they_came_and_once(
 
 
 def test_only_what_is_chosen_is_sent_and_only_if_it_is_meant(
-    dlq: Dlq, broker: Broker, topic_name: str
+    dlq: Dlq, broker: Broker, topic: str
 ) -> None:
-    make_topics(broker, topic_name)
-    dead_lettered(broker, numbered(topic_name, 6))
-    dry = dlq("retry", "--topic", topic_name, "--graph", "g0", "--dry-run").stderr
-    assert f"2 records to {topic_name}" in dry
+    dead_lettered(broker, numbered(topic, 6))
+    dry = dlq("retry", "--topic", topic, "--graph", "g0", "--dry-run").stderr
+    assert f"2 records to {topic}" in dry
     assert "2 LimitExceeded" in dry
-    with pytest.raises(BadSettings, match="choose dead letters"):
-        dlq("retry", "--topic", topic_name)
-    with pytest.raises(BadSettings, match="either positions, or --all"):
-        dlq("retry", "0:1", "--topic", topic_name, "--all")
-    with pytest.raises(BadSettings, match=r"holds no dead letter .*\[0\]@77"):
-        dlq("retry", "0:1", "0:77", "--topic", topic_name)
-    assert held(broker, topic_name) == []
-    assert len(held(broker, f"{topic_name}.dlq")) == 6
+    for choice, reason in (
+        ([], "choose dead letters"),
+        (["0:1", "--all"], "either positions, or --all"),
+        (["0:1", "0:77"], f"{topic}.dlq[0]@77"),
+    ):
+        assert reason in dlq("retry", *choice, "--topic", topic, status=78).stderr
+    assert held(broker, topic) == []
+    assert len(held(broker, f"{topic}.dlq")) == 6
 
-    dlq("retry", "--topic", topic_name, "--graph", "g0")
-    dlq("retry", f"{topic_name}[0]@1", "0:2", "--rate", "100")
-    dlq("retry", "--topic", topic_name, "--from", "5", "--to", "9")
-    assert [r.value for r in held(broker, topic_name)] == [b"0", b"3", b"1", b"2", b"5"]
-    dry = dlq("retry", "--topic", topic_name, "--all", "--dry-run").stderr
-    assert f"1 records to {topic_name}" in dry
+    dlq("retry", "--topic", topic, "--graph", "g0")
+    dlq("retry", f"{topic}[0]@1", "0:2", "--rate", "100")
+    dlq("retry", "--topic", topic, "--from", "5", "--to", "9")
+    assert [r.value for r in held(broker, topic)] == [b"0", b"3", b"1", b"2", b"5"]
+    dry = dlq("retry", "--topic", topic, "--all", "--dry-run").stderr
+    assert f"1 records to {topic}" in dry
     assert "5 were sent again before and are passed over" in dry
 
 
 def test_one_that_its_topic_takes_no_more_is_named_and_left_and_the_others_are_sent(
-    dlq: Dlq, broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    dlq: Dlq, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_topics(broker, topic_name)
-    small, large = numbered(topic_name, 2), Record(topic_name, 0, 9, 0, b"g", b"x" * 20_000)
+    small, large = numbered(topic, 2), Record(topic, 0, 9, 0, b"g", b"x" * 20_000)
     dead_lettered(broker, [small[0], large, small[1]])
     with monkeypatch.context() as smaller:
         smaller.setenv("STREAM_ICD_MAX_MESSAGE_BYTES", "10000")
-        result = dlq("retry", "--topic", topic_name, "--all")
-    assert result.exit_code == 1
-    assert f"{topic_name}.dlq[0]@1" in result.stderr
-    assert "limit of 10000 bytes" in result.stderr
-    assert [r.value for r in held(broker, topic_name)] == [b"0", b"1"]
-    assert [bool(one["retried"]) for one in listed(dlq, topic_name)] == [True, False, True]
-    assert dlq("retry", "--topic", topic_name, "--all").exit_code == 0
-    assert held(broker, topic_name)[2].value == large.value
+        done = dlq("retry", "--topic", topic, "--all", status=1)
+    assert f"{topic}.dlq[0]@1" in done.stderr
+    assert "limit of 10000 bytes" in done.stderr
+    assert [r.value for r in held(broker, topic)] == [b"0", b"1"]
+    assert [bool(one["retried"]) for one in listed(dlq, topic)] == [True, False, True]
+    dlq("retry", "--topic", topic, "--all")
+    assert held(broker, topic)[2].value == large.value
 
 
 @pytest.mark.brokers("embedded")
 def test_where_the_topic_is_gone_nothing_is_sent_and_the_way_out_is_told(
-    dlq: Dlq, broker: Broker, topic_name: str
+    dlq: Dlq, broker: Broker, topic: str
 ) -> None:
-    make_topics(broker, topic_name)
-    create_topics(broker.settings(), [TopicSpec(f"{topic_name}-new")])
-    dead_lettered(broker, numbered(topic_name, 2))
+    create_topics(broker.settings(), [TopicSpec(f"{topic}-new")])
+    dead_lettered(broker, numbered(topic, 2))
     with open_admin(broker.settings()) as admin:
-        admin.delete_topics([topic_name])
-    with pytest.raises(TopicMissing, match=rf"2 records .* {topic_name}.*--to-topic"):
-        dlq("retry", "--topic", topic_name, "--all")
-    dlq("retry", "--topic", topic_name, "--all", "--to-topic", f"{topic_name}-new")
-    assert [r.value for r in held(broker, f"{topic_name}-new")] == [b"0", b"1"]
-    assert {one["retried"][0]["to"] for one in listed(dlq, topic_name)} == {f"{topic_name}-new"}
+        admin.delete_topics([topic])
+    refused = dlq("retry", "--topic", topic, "--all", status=78).stderr
+    assert re.search(rf"TopicMissing: 2 records .* {topic}.*--to-topic", refused)
+    dlq("retry", "--topic", topic, "--all", "--to-topic", f"{topic}-new")
+    assert [r.value for r in held(broker, f"{topic}-new")] == [b"0", b"1"]
+    assert {one["retried"][0]["to"] for one in listed(dlq, topic)} == {f"{topic}-new"}
 
 
 def test_a_dead_letter_that_does_not_say_where_it_came_from_needs_to_be_told(
-    dlq: Dlq, broker: Broker, topic_name: str
+    dlq: Dlq, broker: Broker, topic: str
 ) -> None:
-    make_topics(broker, topic_name)
-    with Publisher(broker.settings()) as publisher:
-        publisher.send(OutgoingRecord(f"{topic_name}.dlq", b"stray", b"g"))
-    assert listed(dlq, topic_name)[0]["came_from"] is None
-    assert "1 unknown" in dlq("list", topic_name, "--exception", "unknown").stdout
-    with pytest.raises(BadSettings, match="--to-topic"):
-        dlq("retry", "--topic", topic_name, "--all")
-    for wrong in ("", f"{topic_name}.dlq"):  # such as a variable that is not set
-        with pytest.raises(BadSettings, match=f"--to-topic '{wrong}': give a topic that workers"):
-            dlq("retry", "--topic", topic_name, "--all", "--to-topic", wrong)
-    dlq("retry", "--topic", topic_name, "--all", "--to-topic", topic_name)
-    assert [r.value for r in held(broker, topic_name)] == [b"stray"]
+    publish(broker, [OutgoingRecord(f"{topic}.dlq", b"stray", b"g")])
+    assert listed(dlq, topic)[0]["came_from"] is None
+    assert "1 unknown" in dlq("list", topic, "--exception", "unknown").stdout
+    everything = ("retry", "--topic", topic, "--all")
+    assert "--to-topic" in dlq(*everything, status=78).stderr
+    for wrong in ("", f"{topic}.dlq"):  # such as a variable that is not set
+        refused = dlq(*everything, "--to-topic", wrong, status=78).stderr
+        assert f"--to-topic '{wrong}': give a topic that workers" in refused
+    dlq(*everything, "--to-topic", topic)
+    assert [r.value for r in held(broker, topic)] == [b"stray"]
 
 
 # As `stream-icd dlq retry`, but it kills itself (kill -9) when it calls this for the n-th time.
@@ -333,7 +308,7 @@ def retry_all(broker: Broker, topic: str) -> list[str]:
     return ["dlq", "retry", "--all", "--topic", topic, "-b", broker.bootstrap_servers]
 
 
-@pytest.mark.kafka
+@pytest.mark.brokers("kafka")
 @pytest.mark.parametrize(
     ("method", "at"),
     [
@@ -342,19 +317,16 @@ def retry_all(broker: Broker, topic: str) -> list[str]:
         ("begin_transaction", 2),  # just after the first was committed
     ],
 )
-def test_kill_9_of_a_retry_is_not_seen(
-    kafka: Broker, topic_name: str, method: str, at: int
-) -> None:
-    make_topics(kafka, topic_name)
-    dead_lettered(kafka, numbered(topic_name, N))
-    options = retry_all(kafka, topic_name)
+def test_kill_9_of_a_retry_is_not_seen(broker: Broker, topic: str, method: str, at: int) -> None:
+    dead_lettered(broker, numbered(topic, N))
+    options = retry_all(broker, topic)
     command = [sys.executable, "-c", KILLED, method, str(at), *options]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == -9
     # The next one does not wait for the broker to give up on what the first one left open.
     command = [*CLI, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert [int(r.value or b"") for r in held(kafka, topic_name)] == list(range(N))
+    assert [int(r.value or b"") for r in held(broker, topic)] == list(range(N))
     summary = json.loads(done.stderr.splitlines()[-1])
     assert 0 < summary["already"] < N
     assert summary["already"] + summary["sent"] == N
@@ -364,35 +336,35 @@ def test_kill_9_of_a_retry_is_not_seen(
 def test_a_retry_that_is_stopped_goes_on_whatever_partitions_they_lie_in(
     dlq: Dlq, broker: Broker, topic_name: str
 ) -> None:
-    create_topics(broker.settings(), [TopicSpec(f"{topic_name}.dlq", partitions=3)])
-    make_topics(broker, topic_name)
-    dead_lettered(broker, numbered(topic_name, N))  # a minute's work and more, at two a second
-    command = [*CLI, *retry_all(broker, topic_name), "--rate", "2"]
+    topic = topic_name
+    specs = [TopicSpec(topic), TopicSpec(f"{topic}.dlq", partitions=3)]
+    create_topics(broker.settings(), specs)
+    dead_lettered(broker, numbered(topic, N))  # a minute's work and more, at two a second
+    command = [*CLI, *retry_all(broker, topic), "--rate", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: held(broker, topic_name))
+        wait_until(lambda: held(broker, topic))
         process.terminate()
         assert process.stderr is not None
         summary = json.loads(process.stderr.read().splitlines()[-1])
     assert process.returncode == 130
     assert summary["event"] == "stopped"
-    assert summary["sent"] == len(held(broker, topic_name)) == N - summary["left"] < N
-    dlq("retry", "--topic", topic_name, "--all")
-    assert sorted(int(r.value or b"") for r in held(broker, topic_name)) == list(range(N))
-    assert {one["partition"] for one in listed(dlq, topic_name)} > {0}
-    assert all(one["retried"] for one in listed(dlq, topic_name))
+    assert summary["sent"] == len(held(broker, topic)) == N - summary["left"] < N
+    dlq("retry", "--topic", topic, "--all")
+    assert sorted(int(r.value or b"") for r in held(broker, topic)) == list(range(N))
+    assert {one["partition"] for one in listed(dlq, topic)} > {0}
+    assert all(one["retried"] for one in listed(dlq, topic))
 
 
-@pytest.mark.kafka
+@pytest.mark.brokers("kafka")
 def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
-    kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would not see that another retry has marked what it sent."""
-    make_topics(kafka, topic_name)
-    dead_lettered(kafka, numbered(topic_name, 4))
-    settings, dead_letters = kafka.settings(transaction_timeout_s=60), f"{topic_name}.dlq"
+    dead_lettered(broker, numbered(topic, 4))
+    settings, dead_letters = broker.settings(transaction_timeout_s=60), f"{topic}.dlq"
     choice = DeadLetterChoice(TopicRange(dead_letters))
     plan = ResendPlan.of(DeadLetterBox.read(settings, dead_letters), choice)
-    detector = open_producer(settings, transactional_id=f"{topic_name}-detector")
+    detector = open_producer(settings, transactional_id=f"{topic}-detector")
     detector.init_transactions()
     detector.begin_transaction()
     detector.send(dead_letters, b"aborted").get(60)
@@ -409,21 +381,20 @@ def test_what_an_open_transaction_hides_from_a_retry_is_waited_for(
     monkeypatch.setattr(DeadLetterBox, "read", read_for_a_while)
     monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", threading.Event)
     _RetryLetters().send(settings, choice)
-    assert [r.value for r in held(kafka, topic_name)] == [b"0", b"1", b"2", b"3"]
+    assert [r.value for r in held(broker, topic)] == [b"0", b"1", b"2", b"3"]
     detector.close(timeout=1)
 
 
-@pytest.mark.kafka
-def test_a_retry_that_was_overtaken_by_another_stops(kafka: Broker, topic_name: str) -> None:
-    make_topics(kafka, topic_name)
-    dead_lettered(kafka, numbered(topic_name, 40))
-    command = [*CLI, *retry_all(kafka, topic_name)]
+@pytest.mark.brokers("kafka")
+def test_a_retry_that_was_overtaken_by_another_stops(broker: Broker, topic: str) -> None:
+    dead_lettered(broker, numbered(topic, 40))
+    command = [*CLI, *retry_all(broker, topic)]
     slowly = [*command, "--rate", "1"]
     with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as first:
-        wait_until(lambda: held(kafka, topic_name))
+        wait_until(lambda: held(broker, topic))
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert first.stderr is not None
         said = first.stderr.read()
     assert (second.returncode, first.returncode) == (0, 78), said
     assert "another retry" in said
-    assert [int(r.value or b"") for r in held(kafka, topic_name)] == list(range(40))
+    assert [int(r.value or b"") for r in held(broker, topic)] == list(range(40))

@@ -15,31 +15,27 @@ from stream_icd.core.errors import BadSettings
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("name", "meant"),
     [
-        ("STREAM_ICD_BOOTSTRAP_SERVER", "STREAM_ICD_BOOTSTRAP_SERVERS"),
-        ("STREAM_ICD_SECURITY_PROTOCAL", "STREAM_ICD_SECURITY_PROTOCOL"),
-        ("STREAM_ICD_CLAIM_URI", "STREAM_ICD_CLAIMS_URI"),
-        ("STREAM_ICD_LIMIT_ROWS", "STREAM_ICD_LIMITS_ROWS"),
-        ("STREAM_ICD_LOGLEVEL", "STREAM_ICD_LOG_LEVEL"),
-        ("STREAM_ICD_CONFIGFILE", "STREAM_ICD_CONFIG_FILE"),
+        ("BOOTSTRAP_SERVER", "BOOTSTRAP_SERVERS"),
+        ("SECURITY_PROTOCAL", "SECURITY_PROTOCOL"),
+        ("CLAIM_URI", "CLAIMS_URI"),
+        ("LIMIT_ROWS", "LIMITS_ROWS"),
+        ("LOGLEVEL", "LOG_LEVEL"),
+        ("CONFIGFILE", "CONFIG_FILE"),
     ],
 )
-def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(
-    given: str, meant: str
-) -> None:
-    with pytest.raises(BadSettings, match=f"{given} is not a setting; did you mean {meant}"):
-        check_environment({given: "x"})
+def test_a_misspelt_variable_is_refused_with_the_name_that_was_meant(name: str, meant: str) -> None:
+    refused = f"STREAM_ICD_{name} is not a setting; did you mean STREAM_ICD_{meant}"
+    with pytest.raises(BadSettings, match=refused):
+        check_environment({f"STREAM_ICD_{name}": "x"})
 
 
-def test_what_other_programs_set_is_reported_and_changes_nothing() -> None:
-    given = {"STREAM_ICD_PORT": "tcp://10.0.0.1:9464", "STREAM_ICD_SERVICE_HOST": "10.0.0.1"}
-    warnings = check_environment(given)
-    assert [warning.split()[2] for warning in warnings] == sorted(given)
+def test_what_other_programs_set_is_reported_and_real_settings_are_silent() -> None:
+    others = {"STREAM_ICD_PORT": "tcp://10.0.0.1:9464", "STREAM_ICD_SERVICE_HOST": "10.0.0.1"}
+    warnings = check_environment(others)
+    assert [warning.split()[2] for warning in warnings] == sorted(others)
     assert all("has no effect" in warning for warning in warnings)
-
-
-def test_real_settings_and_those_of_the_tests_are_silent() -> None:
     names = [*_variables(), "STREAM_ICD_TEST_KAFKA", "STREAM_ICD_REQUIRE_KAFKA", "PATH"]
     given = {name: "x" for name in names if name != "STREAM_ICD_CONFIG_FILE"}
     assert check_environment(given) == []

@@ -55,6 +55,7 @@ def test_paragraphs_fill_80_columns_and_examples_are_whole_and_can_be_typed(
 ) -> None:
     shown = [line.strip() for line in rendered(command).splitlines()]
     assert "<bool>" not in rendered(command), "flags have no value"
+    assert list(examples(command)) or command not in COMMANDS, "give it an example"
     for example in examples(command):
         assert example in shown, f"{command}: shorten {example!r}, or indent it by two"
         arguments = arguments_of(example.removesuffix("\\"))
@@ -63,11 +64,6 @@ def test_paragraphs_fill_80_columns_and_examples_are_whole_and_can_be_typed(
         if not paragraph.startswith(" "):
             text = " ".join(paragraph.split())
             assert set(textwrap.wrap(text, 78, break_on_hyphens=False)) <= set(shown)
-
-
-def test_every_command_that_people_type_has_an_example() -> None:
-    lacking = [command for command in COMMANDS if not list(examples(command))]
-    assert lacking == []
 
 
 def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +81,7 @@ def test_brackets_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_version_is_shown() -> None:
-    result = CliRunner().invoke(app, ["--version"])
-    assert (result.exit_code, result.output) == (0, f"stream-icd {version('stream-icd')}\n")
+    assert run_here("--version").stdout == f"stream-icd {version('stream-icd')}\n"
 
 
 def test_completion_is_offered_once_for_the_whole_program() -> None:
@@ -98,24 +93,18 @@ def test_completion_is_offered_once_for_the_whole_program() -> None:
     ("words", "expected"),
     [("stream-icd prod", "produce"), ("stream-icd consume det", "detect")],
 )
-def test_completion_finds_commands_of_all_levels(words: str, expected: str) -> None:
-    completing = {
-        "_STREAM_ICD_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-    }
+def test_completion_finds_commands_of_all_levels(
+    words: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_STREAM_ICD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
     program = (
         "import sys; sys.argv[0] = 'stream-icd'; "
         "from stream_icd.commands.cli.main import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **completing},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.split() == [expected], done.stderr
 
 
@@ -132,13 +121,12 @@ def test_archive_takes_every_kind_that_it_stores_by_default() -> None:
 def test_a_file_that_the_system_refuses_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "x.csv").symlink_to("x.csv")
-    too_long = ("report", "--history", "x", "--names", 300 * "n", "--out", "y.html")
-    for arguments, said in (
-        (too_long, "[Errno 36] File name too long"),
-        (("produce", "events", str(tmp_path / "x.csv")), "[Errno 40] Too many levels of symbolic"),
+    (link := tmp_path / "x.csv").symlink_to("x.csv")
+    for said, *command in (
+        ("[Errno 36] File name too long", "report", "--history", "x", "--names", 300 * "n"),
+        ("[Errno 40] Too many levels of symbolic", "produce", "events", str(link)),
     ):
-        refused = run_here(*arguments)
+        refused = run_here(*command)
         assert refused.returncode == 78
         assert refused.stderr.startswith(f"OSError: {said}")
 
@@ -152,18 +140,9 @@ def test_a_file_that_the_system_refuses_is_one_line(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk_behind_the_output_is_said_in_one_line() -> None:
-    program = (
-        "import sys; sys.argv = ['stream-icd', '--version']; "
-        "import stream_icd.commands.cli.main as m"
-    )
+    command = [sys.executable, "-m", "stream_icd.commands.cli", "--version"]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", f"{program}; m.main()"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (75, "OSError: [Errno 28] No space left on device\n")
 
 
@@ -182,5 +161,4 @@ def test_an_empty_path_is_not_this_folder_and_a_dash_no_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = run_here(*command)
-    assert done.returncode == 78
-    assert said in done.stderr
+    assert (done.returncode, said in done.stderr) == (78, True)

@@ -17,14 +17,14 @@ from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import LABELS, create_topics
 from stream_icd.wire.communities import decode_labels
 from stream_icd.wire.snapshots import encode_snapshot
-from tests.run_here import run_here
+from tests.run_here import Done, run_here
 from tests.testbed.brokers import Broker
 from tests.testbed.lessons import GRAPH, small_windows
 
+Row = tuple[object, ...]
 WINDOWS = small_windows(3)
-
-
-WRONG: list[tuple[str, list[tuple[object, ...]], str]] = [
+PER_WINDOW = "snapshot,node,community"
+WRONG: list[tuple[str, list[Row], str]] = [
     ("src,dst", [(1, 2)], "columns src, dst; a table of labels has node and community"),
     ("node,community", [], "no labels"),
     ("snapshot,node,community", [("a", 1, 2), ("a", 1, 3)], "node '1' of a is in '3'"),
@@ -42,27 +42,25 @@ def archive(tmp_path: Path) -> str:
     return place
 
 
-def _table(path: Path, rows: list[tuple[object, ...]], columns: str) -> str:
-    lines = [columns, *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
+def labelled(archive: str, columns: str, rows: list[Row], *options: str) -> Done:
+    """Run `stream-icd label` with a table of these rows; a dry run without further options."""
+    table = Path(archive).with_name("known.csv")
+    table.write_text("\n".join([columns, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return run_here("label", str(table), "--archive", archive, *(options or ["--dry-run"]))
 
 
-def _rows(numbers: tuple[int, ...]) -> list[tuple[object, ...]]:
-    return [
-        (WINDOWS[at][0].id, node, f"c{community}")
-        for at in numbers
-        for node, community in zip(
-            WINDOWS[at][1].nodes.to_pylist(), WINDOWS[at][1].labels.tolist(), strict=True
-        )
-    ]
+def labels_of(at: int) -> list[Row]:
+    """Rows of a table: window, node, community."""
+    snapshot, labels = WINDOWS[at]
+    communities = [f"c{community}" for community in labels.labels.tolist()]
+    return [(snapshot.id, *row) for row in zip(labels.nodes.to_pylist(), communities, strict=True)]
 
 
 @pytest.mark.brokers("memory")
-def test_labels_of_a_table_reach_the_topic(broker: Broker, archive: str, tmp_path: Path) -> None:
+def test_labels_of_a_table_reach_the_topic(broker: Broker, archive: str) -> None:
     create_topics(broker.settings())
-    table = _table(tmp_path / "known.csv", _rows((0, 2)), "snapshot,node,community")
-    done = run_here("label", table, "--archive", archive, "-b", broker.bootstrap_servers)
+    rows = [*labels_of(0), *labels_of(2)]
+    done = labelled(archive, PER_WINDOW, rows, "-b", broker.bootstrap_servers)
     assert done.stdout == "sent 320 labels of 2 windows (0 partly)\n", done.stderr
     with open_reader(broker.settings(), LABELS, until="end") as records:
         found = [decode_labels(r.key, r.value, r.headers) for r in records]
@@ -75,63 +73,47 @@ def test_labels_of_a_table_reach_the_topic(broker: Broker, archive: str, tmp_pat
         assert sent.labels.tolist() == known.labels.tolist()
 
 
-def test_what_nobody_knows_is_counted_and_not_sent(archive: str, tmp_path: Path) -> None:
-    rows = [*_rows((0,))[:100], (WINDOWS[0][0].id, 99_999, "c1"), ("small/never", 1, "c1")]
-    table = _table(tmp_path / "known.csv", rows, "snapshot,node,community")
-    done = run_here("label", table, "--archive", archive, "--dry-run")
-    assert done.stdout.splitlines() == [
+def test_what_nobody_knows_is_counted_and_not_sent(archive: str) -> None:
+    rows = [*labels_of(0)[:100], (WINDOWS[0][0].id, 99_999, "c1"), ("small/never", 1, "c1")]
+    assert labelled(archive, PER_WINDOW, rows).stdout.splitlines() == [
         "would send 100 labels of 1 windows (1 partly)",
         "1 labels are of nodes that their window does not have",
         "1 windows are not archived, such as small/never",
     ]
+    in_each_window = [row[1:] for row in [*labels_of(0), ("", 99_999, "c1")]]
+    assert labelled(archive, "node,community", in_each_window).stdout.splitlines() == [
+        "would send 480 labels of 3 windows (0 partly)",
+        "1 labels are of nodes that their window does not have",
+    ]
 
 
-def test_a_window_with_two_names_is_refused(archive: str, tmp_path: Path) -> None:
-    rows = _rows((0,))
+def test_a_window_with_two_names_is_refused(archive: str) -> None:
+    rows = labels_of(0)
     short = [(str(row[0]).removeprefix(f"{GRAPH}/"), *row[1:]) for row in rows]
-    table = _table(tmp_path / "known.csv", [*rows[:80], *short[80:]], "snapshot,node,community")
-    done = run_here("label", table, "--archive", archive, "--dry-run")
+    done = labelled(archive, PER_WINDOW, [*rows[:80], *short[80:]])
     assert done.returncode == 78
     assert f"are names of the same window, {rows[0][0]}: give all its labels one" in done.stderr
 
 
 def test_windows_may_be_named_by_their_start(archive: str, tmp_path: Path) -> None:
     snapshot, known = WINDOWS[1]
-    table = pa.table(
-        {
-            "graph": [GRAPH] * len(known.nodes),
-            "window_start": [snapshot.window.start] * len(known.nodes),
-            "node": known.nodes,
-            "label": known.labels,
-        }
-    )
+    n = len(known.nodes)
+    places = {"graph": [GRAPH] * n, "window_start": [snapshot.window.start] * n}
+    table = pa.table(places | {"node": known.nodes, "label": known.labels})
     pq.write_table(table, tmp_path / "known.parquet")
     done = run_here("label", str(tmp_path / "known.parquet"), "--archive", archive, "--dry-run")
     assert done.stdout == "would send 160 labels of 1 windows (0 partly)\n"
 
 
-def test_labels_without_a_window_hold_in_each(archive: str, tmp_path: Path) -> None:
-    rows = [row[1:] for row in _rows((0,))]
-    table = _table(tmp_path / "known.csv", [*rows, (99_999, "c1")], "node,community")
-    done = run_here("label", table, "--archive", archive, "--dry-run")
-    assert done.stdout.splitlines() == [
-        "would send 480 labels of 3 windows (0 partly)",
-        "1 labels are of nodes that their window does not have",
-    ]
-
-
-def test_labels_that_may_be_of_several_graphs_are_refused(archive: str, tmp_path: Path) -> None:
+def test_labels_that_may_be_of_several_graphs_are_refused(archive: str) -> None:
     other = replace(WINDOWS[0][0], graph="other", id="other/1")
     Archive(open_store(archive)).add("snapshots", encode_snapshot(other))
-    table = _table(tmp_path / "known.csv", [(1, 1)], "node,community")
-    done = run_here("label", table, "--archive", archive, "--dry-run")
-    assert done.returncode == 78
-    assert f"those of 2 graphs, other, {GRAPH}: choose one with --graph" in done.stderr
-    chosen = run_here("label", table, "--archive", archive, "--graph", "other", "--dry-run")
-    assert chosen.stdout == "would send 1 labels of 1 windows (1 partly)\n"
-    table = _table(tmp_path / "known.csv", [("other/1", 1, 1)], "snapshot,node,community")
-    chosen = run_here("label", table, "--archive", archive, "--dry-run")
-    assert chosen.stdout == "would send 1 labels of 1 windows (1 partly)\n"
+    refused = labelled(archive, "node,community", [(1, 1)])
+    assert refused.returncode == 78
+    assert f"those of 2 graphs, other, {GRAPH}: choose one with --graph" in refused.stderr
+    chosen = labelled(archive, "node,community", [(1, 1)], "--graph", "other", "--dry-run")
+    named = labelled(archive, PER_WINDOW, [("other/1", 1, 1)])
+    assert chosen.stdout == named.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
 def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> None:
@@ -139,26 +121,23 @@ def test_a_name_is_taken_for_a_file_only_if_it_is_no_window(tmp_path: Path) -> N
     for at, name in enumerate(("1999", "1999.04")):
         snapshot = replace(WINDOWS[at][0], id=f"{GRAPH}/{name}")
         Archive(store).add("snapshots", encode_snapshot(snapshot))
-    table = _table(tmp_path / "known.csv", [("1999", 1, 1)], "snapshot,node,community")
-    done = run_here("label", table, "--archive", str(tmp_path / "archive"), "--dry-run")
+    done = labelled(str(tmp_path / "archive"), PER_WINDOW, [("1999", 1, 1)])
     assert done.stdout == "would send 1 labels of 1 windows (1 partly)\n"
 
 
 def test_a_folder_that_is_no_archive_is_said(tmp_path: Path) -> None:
-    table = _table(tmp_path / "known.csv", [(1, 1)], "node,community")
-    done = run_here("label", table, "--archive", str(tmp_path), "--dry-run")
-    assert done.returncode == 78
-    assert "stream-icd consume archive" in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = labelled(str(tmp_path / "empty"), "node,community", [(1, 1)])
+    assert (done.returncode, "stream-icd consume archive" in done.stderr) == (78, True)
 
 
 @pytest.mark.parametrize(("columns", "rows", "said"), WRONG)
 def test_a_wrong_table_is_refused_as_it_is_for_training(
-    archive: str, tmp_path: Path, columns: str, rows: list[tuple[object, ...]], said: str
+    archive: str, columns: str, rows: list[Row], said: str
 ) -> None:
-    table = _table(tmp_path / "wrong.csv", rows, columns)
-    done = run_here("label", table, "--archive", archive, "--dry-run")
+    done = labelled(archive, columns, rows)
     assert done.returncode in (65, 78)
     assert said in done.stderr
     with pytest.raises((BadSettings, BadRow)) as error:
-        training_graphs(f"archive:path={archive},labels={table}")
+        training_graphs(f"archive:path={archive},labels={Path(archive).with_name('known.csv')}")
     assert str(error.value) in done.stderr.replace("\n", " ")

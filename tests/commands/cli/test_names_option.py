@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ import pytest
 
 from stream_icd.commands.cli import subscribe_shapes as shapes
 from stream_icd.commands.programs.naming import _tables_of
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
 from stream_icd.methods.names.attributes import attributes_of
@@ -23,7 +21,7 @@ from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
 from tests.streaming.workers.tracked import unbroken, window
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
 CLASSES = attributes_of(pa.array(range(18)), {"class": ["PC"] * 10 + ["MP"] * 8})
 
 
@@ -32,63 +30,47 @@ def naming(*graphs: str) -> Naming:
 
 
 def result(graph: str, *, text: bool = False) -> Communities:
-    nodes = pa.array(range(10, 28) if text else range(18))
-    return Communities(
-        graph, f"{graph}/0", Window(START, START), nodes.cast(pa.string()) if text else nodes,
-        (np.arange(18) >= 10).astype(np.int32), 9, "m@1", 0.5, 1.0,
-        dict.fromkeys(STAGES, 1.0), START,
-    )  # fmt: skip
+    of_hour = window(graph, 0, np.arange(18) >= 10)
+    return replace(of_hour, nodes=pa.array(map(str, range(10, 28)))) if text else of_hour
 
 
-def names_in(shape: shapes.Shape[Communities], found: Communities) -> dict[str, str]:
-    names: dict[str, str] = shape.document(found)["names"]
+def names_in(shape: shapes.Shape[Communities], result: Communities) -> dict[str, str]:
+    names: dict[str, str] = shape.document(result)["names"]
     return names
 
 
-def test_a_graph_with_other_ids_takes_no_names_from_the_others(
+def communities(*graphs: str, of_one_graph: bool = False) -> shapes.Shape[Communities]:
+    return shapes.shape_of("communities", naming=naming(*graphs), of_one_graph=of_one_graph)
+
+
+def test_a_table_names_the_communities_of_its_graph_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    graphs = ("x\x1b[2J", "y", "g")
-    named = shapes.named(shapes.shape_of("communities"), naming(*graphs), of_one_graph=False)
-    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False)):
-        names = named.document(result(graph, text=text))["names"]
-        assert names == ({} if text else {"0": "PC, 10 of 10", "1": "MP, 8 of 8"})
+    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
+        communities(of_one_graph=True).document(result("g", text=True))
+    several = communities()
+    assert names_in(several, result("g")) == NAMES
+    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
+        several.document(result("school"))
+    of_three = communities("x\x1b[2J", "y", "g")
+    for graph, text in (("x\x1b[2J", True), ("y", True), ("g", False), ("school", False)):
+        assert names_in(of_three, result(graph, text=text)) == (NAMES if graph == "g" else {})
     (warned,) = capsys.readouterr().err.splitlines()
     assert r"no names of graph x\x1b[2J: the table of attributes names nodes by integers" in warned
 
 
-def test_a_table_names_the_communities_of_its_graph_only() -> None:
-    one = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
-    with pytest.raises(BadSettings, match="names nodes by integers, the graph by text"):
-        one.document(result("g", text=True))
-    several = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=False)
-    assert names_in(several, result("g"))
-    with pytest.raises(BadSettings, match=r"belongs to g, school: give --names g=FILE"):
-        several.document(result("school"))
-    of_g = shapes.named(shapes.shape_of("communities"), naming("g"), of_one_graph=False)
-    assert names_in(of_g, result("school")) == {}
-    assert names_in(of_g, result("g")) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
-
-
 def test_names_of_graphs_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_MOST_GRAPHS", 2)
-    named = shapes.named(
-        shapes.shape_of("communities"), naming("g", "h0", "h1"), of_one_graph=False
-    )
-    first = result("g")
-    for communities in (first, *(result(f"h{number}") for number in range(2))):
-        names_in(named, communities)
-    assert names_in(named, replace(first, snapshot_id="g/1")) == {
-        "0": "PC, 10 of 10",
-        "1": "MP, 8 of 8",
-    }
+    named, first = communities("g", "h0", "h1"), result("g")
+    for graph in ("g", "h0", "h1"):
+        names_in(named, result(graph))
+    assert names_in(named, replace(first, snapshot_id="g/1")) == NAMES
 
 
 def test_each_result_has_the_names_of_its_own_communities() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
-    first = result("g")
+    named, first = communities(), result("g")
     other = replace(first, labels=1 - first.labels)
-    assert names_in(named, first) == {"0": "PC, 10 of 10", "1": "MP, 8 of 8"}
+    assert names_in(named, first) == NAMES
     for again in ({"revision": "b"}, {"model": "n@1"}):
         assert names_in(named, replace(other, **again)) == {"1": "PC, 10 of 10", "0": "MP, 8 of 8"}
     mixed = replace(first, snapshot_id="g/1", labels=np.arange(18, dtype=np.int32) % 2)
@@ -96,7 +78,7 @@ def test_each_result_has_the_names_of_its_own_communities() -> None:
 
 
 def test_what_has_just_ended_keeps_its_name_and_what_goes_on_has_the_new_one() -> None:
-    named = shapes.named(shapes.shape_of("communities"), naming(), of_one_graph=True)
+    named = communities()
     ids, replaced = np.array([4, 7]), np.empty((0, 2), np.int64)
     first = replace(result("g"), community_ids=ids, replaced=replaced)
     assert names_in(named, first) == {"4": "PC, 10 of 10", "7": "MP, 8 of 8"}
@@ -119,7 +101,7 @@ def test_lines_leave_out_what_the_edges_speak_against() -> None:
 def test_members_have_the_name_of_their_community_not_of_that_of_an_event() -> None:
     apart, together = [0] * 10 + [1] * 8, [0] * 18
     hours = [window("g", hour, labels) for hour, labels in enumerate((apart, together, apart))]
-    named = shapes.named(shapes.shape_of("members", community=1), naming(), of_one_graph=True)
+    named = shapes.shape_of("members", community=1, naming=naming(), of_one_graph=True)
     lines = [line for hour in unbroken(hours) for line in named.lines(hour)]
     assert len(lines) == 3
     assert all(line.endswith("  MP, 8 of 8") for line in lines)
@@ -145,27 +127,21 @@ def test_a_table_belongs_to_the_graph_that_it_is_given_for(countries: str, tmp_p
     assert graphs_of([str(odd)]) == {None: "day"}
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["{0}", "{0}"], "already; give each graph one"),
-        (["a={0}", "a={0}"], "a table of this graph already"),
-        (["a={0}", "{0}"], "does not say to which graph it belongs"),
-    ],
-)
-def test_tables_that_do_not_fit_together_are_refused(
-    countries: str, given: list[str], said: str
-) -> None:
-    with pytest.raises(BadSettings, match=said):
-        _tables_of([name.format(countries) for name in given])
+def test_tables_that_do_not_fit_together_are_refused(countries: str) -> None:
+    for names, said in (
+        ([countries, countries], "already; give each graph one"),
+        ([f"a={countries}", f"a={countries}"], "a table of this graph already"),
+        ([f"a={countries}", countries], "does not say to which graph it belongs"),
+    ):
+        with pytest.raises(BadSettings, match=said):
+            _tables_of(names)
 
 
 def test_one_table_for_an_archive_of_two_graphs_is_refused(countries: str, tmp_path: Path) -> None:
     archive = Archive(open_store(str(tmp_path / "history")))
     for graph in ("as733", "school"):
         archive.add("communities", encode_communities(window(graph, 0, [0] * 4)), (0, 0))
-    history = str(tmp_path / "history")
-    asked = ("view", "--port", "0", "--history", history, "--names", countries)
-    refused = run_here(*asked)
+    history = ("--history", str(tmp_path / "history"))
+    refused = run_here("view", "--port", "0", *history, "--names", countries)
     assert refused.returncode == 78
     assert "belongs to as733, school: give --names as733=FILE" in refused.stderr

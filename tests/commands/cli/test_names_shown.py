@@ -6,16 +6,14 @@ import ast
 import csv
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -30,15 +28,14 @@ from stream_icd.commands.cli.dlq import _table_lines
 from stream_icd.commands.cli.replay import _agreements_table, _qualities_table
 from stream_icd.commands.cli.subscribe_shapes import shape_of
 from stream_icd.commands.programs.process import wide_console
-from stream_icd.core.communities import STAGES, Communities
+from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadSettings, BadSnapshot, HistoryDamaged
 from stream_icd.core.printable import did_you_mean, listed, printable, say, shortened
-from stream_icd.core.snapshot import Window
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.export import export
 from stream_icd.history.replay.compare import compare
-from stream_icd.interfaces.view.report import read_archive
+from stream_icd.interfaces.view.report import Report
 from stream_icd.kafka.delivery.handler import BatchDone
 from stream_icd.kafka.messages.records import described
 from stream_icd.kafka.record import Record
@@ -47,26 +44,15 @@ from stream_icd.streaming.dead_letters.letters import DeadLetter, dead_letter
 from stream_icd.streaming.metrics.metrics import Metrics
 from stream_icd.wire.communities import encode_communities
 from tests.run_here import run_here
+from tests.streaming.workers.tracked import window
 
-DAY = Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 FORGED = "g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
 ESCAPED = r"g\r\n\x1b[2J\u202eas733 0 lost\x07[/red]"
 
 
 def found(graph: str = FORGED, nodes: tuple[str, ...] = ("a", "b")) -> Communities:
-    return Communities(
-        graph=graph,
-        snapshot_id=graph,
-        window=DAY,
-        nodes=pa.array(nodes),
-        labels=np.zeros(len(nodes), np.int32),
-        n_edges=1,
-        model=graph,
-        modularity=0.0,
-        ncut=0.0,
-        milliseconds=dict.fromkeys(STAGES, 1.0),
-        detected_at=DAY.end,
-    )
+    result = window(graph, 0, [0] * len(nodes), model=graph)
+    return replace(result, snapshot_id=graph, nodes=pa.array(nodes))
 
 
 def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
@@ -84,7 +70,7 @@ def test_what_prints_stays_and_the_rest_is_escaped_and_shortened() -> None:
 def test_a_subscriber_s_table_has_a_line_a_snapshot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    formats.write("table", [found(f"{FORGED}\t"), found()], shape_of("communities"))
+    formats.writer_of("table")([found(f"{FORGED}\t"), found()], shape_of("communities"))
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), "\t" in "".join(lines)) == (3, False)
     assert all(line.count(ESCAPED) == 3 for line in lines[1:])  # graph, snapshot, model
@@ -93,7 +79,7 @@ def test_a_subscriber_s_table_has_a_line_a_snapshot(
 def test_a_closed_output_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)  # as Python starts with `>&-`
     say("as733")
-    write = partial(formats.write, "csv", [found()], shape_of("communities"))
+    write = partial(formats.writer_of("csv"), [found()], shape_of("communities"))
     monkeypatch.setattr(main, "app", write)
     main.main()
 
@@ -112,35 +98,26 @@ class TakesLittle(io.RawIOBase):
         return min(3, len(data))
 
 
-def test_without_buffers_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = TakesLittle()
-    unbuffered: Any = pipe  # as with PYTHONUNBUFFERED
-    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
-    for name in ("stdout", "__stdout__"):
-        monkeypatch.setattr(sys, name, output)
-    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
-    main.main()
-    assert pipe.taken.decode() == "as733 Zürich\n"
-
-
-def test_an_output_that_a_program_put_in_its_place_stays_its_own(
+def test_without_buffers_all_is_written_and_another_output_stays_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unbuffered: Any = TakesLittle()
-    output = io.TextIOWrapper(unbuffered, "utf-8", write_through=True)
-    monkeypatch.setattr(sys, "stdout", output)
-    monkeypatch.setattr(main, "app", lambda: None)
+    pipe: Any = TakesLittle()  # as with PYTHONUNBUFFERED
+    output = io.TextIOWrapper(pipe, "utf-8", write_through=True)
+    monkeypatch.setattr(main, "app", lambda: say("as733 Zürich"))
+    monkeypatch.setattr(sys, "stdout", output)  # as a program does that calls this
     main.main()
     assert sys.stdout is output
-    assert output.buffer is unbuffered
+    assert output.buffer is pipe
+    pipe.taken = b""
+    monkeypatch.setattr(sys, "__stdout__", output)
+    main.main()
+    assert pipe.taken.decode() == "as733 Zürich\n"
 
 
 @pytest.mark.parametrize("reader_is_there", [True, False])
 def test_a_stopped_subscriber_does_not_wait_for_its_reader(
     monkeypatch: pytest.MonkeyPatch, reader_is_there: bool
 ) -> None:
-    numbers = signal.SIGALRM, signal.SIGINT, signal.SIGTERM
-    before = [signal.getsignal(number) for number in numbers]
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
@@ -149,16 +126,12 @@ def test_a_stopped_subscriber_does_not_wait_for_its_reader(
     os.set_blocking(writer, True)
     if not reader_is_there:
         os.close(reader)
-    try:
-        with os.fdopen(writer, "w") as output:
-            monkeypatch.setattr(sys, "stdout", output)
-            output.write("as733")
-            with pytest.raises(SystemExit) as ended:
-                subscribe._let_reader_finish(0.01)
-        assert ended.value.code == 0
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        output.write("as733")
+        with pytest.raises(SystemExit) as ended:
+            subscribe._let_reader_finish(0.01)
+    assert ended.value.code == 0
 
 
 @pytest.mark.parametrize("write", [say, lambda line: wide_console().print(line)])
@@ -190,7 +163,7 @@ def test_of_many_graphs_to_choose_from_some_are_named(tmp_path: Path) -> None:
     for number in range(11):
         Archive(store).add("communities", encode_communities(found(f"g{number}")))
     with pytest.raises(BadSettings, match="holds 11 graphs: choose .* and 1 more"):
-        read_archive(store)
+        Report.read(store)
 
 
 def test_the_further_lines_of_an_error_are_indented(
@@ -226,7 +199,9 @@ def drawn(table: object) -> str:
     return text
 
 
-def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
+def test_a_cell_is_one_line_and_commands_no_spreadsheet_and_no_terminal(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     store, out = open_store(str(tmp_path / "history")), tmp_path / "rows.csv"
     nodes = ("+1", "-1", "=1+1", "@a", "＝1", "＋1", "－1", "＠a", "a=1", "北京")
     Archive(store).add("communities", encode_communities(found("=cmd", nodes)))
@@ -235,12 +210,8 @@ def test_a_spreadsheet_runs_no_node(tmp_path: Path) -> None:
     assert [row["node"] for row in rows] == [*(f"'{node}" for node in nodes[:8]), *nodes[8:]]
     assert {row["graph"] for row in rows} == {"'=cmd"}
 
-
-def test_a_cell_is_one_line_and_commands_no_terminal(
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
     nodes = ("\n=1+1", "\r=1+1", "\t=1+1", "\x1b[2J\x07", "\x9b2J", "\u202ea", "\u2028a")
-    formats.write("csv", [found("=cmd\x1b[2J", nodes)], shape_of("communities"))
+    formats.writer_of("csv")([found("=cmd\x1b[2J", nodes)], shape_of("communities"))
     lines = capfdbinary.readouterr().out.decode().split("\n")
     assert all(line.isprintable() for line in lines)
     cells = [row["node"] for row in csv.DictReader(lines)]
@@ -250,28 +221,23 @@ def test_a_cell_is_one_line_and_commands_no_terminal(
 def test_commands_write_through_one_function() -> None:
     """It escapes names: nothing else may write to a terminal, except tables of rich."""
     root = Path(stream_icd.__file__).parent
+    raw = {"print", "typer.echo", "typer.secho", "click.echo"}
+    raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
     for path in [*root.rglob("*.py"), *(root.parent / "consumers").rglob("*.py")]:
-        calls = [
-            call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
-        ]
-        names = {ast.unparse(call.func) for call in calls}
-        raw = {"print", "typer.echo", "typer.secho", "click.echo"}
-        raw |= {f"sys.{out}.write{more}" for out in ("stdout", "stderr") for more in ("", "lines")}
-        assert not names & raw, path
+        nodes = ast.walk(ast.parse(path.read_text()))
+        assert not raw & {ast.unparse(n.func) for n in nodes if isinstance(n, ast.Call)}, path
 
 
 LONG = Record("icd.snapshots.v1", 0, 7, 0, b"x" * 8_000_000, b"", (("ce_id", b"y" * 60_000),))
 
 
-def test_a_dead_letter_and_its_line_of_the_log_say_briefly_what_is_wrong_with_a_long_name() -> None:
+def test_a_long_name_is_said_briefly_in_logs_dead_letters_and_metrics() -> None:
     assert len(str(described(LONG))) < 500
     letter = dead_letter(LONG, "decode", BadSnapshot("z" * 100_000))
     assert len(dict(letter.headers)["icd_dlq_message"]) < 1100
     came = Record(letter.topic, 0, 0, 0, letter.key, letter.value, letter.headers)
     assert all(len(line) < 600 for line in _table_lines([BadRecord([DeadLetter.of(came)])]))
 
-
-def test_labels_of_metrics_are_short_and_few() -> None:
     metrics = Metrics(60, 60, now=lambda: 0.0)
     records = [Record("t", 0, at, 0, b"%d" % at + b"x" * 80_000, b"") for at in range(200)]
     metrics.watch("t", "g").done(BatchDone(tuple(records), (), 0.1))

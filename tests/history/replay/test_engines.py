@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from unittest.mock import MagicMock
 
 import pytest
@@ -19,18 +18,17 @@ from structlog.testing import capture_logs
 from stream_icd.core.errors import BadSettings, HistoryDamaged, Overloaded, WorkersLost
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive
 from stream_icd.history.replay.ray_engine import RayActors, _connected
 from stream_icd.history.replay.redetect import Job, Outcome, Redetection
-from stream_icd.kafka.record import Record
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.execution.processes import in_processes
 from stream_icd.streaming.execution.work import Engine, InProcess, Relay
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.runner import Runner
 from stream_icd.wire.message import Message
-from stream_icd.wire.snapshots import encode_snapshot
 from tests.history.replay.conftest import make_snapshot
+from tests.streaming.workers.remembered import records
 from tests.testbed.fingerprint import fingerprint
 
 pytestmark = pytest.mark.timeout(900)  # Ray starts slowly beside other tests on two cores
@@ -73,7 +71,7 @@ def make_engine(name: str, request: pytest.FixtureRequest, model_folder: Path) -
 
 
 def jobs(archive: Store) -> list[Job]:
-    return [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
+    return [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
 
 
 def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:
@@ -83,13 +81,10 @@ def found_in(outcomes: Iterable[tuple[Job, Outcome]]) -> list[str]:
 
 def streamed(redetection: Redetection, sent: list[Snapshot]) -> list[str]:
     """Fingerprints of what a detector on the stream publishes."""
-    detector = Detector(lambda: redetection.model, redetection.settings)
-    runner = Runner(detector, DeadLetterLimit())
-    messages = [encode_snapshot(snapshot) for snapshot in sent]
-    records = [Record("t", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(messages)]
+    runner = Runner(Detector(lambda: redetection.model, redetection.settings), DeadLetterLimit())
     return [
         fingerprint(Message(record.key or b"", record.value or b"", record.headers))
-        for record in runner.handle(records)
+        for record in runner.handle(records(sent))
     ]
 
 
@@ -164,45 +159,16 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_missing(
     assert found_in(done) == found_in(InProcess(redetection)(todo))
 
 
-def _ray_that_starts_by(monkeypatch: pytest.MonkeyPatch, init: Callable[..., object]) -> None:
-    ray = ModuleType("ray")
-    monkeypatch.setattr(ray, "init", init, raising=False)
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 1.0}, raising=False)
-    monkeypatch.setattr(ray, "shutdown", lambda: None, raising=False)
-    monkeypatch.setitem(sys.modules, "ray", ray)
-
-
-@pytest.mark.parametrize(
-    ("raised", "error", "said"),
-    [
-        (ConnectionError("nobody"), WorkersLost, "no Ray cluster answers at auto: nobody"),
-        (ValueError("no address"), BadSettings, "cannot use Ray at auto: no address"),
-    ],
-)
-def test_a_cluster_that_cannot_be_used_is_said(
-    monkeypatch: pytest.MonkeyPatch, raised: Exception, error: type[Exception], said: str
-) -> None:
-    _ray_that_starts_by(monkeypatch, MagicMock(side_effect=raised))
-    with pytest.raises(error, match=said), _connected("auto", 1):
-        pass
-
-
-def test_actors_that_wait_for_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    _ray_that_starts_by(monkeypatch, lambda **_: None)
-    with capture_logs() as logs, _connected("auto", 1), _connected("auto", 3):
-        pass
-    assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
-
-
 class Died(Exception):
     """As Ray reports an actor that died."""
 
 
 @pytest.fixture
 def fake_ray(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """A Ray whose actors never have an outcome."""
+    """A Ray of one core, whose actors never have an outcome."""
     errors = {"RayActorError": Died, "OutOfMemoryError": Died, "RayTaskError": TypeError}
     ray = MagicMock(exceptions=MagicMock(**errors))
+    ray.cluster_resources.return_value = {"CPU": 1.0}
     ray.wait.return_value = [], ["outcome"]
     detect = ray.remote().options().remote().detect
     detect.options().remote.return_value = "outcome", "memory"
@@ -210,13 +176,31 @@ def fake_ray(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     return ray
 
 
+@pytest.mark.parametrize(
+    ("raised", "error", "reason"),
+    [
+        (ConnectionError("nobody"), WorkersLost, "no Ray cluster answers at auto: nobody"),
+        (ValueError("no address"), BadSettings, "cannot use Ray at auto: no address"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said(
+    fake_ray: MagicMock, raised: Exception, error: type[Exception], reason: str
+) -> None:
+    fake_ray.init.side_effect = raised
+    with pytest.raises(error, match=reason), _connected("auto", 1):
+        pass
+
+
 @pytest.mark.usefixtures("fake_ray")
-def test_a_replay_that_is_stopped_waits_for_no_core(
+def test_actors_that_wait_for_cores_are_said_and_a_stop_waits_for_none(
     archive: Store, redetection: Redetection
 ) -> None:
     stop = threading.Event()
     stop.set()
-    assert list(RayActors(redetection, 1, stop=stop)(jobs(archive))) == []
+    with capture_logs() as logs:
+        for workers in (1, 3):
+            assert list(RayActors(redetection, workers, stop=stop)(jobs(archive))) == []
+    assert [(log["cores"], log["workers"]) for log in logs] == [(1, 3)]
 
 
 def test_a_snapshot_that_kills_every_actor_is_named(
@@ -229,8 +213,8 @@ def test_a_snapshot_that_kills_every_actor_is_named(
     assert fake_ray.get.call_count == 3
 
 
-def test_ray_does_not_take_the_signal_that_stops_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    _ray_that_starts_by(monkeypatch, lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+def test_ray_does_not_take_the_signal_that_stops_a_replay(fake_ray: MagicMock) -> None:
+    fake_ray.init.side_effect = lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN)
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _connected(None, 1):

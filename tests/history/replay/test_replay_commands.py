@@ -22,14 +22,14 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.kafka.reader import open_reader
 from stream_icd.kafka.topics import COMMUNITIES, SNAPSHOTS
 from stream_icd.streaming.execution.work import InProcess
 from stream_icd.wire.arrow_stream import write_table
 from stream_icd.wire.message import Message
-from stream_icd.wire.snapshots import encode_snapshot
+from tests.history.conftest import add_snapshots, archived
 from tests.history.replay.conftest import N_SNAPSHOTS, filled, make_snapshot
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker, wait_until
@@ -38,41 +38,55 @@ from tests.testbed.fingerprint import fingerprint
 from tests.testbed.object_store import new_folder
 
 ROOT = Path(__file__).parents[3]
+RESULTS = Selection("communities")
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, exit_code: int = 0) -> Result:
     result = CliRunner().invoke(app, list(arguments))
     if isinstance(result.exception, StreamIcdError):
         raise result.exception
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == exit_code, result.output
     return result
 
 
+@pytest.fixture
+def again(archive: Store, model_folder: Path) -> Callable[..., Result]:
+    """Replay the archive with the model, in this process, into a folder."""
+    fixed = ("replay", "history", archive.uri, "--model", str(model_folder), "--engine", "serial")
+
+    def replay(out: str | Path, *options: str, exit_code: int = 0) -> Result:
+        return run(*fixed, "--out", str(out), *options, exit_code=exit_code)
+
+    return replay
+
+
+Again = Callable[..., Result]
+
+
 def test_a_dry_run_says_what_would_happen_and_does_nothing(
-    archive: Store, model_folder: Path, redetection: Redetection, tmp_path: Path
+    archive: Store, again: Again, redetection: Redetection, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    options = ["--model", str(model_folder), "--dry-run", "--speed", "60x", "--to", "2026-01-01T04"]
-    said = run("replay", "history", archive.uri, "--out", str(out), *options).stderr
+    said = again(out, "--dry-run", "--speed", "60x", "--to", "2026-01-01T04").stderr
     assert "4 snapshots of past" in said
     assert "windows that end from 2026-01-01 01:00:00 to 2026-01-01 04:00:00 UTC" in said
     assert f"to be detected with {redetection.version}, results to {out}" in said
     assert "takes 0:03:00 at the least" in said
-    assert not out.exists()
     for tempo in (("--speed", f"0.{'0' * 20}1x"), ("--rate", f"0.{'0' * 300}1")):
-        said = run("replay", "history", archive.uri, "--out", str(out), *options[:3], *tempo).stderr
-        assert "takes 3652059 days" in said
-    Archive(archive).add("snapshots", encode_snapshot(make_snapshot(0, "over")))
-    late = ["--out", str(out), "--engine", "serial", "--from", "2026-01-01T04"]
-    assert "4 earlier snapshots" in run("replay", "history", archive.uri, *late).stderr
-    assert "earlier snapshots" not in run("replay", "history", archive.uri, *late).stderr
+        assert "takes 3652059 days" in again(out, "--dry-run", *tempo).stderr
+    assert not out.exists()
+    add_snapshots(archive, [make_snapshot(0, "over")])
+    late = ("replay", "history", archive.uri, "--out", str(out), "--engine", "serial")
+    late = (*late, "--from", "2026-01-01T04")
+    assert "4 earlier snapshots" in run(*late).stderr
+    assert "earlier snapshots" not in run(*late).stderr
 
 
-def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path: Path) -> None:
-    options = ["--engine", "serial", "--model", str(model_folder), "--to", "2026-01-01T03"]
-    run("replay", "history", archive.uri, "--out", archive.uri, *options)  # as if it were streamed
-    icd = ["--method", "icd", "--k", "5", "--compare"]
-    shown = run("replay", "history", archive.uri, "--out", str(tmp_path / "x"), *options, *icd)
+def test_a_replay_compares_versions(archive: Store, again: Again, tmp_path: Path) -> None:
+    to = ("--to", "2026-01-01T03", "--compare")
+    streamed = again(archive.uri, *to)  # as if it were streamed
+    assert "no other results of these snapshots" in streamed.stderr
+    shown = again(tmp_path / "x", *to, "--method", "icd", "--k", "5")
     rows = [line.split() for line in shown.stdout.splitlines()]
     before = next(row for row in rows if "before" in row and row[0] == "past")
     replayed = next(row for row in rows if "replayed" in row and row[0] == "past")
@@ -81,47 +95,35 @@ def test_a_replay_compares_versions(archive: Store, model_folder: Path, tmp_path
     agreement = next(row for row in rows if row[:2] == ["past", before[1]] and "before" not in row)
     assert agreement[4] == "3"
     assert 0 <= float(agreement[6]) <= 1
+    # Into its own archive, it is compared with what it replaces.
+    shown = again(archive.uri, *to, "--k", "101")  # of 100 nodes
+    assert shown.stderr.count("each node becomes its own community") == 1
+    agreement = shown.stdout.splitlines()[-1].split()
+    assert agreement[4:6] == ["3", "0"]  # windows, and how many are the same
 
 
 def test_a_snapshot_that_is_refused_does_not_prevent_the_comparison(
-    archive: Store, model_folder: Path
+    archive: Store, again: Again
 ) -> None:
-    broken = read_message(archive, next(windows(archive, Selection())))
+    broken = Archive(archive).read_message(next(Archive(archive).windows()))
     table = pa.ipc.open_stream(broken.value).read_all().select(["src"])
     Archive(archive).add("snapshots", replace(broken, value=write_table(table)), (1, 1))
-    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
-    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
-    shown = CliRunner().invoke(app, [*here, *options])
-    assert shown.exit_code == 1
+    shown = again(archive.uri, "--to", "2026-01-01T02", "--compare", exit_code=1)
     assert "quality, means over the windows" in shown.stdout
 
 
 def test_snapshots_that_vanish_after_they_were_counted_are_said(
-    archive: Store, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Store, again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop() -> threading.Event:
-        archive.delete(next(windows(archive, Selection())).path)
+        archive.delete(next(Archive(archive).windows()).path)
         return threading.Event()
 
-    monkeypatch.setattr("stream_icd.commands.programs.process.stop_on_signals", stop)
-    options = ["--out", str(tmp_path / "out"), "--engine", "serial", "--model", str(model_folder)]
-    done = CliRunner().invoke(app, ["replay", "history", archive.uri, *options])
-    assert done.exit_code == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("stream_icd.commands.programs.process.stop_on_signals", stop)
+        done = again(tmp_path / "out", exit_code=1)
     assert "removed or corrected after they were counted" in done.stderr
-    monkeypatch.undo()
-    run("replay", "history", archive.uri, *options)
-
-
-def test_a_replay_into_its_own_archive_is_compared_with_what_it_replaces(
-    archive: Store, model_folder: Path
-) -> None:
-    here = ["replay", "history", archive.uri, "--out", archive.uri, "--to", "2026-01-01T02"]
-    options = ["--engine", "serial", "--model", str(model_folder), "--compare"]
-    assert "no other results of these snapshots" in run(*here, *options).stderr
-    shown = run(*here, *options, "--k", "101")  # of 100 nodes
-    assert shown.stderr.count("each node becomes its own community") == 1
-    agreement = shown.stdout.splitlines()[-1].split()
-    assert agreement[4:6] == ["2", "0"]  # two windows, none the same
+    again(tmp_path / "out")
 
 
 def test_an_object_store_is_replayed_as_a_disk_is(
@@ -134,9 +136,7 @@ def test_an_object_store_is_replayed_as_a_disk_is(
         (filled(open_store(new_folder(s3))), new_folder(s3)),
     ):
         run("replay", "history", past.uri, "--out", out, *options)
-        results = open_store(out)
-        noted = windows(results, Selection("communities"))
-        found.append([fingerprint(read_message(results, window)) for window in noted])
+        found.append(list(map(fingerprint, archived(open_store(out), RESULTS))))
     assert found[0] == found[1]
     assert len(found[1]) == N_SNAPSHOTS
 
@@ -154,23 +154,26 @@ def test_a_replay_takes_the_champion_of_a_registry(
         said = run(*history, *options).stderr
         assert f"to be detected with {redetection.version}, results to {out}" in said
     assert "2 results are there already" in said  # the version goes on with what the alias began
-    assert sum(1 for _ in windows(open_store(str(out)), Selection("communities"))) == 2
+    assert len(archived(open_store(str(out)), RESULTS)) == 2
 
 
-def test_what_cannot_be_meant_is_refused(archive: Store, model_folder: Path) -> None:
-    history = ["replay", "history", archive.uri, "--model", str(model_folder)]
-    with pytest.raises(BadSettings, match="either --out or --out-topic"):
-        run(*history)
-    with pytest.raises(BadSettings, match="--into-live"):
-        run(*history, "--out-topic", COMMUNITIES)
-    with pytest.raises(BadSettings, match="no snapshots of graph pats.*did you mean past"):
-        run(*history, "--out", archive.uri, "--graph", "pats")
+@pytest.mark.parametrize(
+    ("options", "error", "reason"),
+    [
+        ((), BadSettings, "either --out or --out-topic"),
+        (("--out-topic", COMMUNITIES), BadSettings, "--into-live"),
+        (("--out", "o", "--graph", "pats"), BadSettings, "graph pats.*did you mean past"),
+        (("--out", "o", "--ray-address", "auto"), BadSettings, "--engine ray"),
+        (("--out", "o", "--model", "as@00000000"), ModelNotFound, "not as@00000000"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    archive: Store, model_folder: Path, options: tuple[str, ...], error: type, reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        run("replay", "history", archive.uri, "--model", str(model_folder), *options)
     with pytest.raises(SourceNotFound, match="there is no .*histry"):
-        run("replay", "history", "histry", "--out", archive.uri, "--model", str(model_folder))
-    with pytest.raises(BadSettings, match="--engine ray"):
-        run(*history, "--out", f"{archive.uri}-2", "--ray-address", "auto")
-    with pytest.raises(ModelNotFound, match="not as@00000000"):
-        run("replay", "history", archive.uri, "--out", archive.uri, "--model", "as@00000000")
+        run("replay", "history", "histry", "--out", "o", "--model", str(model_folder))
 
 
 @pytest.mark.brokers("memory")
@@ -193,9 +196,7 @@ def test_archived_snapshots_are_sent_again_byte_for_byte(
     broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     store, graph = open_store(str(tmp_path / "history")), topic_name
-    sent = [encode_snapshot(make_snapshot(i, graph)) for i in range(4)]
-    for message in sent:
-        Archive(store).add("snapshots", message)
+    add_snapshots(store, (make_snapshot(i, graph) for i in range(4)))
     command = ("produce", "replay", store.uri, "-b", broker.bootstrap_servers)
     run(*command, "--limit", "2", "--rate", "1000/s")
     run(*command)  # goes on where it was
@@ -205,7 +206,7 @@ def test_archived_snapshots_are_sent_again_byte_for_byte(
             for record in records
             if record.key == graph.encode()
         ]
-    assert found == sent
+    assert found == archived(store)
     with pytest.raises(BadSettings, match=f"no snapshots of graph another; it holds {graph}"):
         run(*command, "--graph", "another")
 
@@ -233,11 +234,10 @@ def test_kill_9_of_a_replay(
     assert f"{len(before)} results are there already" in again.stderr
     assert all(out.open(path).read() == content for path, content in before.items())
     assert len(results(out)) == N_SNAPSHOTS
-    found = [read_message(out, noted) for noted in windows(out, Selection("communities"))]
     remembering = replace(redetection, settings=replace(redetection.settings, memory="auto"))
-    jobs = [Job.of_archived(archive.uri, noted) for noted in windows(archive, Selection())]
-    expected = [outcome for _, outcome in InProcess(remembering)(jobs)]
-    assert list(map(fingerprint, found)) == list(map(fingerprint, expected))  # type: ignore[arg-type]
+    jobs = [Job.of_archived(archive.uri, noted) for noted in Archive(archive).windows()]
+    expected = [fingerprint(outcome) for _, outcome in InProcess(remembering)(jobs)]  # type: ignore[arg-type]
+    assert list(map(fingerprint, archived(out, RESULTS))) == expected
 
 
 def results(store: Store) -> list[str]:

@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,34 +26,37 @@ from stream_icd.commands.cli.demo import _Demo, app
 from stream_icd.core.errors import BadSettings, StoreUnwritable
 from stream_icd.interfaces.demo import run as running
 from stream_icd.interfaces.demo.picture import demo_figure
-from stream_icd.interfaces.demo.results import _complete_places, results_of, tell
+from stream_icd.interfaces.demo.results import Results, _complete_places
 from stream_icd.interfaces.demo.run import (
-    Arrival,
     DemoRun,
     Programs,
     Story,
+    _Arrival,
     _DemoFailed,
     demo_broker,
-    run_demo,
 )
 from stream_icd.sources.datasets.as_topology import read_as_topology
-from tests.interfaces.demo.test_picture import arrivals, axes_titled, results_from
+from tests.interfaces.demo.test_picture import axes_titled, found_in, results_from, run_of
 from tests.real_data import real_data
 from tests.testbed.brokers import wait_until
 
 DEMO = (sys.executable, "-m", "stream_icd.commands.cli", "demo")
 
 
+def told(run: DemoRun, results: Results, story: Story | None = None, width: int = 300) -> str:
+    """The tables that are printed."""
+    printed = StringIO()
+    results.tell(Console(file=printed, width=width), run, story)
+    return printed.getvalue()
+
+
 def test_a_snapshot_without_its_result_is_lost_and_what_was_received_is_one_line() -> None:
-    labels = np.repeat([0, 1], 5)
-    one, two = arrivals([(np.arange(10), labels)] * 2)
+    found = found_in([(np.arange(10), np.repeat([0, 1], 5))] * 2)
+    one, two = run_of(found).arrivals
     run = DemoRun(3, (one, two, two), dead_letters=0, seconds=10**50)
     assert run.lost == 1, "one came twice"
     assert one.publish_ms == pytest.approx(1000)
-    printed = StringIO()
-    console = Console(file=printed, width=80)
-    tell(console, run, results_from(run.arrivals[:2]), None)
-    *_, line = printed.getvalue().splitlines()
+    *_, line = told(run, results_from(found), width=80).splitlines()
     assert line.startswith("sent 3 snapshots, received 3 results in 1000")
     assert line.endswith("dead letters: 0")
 
@@ -66,8 +70,8 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     detect = ("consume", "detect", "--batch", "1", *story.detect())
     programs = Programs(story.producers(), detect, story.consumers(), story)
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
-        run = run_demo(settings, programs, tmp_path, progress)
-        results = results_of(settings, run, lambda _: pytest.fail("not asked"), "icd", story)
+        run = programs.run(settings, tmp_path, progress)
+        results = Results.of(run, settings, lambda _: pytest.fail("not asked"), "icd", story)
     assert (run.sent, len(run.arrivals), run.lost, run.dead_letters) == (20, 20, 0, 0)
     change, *later = run.model_changes
     assert change == story.learn_at, "the producer waits for the model"
@@ -77,41 +81,41 @@ def test_the_detector_changes_to_the_encoder_that_was_learned_from_labelled_hist
     quality = results.found.agreement
     untrained, learned = np.median(quality[:change]), np.median(quality[change : story.change_at])
     assert learned > untrained + 0.05
-    alone, remembering = results.others.values()
+    alone, remembering = results.compared.values()
     assert learned > np.median(alone.agreement[change : story.change_at])
     assert np.median(remembering.agreement[5:16]) > np.median(alone.agreement[5:16])
-    printed = StringIO()
-    tables = Console(file=printed, width=300)
-    tell(tables, run, results, story)
+    *_, table = told(run, results, story).partition("other communities from 16 on")
     assert "retrainer: promoted: " in capsys.readouterr().out
-    *_, table = printed.getvalue().partition("NMI with the truth; other communities from 16 on")
     assert len(re.findall(r"(?m)^│ \w+@", table)) == 3 + len(later)
     figure = demo_figure(run, results, story.change_at)
     axes = axes_titled(figure, "NMI")
     lines = [str(line.get_label()).partition(":")[0] for line in axes.get_lines()[:3]]
-    assert lines == ["frozen encoder and K-means", *results.others]
+    assert lines == ["frozen encoder and K-means", *results.compared]
     _, *marks = [text.get_text().strip() for text in axes.texts]
     assert marks == ["other communities", models[change], *(models[at] for at in later)]
 
 
+def refused(*arguments: str) -> BaseException | None:
+    return CliRunner().invoke(app, arguments).exception
+
+
 def test_what_is_wrong_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["--horizon", "0", "--out", str(out)])
-    assert isinstance(done.exception, BadSettings)
-    assert "horizon 0.0: give auto, off" in str(done.exception)
-    assert not out.exists()
-    out.touch()
-    done = CliRunner().invoke(app, ["--out", str(out)])
-    assert isinstance(done.exception, StoreUnwritable)
-
-
-def test_a_table_of_names_belongs_to_the_graph_of_the_demonstration(tmp_path: Path) -> None:
-    table = tmp_path / "countries.csv"
+    out, table = tmp_path / "out", tmp_path / "countries.csv"
     table.write_text("node,country\n1,DE\n")
-    out = ["--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, ["--data", "as-733.tar.gz", "--names", f"other={table}", *out])
-    assert isinstance(done.exception, BadSettings)
-    assert f"--names other={table}: the graph of the demonstration is as-733" in str(done.exception)
+    of_data = ("--out", str(out), "--data", "as-733.tar.gz", "--names")
+    for arguments, says in (
+        (("--out", str(out), "--horizon", "0"), "horizon 0.0: give auto, off"),
+        (
+            (*of_data, f"other={table}"),
+            f"--names other={table}: the graph of the demonstration is as-733",
+        ),
+    ):
+        error = refused(*arguments)
+        assert isinstance(error, BadSettings)
+        assert says in str(error)
+        assert not out.exists()
+    out.touch()
+    assert isinstance(refused("--out", str(out)), StoreUnwritable)
     for names in (str(table), f"as-733={table}"):
         demo = _Demo(data=Path("as-733.tar.gz"), names=names, view=True)
         attributes = demo.attributes()
@@ -148,7 +152,7 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) 
     with demo_broker(tmp_path) as settings, Progress(disable=True) as progress:
         for programs, words in failing:
             with pytest.raises(_DemoFailed, match=words):
-                run_demo(settings, programs, tmp_path, progress)
+                programs.run(settings, tmp_path, progress)
 
 
 def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
@@ -161,19 +165,16 @@ def test_a_detector_that_still_compiles_its_code_has_lost_nothing(
     ended: Any = SimpleNamespace(poll=lambda: 0)
     children: Any = {"detect": SimpleNamespace(poll=lambda: None)}
     sending = running._send(lambda *_: ended, tmp_path, Programs([()], ()))
-    runs: list[DemoRun] = []
-
-    def watch() -> None:
-        none: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
-        runs.append(running._watch(children, sending, none, tmp_path, Progress(disable=True)))
-
-    waiting = threading.Thread(target=watch, daemon=True)
-    waiting.start()
-    waiting.join(0.5)
-    assert waiting.is_alive()
-    log.write_text('{"event": "warming up"}\n{"event": "started"}\n')
-    waiting.join(30)
-    assert [(one.sent, one.lost) for one in runs] == [(3, 3)]
+    none: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(
+            running._watch, children, sending, none, tmp_path, Progress(disable=True)
+        )
+        time.sleep(0.5)
+        assert watching.running()
+        log.write_text('{"event": "warming up"}\n{"event": "started"}\n')
+        run = watching.result(30)
+    assert (run.sent, run.lost) == (3, 3)
 
 
 @pytest.mark.parametrize(

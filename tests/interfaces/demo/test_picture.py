@@ -23,42 +23,45 @@ from stream_icd.core.events import CommunityEvents
 from stream_icd.core.snapshot import snapshot_from_pairs
 from stream_icd.interfaces.demo.picture import _happened, demo_figure, draw_story
 from stream_icd.interfaces.demo.results import _ALONE, FoundSeries, Results, _complete_places
-from stream_icd.interfaces.demo.run import Arrival, DemoRun
+from stream_icd.interfaces.demo.run import DemoRun, _Arrival
 from stream_icd.interfaces.view.alluvial import COLOURS, _Bands, _Label, _places_of_labels, _stack
 from stream_icd.interfaces.view.panels.community_map import community_layout
 from stream_icd.methods.names.attributes import attributes_of
 from tests.testbed.windows import START, follow, window
 
 
-def arrivals(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[Arrival, ...]:
+def found_in(windows: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[Communities]:
     """Results of an hour each, of nodes and labels; nothing is sure of the first one."""
-    found = []
-    for at, (nodes, labels) in enumerate(windows):
-        result = replace(
+    return [
+        replace(
             window(at, labels, nodes),
             modularity=0.5,
             evidence="strong" if at else "none",
             bits_saved=0.75,
             milliseconds=dict.fromkeys(STAGES, 5.0),
         )
-        found.append(
-            Arrival(shape_of("communities").document(result), START + timedelta(seconds=1))
-        )
-    return tuple(found)
+        for at, (nodes, labels) in enumerate(windows)
+    ]
+
+
+def run_of(found: Sequence[Communities]) -> DemoRun:
+    """A run in which each result arrived a second after it was there."""
+    document, at = shape_of("communities").document, START + timedelta(seconds=1)
+    arrivals = tuple(_Arrival(document(result), at) for result in found)
+    return DemoRun(len(found), arrivals, dead_letters=0, seconds=1.0)
 
 
 def results_from(
-    found: Sequence[Arrival], *, truth: bool = False, alone: Sequence[Communities] = ()
+    found: Sequence[Communities], *, truth: bool = False, alone: Sequence[Communities] = ()
 ) -> Results:
     """What is drawn of results; with a truth, they agree with it, and those `alone` do not."""
-    results = [one.communities() for one in found]
-    complete = [results[at] for at in _complete_places([len(one.nodes) for one in results])]
-    last, n = complete[-1], len(results) * truth
+    complete = [found[at] for at in _complete_places([len(result.nodes) for result in found])]
+    last, n = complete[-1], len(found) * truth
     path = snapshot_from_pairs(
         last.nodes[:-1], last.nodes[1:], graph="g", id=last.snapshot_id, window=last.window
     )
-    others = {_ALONE: FoundSeries(follow(alone), [0.4] * n)} if alone else {}
-    return Results([], path, FoundSeries(follow(complete), [1.0] * n), others)
+    compared = {_ALONE: FoundSeries(follow(alone), [0.4] * n)} if alone else {}
+    return Results([], path, FoundSeries(follow(complete), [1.0] * n), compared)
 
 
 def drawn(n: int = 6, *, truth: bool = True, memory: bool = False) -> Figure:
@@ -68,13 +71,13 @@ def drawn(n: int = 6, *, truth: bool = True, memory: bool = False) -> Figure:
     """
     nodes = np.arange(60)
     of_each = (np.minimum(nodes // 10, 5 if at >= n // 2 else 4) for at in range(n))
-    found = arrivals((nodes, labels) for labels in of_each)
+    found = found_in((nodes, labels) for labels in of_each)
     alone = [
-        replace(one, labels=np.where((nodes + at) % 2, one.labels, 0).astype(np.int32))
-        for at, one in enumerate(arrival.communities() for arrival in found)
+        replace(result, labels=np.where((nodes + at) % 2, result.labels, 0).astype(np.int32))
+        for at, result in enumerate(found)
     ]
     results = results_from(found, truth=truth, alone=alone if memory else ())
-    return demo_figure(DemoRun(n, found, 0, 1.0), results)
+    return demo_figure(run_of(found), results)
 
 
 def stream_that_changes(gap: bool = False) -> Figure:
@@ -89,9 +92,9 @@ def stream_that_changes(gap: bool = False) -> Figure:
         labels = np.arange(60) // 30 if late else (np.arange(60) + 5 * (at // 6)) // 10 % 7
         there = 9 if gap and 30 <= at < 33 else 60
         windows.append((nodes[:there], np.unique(labels[:there], return_inverse=True)[1]))
-    found = arrivals(windows)
+    found = found_in(windows)
     results = results_from(found)
-    return demo_figure(DemoRun(40, found, 0, 1.0), replace(results, others={_ALONE: results.found}))
+    return demo_figure(run_of(found), replace(results, compared={_ALONE: results.found}))
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
@@ -116,7 +119,10 @@ def test_nothing_of_the_picture_is_cut_off_and_communities_have_colours_of_their
         for line in axes.get_lines():
             assert np.nanmax(line.get_ydata()) < axes.get_ylim()[1]
     assert "graph g in 12 snapshots" in figure.get_suptitle()
-    legend = axes_titled(figure, "NMI with the planted communities").get_legend()
+    quality = axes_titled(figure, "NMI with the planted communities")
+    assert "evidence for communities: 11 strong, 1 none" in quality.texts[-1].get_text()
+    assert len(quality.patches) == 1
+    legend = quality.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
         "with memory: median 1.00",
@@ -147,14 +153,11 @@ def test_no_title_reaches_into_the_next_panel(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_panel_is_empty_where_the_communities_that_changed_are_gone() -> None:
+def test_incomplete_snapshots_are_marked_and_no_panel_is_empty_where_communities_are_gone() -> None:
     figure = stream_that_changes()
     for title in (f"Snapshots 30 to 39: {_ALONE}", "Snapshots 30 to 39: with memory"):
         bars = [bar for bar in axes_titled(figure, title).patches if bar.get_height() > 0]  # type: ignore[attr-defined]
         assert {round(bar.get_x() + bar.get_width() / 2) for bar in bars} == set(range(10))  # type: ignore[attr-defined]
-
-
-def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
     figure = stream_that_changes(gap=True)
     stay = axes_titled(figure, "Fraction of the nodes that stay")
     assert "incomplete at the source, and left out: 3" in stay.texts[0].get_text()
@@ -165,10 +168,7 @@ def test_incomplete_snapshots_are_marked_and_nothing_is_told_of_them() -> None:
     axes_titled(figure, "The last complete snapshot, g/39")
 
 
-def test_the_picture_tells_the_evidence_and_without_a_truth_how_many_nodes_stay() -> None:
-    quality = axes_titled(drawn(), "NMI with the planted communities")
-    assert "evidence for communities: 5 strong, 1 none" in quality.texts[-1].get_text()
-    assert len(quality.patches) == 1
+def test_without_a_truth_the_picture_tells_how_many_nodes_stay_or_the_modularity() -> None:
     stay = axes_titled(drawn(truth=False, memory=True), "Fraction of the nodes that stay")
     with_memory, alone = stay.get_lines()
     assert with_memory.get_ydata() == pytest.approx([np.nan, 1, 1, 50 / 60, 1, 1], nan_ok=True)
@@ -213,7 +213,7 @@ def labelled(columns: list[dict[int, int]]) -> tuple[_Bands, dict[int, _Label]]:
     return bands, {label.community: label for label in _places_of_labels(bands, texts)}
 
 
-def test_a_name_stands_where_its_band_is_widest_and_all_of_it_lies_there() -> None:
+def test_a_name_stands_where_its_band_is_widest_and_beside_if_that_is_thin() -> None:
     bands, labels = labelled([{1: 200, 2: 50}] * 5 + [{2: 250}] * 15)
     assert labels[1].x < 5, "even if the band ends before"
     for community, label in labels.items():
@@ -221,12 +221,8 @@ def test_a_name_stands_where_its_band_is_widest_and_all_of_it_lies_there() -> No
         bottom = bands.bottoms[at][community]
         assert bottom <= label.y <= bottom + bands.sizes[at][community]
         assert label.leads_from is None
-    low, high = {1: 100, 2: 100}, {1: 300, 2: 110}
-    _, labels = labelled([low] * 19 + [high])
+    _, labels = labelled([{1: 100, 2: 100}] * 19 + [{1: 300, 2: 110}])
     assert labels[2].x < 18, "the last column, where it is widest, is higher than those before"
-
-
-def test_thin_bands_are_named_beside_with_a_line_and_none_lies_on_another() -> None:
     thin = dict.fromkeys(range(10, 40), 2)
     bands, labels = labelled([{1: 200, **thin}] * 10)
     assert labels[1].leads_from is None
@@ -255,24 +251,18 @@ def merging(bits: float, then: Sequence[tuple[np.ndarray, dict]]) -> list[Commun
 
 
 def test_an_event_that_lasted_is_told_with_names_and_bits_and_drawn(tmp_path: Path) -> None:
-    told = draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path := tmp_path / "story.png")
-    assert told == [
+    path = tmp_path / "story.png"
+    assert draw_story(merging(42.0, [(TOGETHER, {})] * 4), CLASSES, path) == [
         "1 mergers and splits that lasted and that the edges support",
         "2026-01-01  MP (10 nodes) joined PC; 42 bits; still together 4 hours later",
     ]
     colours = Image.open(path).convert("RGB").getcolors(1 << 24)
     assert colours is not None
     assert len(colours) > 100
-
-
-@pytest.mark.parametrize(
-    ("bits", "then"),
-    [
+    for bits, then in (
         (-42.0, [(TOGETHER, {})] * 4),  # the edges speak against it
         (42.0, [(TOGETHER, {})] * 2),  # too new
         (42.0, [(APART, {(0, 1): 9.0}), (APART, {}), (APART, {})]),  # undone
-    ],
-)
-def test_no_other_event_is_told(bits: float, then: list, tmp_path: Path) -> None:
-    told = draw_story(merging(bits, then), CLASSES, tmp_path / "story.png")
-    assert told == ["no mergers and splits that lasted and that the edges support"]
+    ):
+        told = draw_story(merging(bits, then), CLASSES, path)
+        assert told == ["no mergers and splits that lasted and that the edges support"]

@@ -17,13 +17,7 @@ from stream_icd.core.errors import BadSettings
 from stream_icd.core.snapshot import Snapshot, Window, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
 from stream_icd.history.archive import Archive
-from stream_icd.interfaces.evaluation.evaluate import (
-    WindowResult,
-    Windows,
-    evaluate,
-    learn,
-    worth,
-)
+from stream_icd.interfaces.evaluation.evaluate import Evaluation, WindowResult
 from stream_icd.interfaces.evaluation.limits import MethodProcess, MethodRun
 from stream_icd.interfaces.evaluation.method import OWN
 from stream_icd.interfaces.evaluation.page import _COLUMNS, EvaluationFiles, table_of
@@ -56,16 +50,19 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
+def opened(archive: str, n_windows: int, n_past: int, **options: Any) -> Evaluation:
+    evaluation = Evaluation.open(open_store(archive), None, n_windows, n_past, NOW, LIMITS)
+    return replace(evaluation, **options)
+
+
 @pytest.fixture(scope="module")
 def results(archive: str) -> list[WindowResult]:
-    windows = Windows.open(open_store(archive), None, N_NEWEST, N_PAST, NOW)
-    assert windows.graph == GRAPH
-    assert [graph.labels is not None for graph in windows.past()] == [True, True]
-    methods = ["bp", "halves", "fails"]
-    packages = OWN, UNRULY
-    learned = learn(windows, methods, LIMITS, packages=packages)
+    evaluation = opened(archive, N_NEWEST, N_PAST, packages=(OWN, UNRULY))
+    assert evaluation.graph == GRAPH
+    assert [graph.labels is not None for graph in evaluation.past()] == [True, True]
+    learned = evaluation.learn(["bp", "halves", "fails"])
     assert [name for name, run in learned.items() if run.learned] == ["bp", "halves"]
-    return list(evaluate(windows, learned, LIMITS, packages=packages))
+    return list(evaluation.results(learned))
 
 
 def test_every_window_is_measured_with_every_method(results: list[WindowResult]) -> None:
@@ -85,16 +82,27 @@ def test_every_window_is_measured_with_every_method(results: list[WindowResult])
     assert all(value is not None and value < 0.6 for value in others)
 
 
-def test_a_method_that_fails_has_empty_numbers_and_a_reason(
+def test_the_page_shows_progress_and_why_a_method_has_no_numbers(
     results: list[WindowResult], tmp_path: Path
 ) -> None:
     reason = "ZeroDivisionError: no halves of 160"
     files = EvaluationFiles(tmp_path / "page.html", tmp_path / "rows.csv")
-    files.write(GRAPH, results[2::3], N_NEWEST)
-    table = pyarrow.csv.read_csv(files.csv)
-    assert table["status"].to_pylist() == ["error"] * N_NEWEST
-    assert table["detail"][0].as_py() == reason
-    assert table["modularity"].null_count == N_NEWEST
+    files.write("<b>&", results[:3], N_NEWEST)
+    begun = files.page.read_text(encoding="utf-8")
+    assert "1 of 3 windows" in begun
+    assert 'http-equiv="refresh"' in begun
+    assert "<b>&" not in begun
+    files.write(GRAPH, results, N_NEWEST)
+    done = files.page.read_text(encoding="utf-8")
+    assert "refresh" not in done
+    assert done.count("<tr>") == 1 + 3
+    assert "<svg" in done
+    assert reason in done
+    assert not re.search(r"(?:src|href)=\"https?:", done), "the page asks for nothing"
+    rows = pyarrow.csv.read_csv(files.csv)
+    assert rows["status"].to_pylist() == ["ok", "ok", "error"] * N_NEWEST
+    assert rows["detail"][2].as_py() == reason
+    assert rows["modularity"].null_count == N_NEWEST
     *_, fails = zip(*(list(column.cells) for column in table_of(results).columns), strict=True)
     assert fails == ("fails", *[""] * len(_COLUMNS), "0", reason)
 
@@ -104,29 +112,9 @@ def test_labels_that_contradict_the_edges_are_said(tmp_path: Path) -> None:
     archive = Archive(open_store(str(tmp_path / "archive")))
     archive.add("snapshots", encode_snapshot(snapshot))
     archive.add("labels", encode_labels(replace(labels, labels=np.zeros_like(labels.labels))))
-    done = run_here(
-        *("evaluate", "--history", str(tmp_path / "archive"), "--methods", "bp"),
-        *("--out", str(tmp_path / "page.html")),
-    )
+    options = ("--methods", "bp", "--out", str(tmp_path / "page.html"))
+    done = run_here("evaluate", "--history", str(tmp_path / "archive"), *options)
     assert "the labels contradict the edges, so they are not used" in done.stdout
-
-
-def test_the_page_shows_progress_until_all_windows_are_there(
-    results: list[WindowResult], tmp_path: Path
-) -> None:
-    path = tmp_path / "page.html"
-    EvaluationFiles(path).write("<b>&", results[:3], N_NEWEST)
-    begun = path.read_text(encoding="utf-8")
-    assert "1 of 3 windows" in begun
-    assert 'http-equiv="refresh"' in begun
-    assert "<b>&" not in begun
-    EvaluationFiles(path).write(GRAPH, results, N_NEWEST)
-    done = path.read_text(encoding="utf-8")
-    assert "refresh" not in done
-    assert done.count("<tr>") == 1 + 3
-    assert "<svg" in done
-    assert "no halves of 160" in done
-    assert not re.search(r"(?:src|href)=\"https?:", done), "the page asks for nothing"
 
 
 def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_path: Path) -> None:
@@ -146,15 +134,19 @@ def test_the_command_prints_the_table_and_writes_the_files(archive: str, tmp_pat
     assert table["stability"].null_count == 1
 
 
-def test_a_file_that_cannot_be_written_is_said_with_the_first_window(
-    archive: str, tmp_path: Path
+def test_it_fails_if_a_file_cannot_be_written_or_no_method_has_a_result(
+    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.html"
-    options = ("--methods", "bp", "--windows", "3", "--learn", "0", "--out", str(page))
-    done = run_here("evaluate", "--history", archive, *options, "--csv", str(tmp_path))
+    options = ("--history", archive, "--methods", "bp", "--learn", "0", "--out", str(page))
+    done = run_here("evaluate", *options, "--windows", "3", "--csv", str(tmp_path))
     assert done.returncode == 75
     assert "is no regular file" in done.stderr
-    assert "1 of 3 windows" in page.read_text(encoding="utf-8")
+    assert "1 of 3 windows" in page.read_text(encoding="utf-8"), "it is said with the first window"
+    monkeypatch.setattr(MethodProcess, "find", lambda *_: MethodRun("limit", "over its budget"))
+    done = run_here("evaluate", *options, "--windows", "1")
+    assert done.returncode == 1
+    assert done.stderr.endswith("no method has a result\n")
 
 
 def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
@@ -172,7 +164,7 @@ def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
         drawn.append(len(results))
         write(files, graph, results, *rest)
 
-    monkeypatch.setattr("stream_icd.interfaces.evaluation.evaluate.evaluate", stopped)
+    monkeypatch.setattr(Evaluation, "results", stopped)
     monkeypatch.setattr(EvaluationFiles, "write", noted)
     monkeypatch.setattr("stream_icd.interfaces.evaluation.page.REFRESH_S", 600)
     files = ("--out", str(tmp_path / "page.html"), "--csv", str(tmp_path / "rows.csv"))
@@ -183,24 +175,14 @@ def test_the_page_is_drawn_every_few_seconds_and_after_the_last_window(
     assert len(pyarrow.csv.read_csv(tmp_path / "rows.csv")) == 6
 
 
-def test_it_fails_if_no_method_has_a_result(
-    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MethodProcess, "find", lambda *_: MethodRun("limit", "over its budget"))
-    options = ("--methods", "bp", "--windows", "1", "--learn", "0")
-    done = run_here("evaluate", "--history", archive, *options, "--out", str(tmp_path / "x.html"))
-    assert done.returncode == 1
-    assert done.stderr.endswith("no method has a result\n")
-
-
 @pytest.mark.parametrize("method", ["bp", "icd"])
 def test_memory_keeps_communities_from_window_to_window(method: str, stream: str) -> None:
     """Too few edges in a window to find its communities alone."""
-    windows = Windows.open(open_store(stream), None, 6, 0, NOW)
-    nothing = learn(windows, [method, f"{method}-memory"], LIMITS)
+    evaluation = opened(stream, 6, 0)
+    nothing = evaluation.learn([method, f"{method}-memory"])
     assert [run.learned for run in nothing.values()] == [None, None]
-    assert worth(windows, nothing, LIMITS) == []
-    found = [result.stability for result in evaluate(windows, nothing, LIMITS)]
+    assert evaluation.worth(nothing) == []
+    found = [result.stability for result in evaluation.results(nothing)]
     alone, with_memory = np.mean(found[2::2]), np.mean(found[3::2])
     assert with_memory > alone + 0.1
 
@@ -221,19 +203,20 @@ def test_what_was_learned_is_compared_with_default_on_the_windows_not_learned_fr
         return learn_one(self, name, *arguments)
 
     monkeypatch.setattr(MethodProcess, "learn", noted)
-    windows = Windows.open(open_store(stream), None, 2, 4, NOW)
-    learned = learn(windows, ["bp", "bp-memory", "plm"], LIMITS)
+    evaluation = opened(stream, 2, 4)
+    learned = evaluation.learn(["bp", "bp-memory", "plm"])
     assert learning == ["bp"], "methods that learn alike learn once"
     assert learned["bp"] is learned["bp-memory"]
     assert learned["plm"].learned is None
-    assert len(windows.past()) == 4
-    first, *_ = compared = worth(windows, learned, LIMITS)
+    past = evaluation.past()
+    assert len(past) == 4
+    first, *_ = compared = evaluation.worth(learned)
     assert (first.name, first.measure) == ("bp with memory", "bits saved per edge")
     assert (first.control_name, first.n_graphs) == ("default", 2)
     model = Model(open_model("default").model.recipe, learned["bp"].learned)
-    of_newest = [lesson.graph(by_labels=True) for lesson in windows.newest()]
-    assert compared_with_default(model, windows.past(), of_newest, memory=True) == compared
-    assert worth(windows, learned, replace(LIMITS, seconds=1e-9)) is None
+    of_newest = [lesson.graph(by_labels=True) for lesson in evaluation.newest()]
+    assert compared_with_default(model, past, of_newest, memory=True) == compared
+    assert replace(evaluation, limits=replace(LIMITS, seconds=1e-9)).worth(learned) is None
 
 
 def test_the_command_says_what_was_learned_from_how_many_windows(
@@ -285,6 +268,7 @@ def _sparse_window(rng: np.random.Generator, number: int) -> Snapshot:
         (("--methods", "bp,louvian"), "no method 'louvian'"),
         (("--graph", "other"), "no snapshots of graph other; it holds"),
         (("--seconds", "0"), "above 0"),
+        (("--memory-gb", "0"), "above 0"),
         (("--out", "rows", "--csv", "./rows"), "give --out, --csv and --picture different files"),
         (("--memory-gb", "nan"), "--memory-gb"),
         (("--memory-gb", "inf"), "--memory-gb"),
@@ -301,15 +285,14 @@ def test_one_of_several_graphs_must_be_named(tmp_path: Path) -> None:
     for name, (snapshot, _) in zip(("a", "b"), WINDOWS, strict=False):
         Archive(store).add("snapshots", encode_snapshot(replace(snapshot, graph=name)))
     with pytest.raises(BadSettings, match="holds several graphs: give --graph, of a, b"):
-        Windows.open(store, None, 5, 0, NOW)
-    assert len(Windows.open(store, "b", 5, 0, NOW)) == 1
+        opened(store.place, 5, 0)
+    assert len(Evaluation.open(store, "b", 5, 0, NOW, LIMITS)) == 1
 
 
 def test_windows_that_overlap_the_evaluated_ones_teach_nothing(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
     for snapshot, _ in small_windows(9):
         start = snapshot.window.start
         three = replace(snapshot, window=Window(start, start + timedelta(minutes=3)))
-        Archive(store).add("snapshots", encode_snapshot(three))
-    windows = Windows.open(store, None, 4, 9, NOW)
-    assert (len(windows.before), len(windows)) == (3, 4)
+        Archive(open_store(str(tmp_path))).add("snapshots", encode_snapshot(three))
+    evaluation = opened(str(tmp_path), 4, 9)
+    assert (len(evaluation.before), len(evaluation)) == (3, 4)

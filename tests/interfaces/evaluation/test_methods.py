@@ -55,7 +55,7 @@ def test_a_result_has_its_labels_numbered_and_its_time_measured(process: MethodP
         ("absent", "missing", "needs no_such_library: pip install it"),
         ("fails", "error", "ZeroDivisionError: no halves of 6"),
         ("needs-k", "error", "BadSettings: needs the number of communities"),
-        ("too-few", "error", "TypeError: labels are int32 of shape (1,), not (6,)"),
+        ("too_few", "error", "TypeError: labels are int32 of shape (1,), not (6,)"),
         ("crashes", "crash", "its process ended with exit status -9"),
         ("spins", "limit", "took more than 1 s of processor time"),
         ("swells", "limit", "took more than 200 MB of memory"),
@@ -67,12 +67,6 @@ def test_a_run_without_a_result_says_why(
     outcome = process.find(name, Task(SIX))
     assert (outcome.status, outcome.detail) == (status, detail)
     assert outcome.labels is None
-
-
-@pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory_bytes": 0}])
-def test_limits_are_above_zero(limits: dict[str, int]) -> None:
-    with pytest.raises(BadSettings, match="above 0"):
-        Allowance(**{"seconds": 1, "memory_bytes": 1, **limits})
 
 
 def test_measures_agree_with_their_definitions_where_the_truth_is_known() -> None:
@@ -105,8 +99,8 @@ def test_methods_are_chosen_by_name() -> None:
 
 @pytest.mark.parametrize("k", [1, 7, 40, 900])
 def test_the_resolution_that_gives_k_is_found(k: int) -> None:
-    partition = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
-    assert len(partition.labels) == k
+    labels, _ = search_resolution(lambda at: np.arange(max(1, round(13 * at)), dtype=np.int32), k)
+    assert len(labels) == k
 
 
 def test_leiden_leaves_nodes_without_edges_alone() -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from inspect import signature
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -59,7 +60,12 @@ def test_it_finds_at_least_the_modularity_of_networkx(graph: nx.Graph, function:
     theirs = nx.community.louvain_communities(graph, seed=3, backend="networkx")
     assert nx.community.is_partition(graph, ours)
     assert nx.community.modularity(graph, ours) >= nx.community.modularity(graph, theirs) - 1e-9
-    assert all(nx.is_connected(graph.subgraph(members)) for members in ours)
+    sparse = nx.gnm_random_graph(50, 75, seed=418)  # in which a node leaves two parts behind
+    for one, found in ((graph, ours), (sparse, communities(sparse, function, seed=418))):
+        assert all(nx.is_connected(one.subgraph(members)) for members in found)
+    numbers = [len(communities(graph, function, resolution=at, seed=0)) for at in (0.1, 1, 20)]
+    assert numbers == sorted(numbers), "a higher resolution finds smaller communities"
+    assert numbers[0] < numbers[-1]
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
@@ -107,18 +113,7 @@ def test_a_self_loop_counts_as_networkx_counts_it() -> None:
     assert sorted(found[0.0], key=min) != sorted(found[30.0], key=min)
 
 
-def test_communities_are_connected() -> None:
-    graph = nx.gnm_random_graph(50, 75, seed=418)  # in which a node leaves two parts behind
-    assert all(nx.is_connected(graph.subgraph(one)) for one in communities(graph, seed=418))
-
-
-def test_a_higher_resolution_finds_smaller_communities(graph: nx.Graph) -> None:
-    numbers = [len(communities(graph, resolution=one, seed=0)) for one in (0.1, 1, 20)]
-    assert numbers == sorted(numbers)
-    assert numbers[0] < numbers[-1]
-
-
-def converted(graph: nx.Graph) -> networkx_backend.UndirectedGraph:
+def converted(graph: nx.Graph) -> networkx_backend._UndirectedGraph:
     return networkx_backend.convert_from_nx(graph, edge_attrs={"weight": 1})
 
 
@@ -162,45 +157,36 @@ def test_the_constant_potts_model_is_maximised(graph: nx.Graph, unit: float) -> 
     assert sorted(map(len, finer)) == [1] * 400  # no pair gains more than it costs
 
 
-@pytest.mark.parametrize("metric", ["cpm", "modularity"])
-def test_partitions_rise_to_the_communities(metric: str) -> None:
+@pytest.mark.parametrize(("metric", "resolution"), [("cpm", 0.05), ("modularity", 1)])
+def test_partitions_rise_to_the_communities(metric: str, resolution: float) -> None:
     random = nx.gnm_random_graph(200, 600, seed=0)
-    at = {"resolution": 0.05 if metric == "cpm" else 1, "seed": 0, "metric": metric}
+    at = {"resolution": resolution, "seed": 0, "metric": metric}
     partitions = list(networkx_backend.leiden_partitions(converted(random), **at))
     assert partitions[-1] == networkx_backend.leiden_communities(converted(random), **at)
     assert all(nx.community.is_partition(random, one) for one in partitions)
-    quality = [
-        constant_potts_model(random, one, 0.05)
-        if metric == "cpm"
-        else nx.community.modularity(random, one)
-        for one in partitions
-    ]
+    of_metric = {"cpm": constant_potts_model, "modularity": nx.community.modularity}[metric]
+    quality = [of_metric(random, one, resolution=resolution) for one in partitions]
     assert len(quality) > 1
     assert quality == sorted(quality)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+@pytest.mark.parametrize("name", ["leiden_communities", "leiden_partitions"])
+def test_what_leiden_has_and_we_lack_is_refused_with_its_reason(graph: nx.Graph, name: str) -> None:
+    directed = networkx_backend.can_run(name, (graph.to_directed(),), {})
+    assert "to_undirected" in str(directed)
+    assert networkx_backend.can_run(name, (graph,), {"metric": "cpm", "theta": 0.01}) is True
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"metric": "barber_modularity"}, "the metric must be modularity or cpm"),
         ({"metric": None}, "the metric must be"),
         ({"theta": 0.1}, "leave out theta"),
-        ({"max_level": 1}, "leave out threshold and max_level"),
         ({"resolution": 0.5, "model": "default"}, "leave out resolution or model"),
-    ],
-)
-def test_what_leiden_has_and_we_lack_is_refused_with_its_reason(
-    graph: nx.Graph, arguments: dict[str, object], reason: str
-) -> None:
-    for name in ("leiden_communities", "leiden_partitions"):
-        if name == "leiden_partitions" and "max_level" in arguments:
-            continue
+    ]
+    if name == "leiden_communities":
+        refused.append(({"max_level": 1}, "leave out threshold and max_level"))
+    for arguments, reason in refused:
         assert reason in str(networkx_backend.can_run(name, (graph,), arguments))
         with pytest.raises(NotImplementedError, match=reason):
             getattr(networkx_backend, name)(converted(graph), **arguments)
-    directed = networkx_backend.can_run("leiden_communities", (graph.to_directed(),), {})
-    assert "to_undirected" in str(directed)
-    assert networkx_backend.can_run(name, (graph,), {"metric": "cpm", "theta": 0.01}) is True
 
 
 def test_a_model_gives_what_icd_finds(graph: nx.Graph, tmp_path: Path) -> None:
@@ -251,13 +237,10 @@ def test_networkx_falls_back_to_its_own_and_a_graph_is_converted_once(graph: nx.
     assert networkx_backend.convert_to_nx(ours) is graph
     with pytest.raises(NotImplementedError, match="converted without 'heavy'"):
         ours.weights_of("heavy")
-
-
-def test_a_function_as_weight_is_refused_and_leaves_the_graph_usable(graph: nx.Graph) -> None:
     fresh = nx.Graph(graph.edges)
     with pytest.raises(NotImplementedError, match="not implemented by 'stream_icd' .* arguments"):
         communities(fresh, weight=lambda *_: 1)
-    assert nx.community.is_partition(fresh, communities(fresh))
+    assert nx.community.is_partition(fresh, communities(fresh)), "it is usable afterwards"
 
 
 def test_a_graph_without_edges_is_single_nodes() -> None:

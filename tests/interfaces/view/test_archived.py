@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from stream_icd.core.communities import Labels
-from stream_icd.core.errors import SourceNotFound, StoreUnreachable
+from stream_icd.core.errors import StoreUnreachable
 from stream_icd.core.store.store import Store, open_store
 from stream_icd.history import archive
-from stream_icd.history.archive import Archive, compact
+from stream_icd.history.archive import Archive
+from stream_icd.history.compaction import compact
 from stream_icd.interfaces.view.data.all_series import AllSeries, News
 from stream_icd.interfaces.view.feeds import archives
 from stream_icd.interfaces.view.feeds.archives import Archives
@@ -75,16 +76,6 @@ def test_what_is_added_is_seen_once_and_only_new_files_are_opened(page: Page) ->
     assert page.seen.summaries()[0].late == 0
 
 
-def test_an_archive_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path / "later"))
-    seen = AllSeries()
-    (archive,) = Archives.of([store], seen).archives.values()
-    with pytest.raises(SourceNotFound, match="there is no archive at .*later"):
-        archive.read(seen, lambda _: None, lambda: False)
-    Archive(store).add("communities", encode_communities(window(0, HALVES)))
-    assert archive.read(seen, lambda _: None, lambda: False) == 1
-
-
 def test_days_that_are_over_are_not_listed_again(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,43 +109,46 @@ def test_a_correction_replaces_the_newest_window_and_older_revisions_do_not(page
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, *reads: int) -> None:
     """The store does not answer these reads of messages."""
-    read_message, n_reads = archives.read_message, count()  # type: ignore[attr-defined]
+    read_message, n_reads = Archive.read_message, count()
 
     def failing(*asked: Any) -> object:
         if next(n_reads) in reads:
             raise StoreUnreachable("the store does not answer")
         return read_message(*asked)
 
-    monkeypatch.setattr(archives, "read_message", failing)
+    monkeypatch.setattr(Archive, "read_message", failing)
 
 
-@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize(
+    ("before", "added", "failing", "merged"),
+    [
+        ([0], [1, 2, 3], (1,), False),
+        ([0], [1, 2, 3], (1,), True),
+        ([], [0, 30, 60, 90, 120], (3, 4), False),
+    ],
+)
 def test_what_a_store_failed_to_give_is_read_at_the_next_look(
-    merged: bool, page: Page, monkeypatch: pytest.MonkeyPatch
+    before: list[int],
+    added: list[int],
+    failing: tuple[int, ...],
+    merged: bool,
+    page: Page,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    page.add(0)
-    page.look()
-    page.add(1, 2, 3)
+    page.add(*before)
+    assert page.archive.store.is_there() == bool(before)
+    if before:
+        page.look()
+    page.add(*added)
     if merged:
         list(compact(page.archive.store, date(2026, 2, 1)))
-    fail_at(monkeypatch, 1)
-    with pytest.raises(StoreUnreachable):
-        page.look()
-    assert page.look() == 2
-    assert page.hours() == ["g/0", "g/1", "g/2", "g/3"]
-
-
-def test_a_first_read_that_fails_goes_on_where_it_was(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page.add(0, 30, 60, 90, 120)
-    fail_at(monkeypatch, 3, 4)
-    for _ in range(2):
+    fail_at(monkeypatch, *failing)
+    for _ in failing:
         with pytest.raises(StoreUnreachable):
             page.look()
     assert page.look() == 2
     assert page.look() == 0
-    assert page.hours() == ["g/0", "g/30", "g/60", "g/90", "g/120"]
+    assert page.hours() == [f"g/{hour}" for hour in (*before, *added)]
     assert page.seen.summaries()[0].late == 0
 
 
@@ -171,23 +165,22 @@ def test_known_communities_that_come_later_are_noted(page: Page) -> None:
     assert len(page.news) == 2
 
 
-def test_a_page_of_an_archive_grows_and_says_what_is_wrong(
-    disk: Store, monkeypatch: pytest.MonkeyPatch
+def test_a_page_of_an_archive_waits_for_it_grows_and_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archives, "_LOOK_EVERY_S", 0.02)
+    disk = open_store(str(tmp_path / "later"))
     to, seen, news = Archive(disk), AllSeries(), list[News]()
-    to.add("communities", encode_communities(window(0, HALVES)))
     page = Archives.of([disk], seen)
-    assert not page.caught_up()
     with page.reading(news.append):
-        wait_until(page.caught_up)
-        wait_until(lambda: len(news) == 1)
-        to.add("communities", encode_communities(window(1, HALVES)))
-        wait_until(lambda: len(news) == 2)
+        wait_until(lambda: "there is no archive at" in "".join(page.troubles().values()))
+        assert not page.caught_up()
+        for hour in (0, 1):
+            to.add("communities", encode_communities(window(hour, HALVES)))
+            wait_until(lambda expected=hour + 1: len(news) == expected)
+            assert page.caught_up()
         folder = to.store.files("communities")[0].rpartition("/")[0]
-        bad = f"{disk.root}/{folder}/w-bad.parquet"
-        with open(bad, "wb") as file:
-            file.write(b"no parquet")
+        (Path(disk.root) / folder / "w-bad.parquet").write_bytes(b"no parquet")
         wait_until(lambda: "w-bad.parquet" in "".join(page.troubles().values()))
         disk.delete(f"{folder}/w-bad.parquet")
         wait_until(lambda: not page.troubles())

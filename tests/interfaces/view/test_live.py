@@ -36,6 +36,7 @@ from stream_icd.streaming.dead_letters.letters import dead_letter
 from stream_icd.wire.announcements import Announcement, encode_announcement
 from stream_icd.wire.communities import encode_communities, encode_labels
 from stream_icd.wire.events import encode_events
+from stream_icd.wire.snapshots import encode_snapshot
 from tests.interfaces.view.windows import drifting, get, serving, tracked_elsewhere
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.streams import publish
@@ -144,46 +145,39 @@ def test_the_page_goes_on_after_a_restart_of_the_broker(broker: Broker, topics: 
 def no_broker() -> Iterator[KafkaSettings]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        yield KafkaSettings(bootstrap_servers=f"127.0.0.1:{taken.getsockname()[1]}")
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        yield KafkaSettings(bootstrap_servers=address, connect_timeout_s=0.5)
 
 
-def test_without_a_broker_the_command_says_so_and_the_page_waits_for_one(
-    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+def test_the_command_says_where_to_open_the_page_which_waits_for_a_broker(
+    no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("STREAM_ICD_CONNECT_TIMEOUT_S", "0.5")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
-    asked = ["view", "--port", "0", "--bootstrap-servers", no_broker.bootstrap_servers]
-    done = CliRunner().invoke(app, asked)
+    without = ("--bootstrap-servers", no_broker.bootstrap_servers)
+    done = CliRunner().invoke(app, ["view", "--port", "0", *without])
     assert done.exit_code == 0
     assert "open http" in done.output
     assert "the page waits for one" in done.output
+    archive = ("--history", str(tmp_path), "--token", "a+b&c")
+    assert (
+        "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, ["view", "--port", "0", *archive]).output
+    )
 
 
-def test_the_address_that_is_shown_opens_the_page_with_any_token(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
-    asked = ["view", "--port", "0", "--history", str(tmp_path), "--token", "a+b&c"]
-    assert "/?token=a%2Bb%26c   (" in CliRunner().invoke(app, asked).output
-
-
-def test_a_broker_that_is_away_is_named_until_it_is_back(
+def test_a_broker_that_is_away_is_named_until_it_is_back_and_no_end_waits_for_it(
     no_broker: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_icd.interfaces.view.feeds.live._LOOK_EVERY_S", 0.05)
     live = Live(no_broker, Topics(), AllSeries())
-    with live.reading(lambda _: None), memory_broker() as back:
-        wait_until(lambda: "no broker listens" in live.troubles().get(Topics().snapshots, ""))
-        there = connect(KafkaSettings(bootstrap_servers=back.bootstrap_servers))
-        monkeypatch.setattr("stream_icd.interfaces.view.feeds.live.connect", lambda _: there)
-        wait_until(lambda: Topics().snapshots not in live.troubles())
-
-
-def test_reading_ends_at_once_while_a_broker_is_sought(no_broker: KafkaSettings) -> None:
-    live = Live(no_broker, Topics(), AllSeries())
-    with live.reading(lambda _: None):
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
+    with memory_broker() as back:
+        with live.reading(lambda _: None):
+            wait_until(lambda: "no broker listens" in live.troubles().get(Topics().snapshots, ""))
+            there = connect(KafkaSettings(bootstrap_servers=back.bootstrap_servers))
+            monkeypatch.setattr("stream_icd.interfaces.view.feeds.live.connect", lambda _: there)
+            wait_until(lambda: Topics().snapshots not in live.troubles())
+            began = time.monotonic()  # other topics still look for theirs
+        assert time.monotonic() - began < 5
 
 
 def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
@@ -202,35 +196,28 @@ def test_what_each_topic_says_is_seen_once_and_nonsense_is_passed_over(
     deleted = OutgoingRecord(topics.communities, None, b"g")
     known = outgoing(topics.labels, encode_labels(truth))
     letter = dead_letter(refused, "decode", BadSnapshot("not a table"))
-    publish(broker, [*nonsense, deleted, known, letter, decided, decided])
+    tracked = [outgoing(topics.events, encode_events(one)) for one in tracked_elsewhere(4)[1][1:]]
+    publish(broker, [*nonsense, deleted, known, letter, decided, decided, *tracked])
     publish(broker, [*results(topics, 4), *results(topics, 4), *results(topics, 5, first=4)])
     with viewed(broker, topics, graph="g") as (seen, address):
         wait_until(lambda: kept(seen) == 5 and seen.dead_letters()[0] == 1)
         wait_until(lambda: len(seen.announcements()) == 1)
         overview = get(address, "/api/overview").json()
-        assert seen.summaries()[0].late == 0
-        assert get(address, "/api/life").json()["columns"]["nmi"][0] == 1
+        (summary,) = seen.summaries()
+        assert summary.late == 0
+        first, *others = seen.windows(summary.name, 9)
+        assert first.nmi == 1
+        assert first.ids.max() < 100
+        assert all(one.ids.min() >= 100 for one in others), "ids are those of the tracker"
     assert overview["troubles"] == {}
     (buried,), (announced,) = overview["dead_letter_list"], overview["announcements"]
     assert {**buried, "stage": "decode", "exception": "BadSnapshot"} == buried
     assert buried["message"] == "not a table"
     assert {**announced, "kind": "promoted", "version": "as@2"} == announced
     assert announced["reason"] == "better on 10 windows"
-    with viewed(broker, topics, graph="other") as (seen, _):
-        time.sleep(0.5)
+    with viewed(broker, topics, graph="other") as (seen, address):
+        wait_until(lambda: get(address, "/api/overview").json()["caught_up"])
         assert kept(seen) == 0
-
-
-def test_identities_of_a_tracker_are_used(broker: Broker, topics: Topics) -> None:
-    _, tracked = tracked_elsewhere(4)
-    publish(broker, [*(outgoing(topics.events, encode_events(events)) for events in tracked[1:])])
-    publish(broker, results(topics, 4))
-    with viewed(broker, topics) as (seen, _):
-        wait_until(lambda: kept(seen) == 4)
-        (summary,) = seen.summaries()
-        first, *others = seen.windows(summary.name, 9)
-        assert first.ids.max() < 100
-        assert all(one.ids.min() >= 100 for one in others)
 
 
 def test_a_missing_topic_is_said_and_read_once_it_is_there(
@@ -239,21 +226,20 @@ def test_a_missing_topic_is_said_and_read_once_it_is_there(
     monkeypatch.setattr("stream_icd.kafka.reader._RETRY_S", 0.05)
     names = Topics(*(f"{topic_name}.{part}" for part in ("found", "events", "labels", "snaps")))
     with viewed(broker, names) as (seen, address):
-        wait_until(lambda: names.communities in get(address, "/api/overview").json()["troubles"])
+
+        def missing() -> set[str]:
+            return set(get(address, "/api/overview").json()["troubles"])
+
+        wait_until(lambda: {names.communities, names.events} <= missing())
         create_topics(broker.settings(), [TopicSpec(names.communities)])
         publish(broker, results(names, 2))
         wait_until(lambda: kept(seen) == 2)
-        troubles = get(address, "/api/overview").json()["troubles"]
-        assert names.communities not in troubles
-        assert names.events in troubles
+        assert (names.communities in missing(), names.events in missing()) == (False, True)
 
 
-def test_the_map_reads_the_snapshot_that_the_result_names(
+def test_the_map_reads_the_snapshot_that_the_result_names_and_nothing_else(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot]
 ) -> None:
-
-    from stream_icd.wire.snapshots import encode_snapshot
-
     graphs = [snapshot(0, graph="g"), snapshot(1, graph="g")]
     publish(broker, [outgoing(topics.snapshots, encode_snapshot(one)) for one in graphs])
     found = [
@@ -265,31 +251,27 @@ def test_the_map_reads_the_snapshot_that_the_result_names(
         )
         for at, graph in enumerate(graphs)
     ]
-    wrong = replace(found[1], window=window(9, [0]).window, snapshot_id="g/9")
+    not_digits = "\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@"
+    places = ["0@1", "", "0@99999", "7@0", "x@y", "0@-1", "0@1@2", *not_digits]
+    wrong = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places, 9)]
     publish(
-        broker, [outgoing(topics.communities, encode_communities(one)) for one in (*found, wrong)]
+        broker, [outgoing(topics.communities, encode_communities(one)) for one in (*found, *wrong)]
     )
     with viewed(broker, topics) as (seen, address):
-        wait_until(lambda: kept(seen) == 3)
+        wait_until(lambda: kept(seen) == 2 + len(places))
         for graph in graphs:
             at = graph.window.start.isoformat()
             opened = get(address, "/api/members", {"community": "all", "at": at})
             assert len(opened.json()["nodes"]) == graph.n_nodes
             assert len(opened.json()["edges"]) == 2 * graph.n_edges
-        at = wrong.window.start.isoformat()
-        map_of_wrong = get(address, "/api/map", {"at": at}).json()
-        assert "another snapshot" in map_of_wrong["trouble"]
-        assert len(map_of_wrong["communities"]) == 3
-        refused = get(address, "/api/members", {"community": "all", "at": at})
-        assert refused.status == 409
-
-
-def test_snapshots_that_wait_for_results_are_counted(
-    broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
-) -> None:
-    publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
-    with viewed(broker, topics) as (_, address):
-        wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
+        for one in wrong:
+            at = one.window.start.isoformat()
+            drawn = get(address, "/api/map", {"at": at}).json()
+            assert ("another snapshot" in drawn["trouble"]) == (one.snapshot_place == "0@1")
+            assert drawn["trouble"]
+            assert len(drawn["communities"]) == 2
+            refused = get(address, "/api/members", {"community": "all", "at": at})
+            assert refused.status == 409
 
 
 def test_snapshots_are_seen_where_the_broker_does_not_count_them(
@@ -304,30 +286,18 @@ def test_snapshots_are_seen_where_the_broker_does_not_count_them(
     assert live.lag() is None
 
 
-def test_the_place_of_a_result_in_a_topic_that_was_created_again_hides_no_lag(
+def test_snapshots_that_wait_are_counted_also_in_a_topic_that_was_created_again(
     broker: Broker, topics: Topics, snapshot: Callable[..., Snapshot], outgoing: Any
 ) -> None:
     publish(broker, [outgoing(snapshot(at), topics.snapshots) for at in range(3)])
+    with viewed(broker, topics) as (_, address):
+        wait_until(lambda: get(address, "/api/overview").json()["lag"] == 3)
     lag = _SnapshotLag()
     with connect(broker.settings()).admin() as admin:
-        lag.detected("0@99")
-        lag._look(admin, topics.snapshots)
-        assert lag.waiting == 3
-        lag.detected("0@1")
-        lag._look(admin, topics.snapshots)
-        assert lag.waiting == 1
+        for place, waiting in (("0@99", 3), ("0@1", 1)):
+            lag.detected(place)
+            lag._look(admin, topics.snapshots)
+            assert lag.waiting == waiting
         admin.delete_topic(topics.snapshots)
         lag._look(admin, topics.snapshots)  # where it is not there, the Kafka client waits for ever
         assert lag.waiting is None
-
-
-def test_a_place_from_outside_reads_nothing_else(broker: Broker, topics: Topics) -> None:
-    others = "\N{SUPERSCRIPT TWO}@7", "0@\N{ARABIC-INDIC DIGIT SEVEN}", "@"
-    places = ["", "0@99999", "7@0", "x@y", "0@-1", "0@1@2", *others]
-    found = [replace(window(at, [0, 1]), snapshot_place=one) for at, one in enumerate(places)]
-    publish(broker, [outgoing(topics.communities, encode_communities(one)) for one in found])
-    with viewed(broker, topics) as (seen, address):
-        wait_until(lambda: kept(seen) == len(places))
-        for one in found:
-            at = one.window.start.isoformat()
-            assert get(address, "/api/map", {"at": at}).json()["trouble"]

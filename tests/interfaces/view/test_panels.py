@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +17,13 @@ from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.series import SeenWindow, _seen_window
 from stream_icd.interfaces.view.panels.details import explained_community
 from stream_icd.interfaces.view.panels.flow import _OTHERS, flow
-from stream_icd.interfaces.view.panels.queries import BadQuestion, Queries
-from stream_icd.interfaces.view.report import write_html
+from stream_icd.interfaces.view.panels.queries import Queries
 from stream_icd.interfaces.view.web.page_files import page_files
 from stream_icd.methods.names.attributes import attributes_of
 from stream_icd.methods.names.names import Naming
 from stream_icd.methods.tracking.packed import unpacked
 from tests.interfaces.view.windows import ORIGIN, Cliques, ask, name, queries, seen
-from tests.testbed.windows import follow, window
+from tests.testbed.windows import START, follow, window
 
 Labels = st.lists(
     st.lists(st.integers(0, 5), min_size=6, max_size=14).map(
@@ -59,39 +56,25 @@ def test_bands_hold_every_node_and_streams_those_that_two_windows_have(
                 assert sum(way[2] for way in between if way[side] == community) <= size
 
 
-def test_a_followed_community_has_a_band_whatever_its_size() -> None:
+def test_bands_are_of_the_largest_at_any_time_in_the_order_of_their_ids() -> None:
     labels = np.array([0] * 50 + [1] * 30 + [2] * 2)
     windows = windows_of([labels] * 3)
-    assert 2 not in flow(windows, 9, 2)["shown"]
-    drawn = flow(windows, 9, 2, [2])
-    assert 2 in drawn["shown"]
-    assert len(drawn["shown"]) == 2
-
-
-def test_no_time_is_without_a_band_after_all_has_changed() -> None:
-    """Many small communities, then a few large ones: all together, only these have many members."""
+    assert flow(windows, 9, 2)["shown"] == [0, 1]
+    assert flow(windows, 9, 2, [2])["shown"] == [0, 2], "a followed community, whatever its size"
+    assert flow(windows_of([1 - labels[:80]]), 9, 2)["shown"] == [0, 1]
+    # Many small communities, then a few large ones: all together, only these have many members.
     everything = seen([np.arange(60) // 6] * 12)
     seen([np.arange(60) // 20] * 12, names=np.arange(60) + 1000, first=12, to=everything)
     drawn = flow(everything.windows(name(), 100), 99, 3)
-    assert all(column["sizes"] for column in drawn["columns"])
-
-
-def test_bands_keep_their_order_when_sizes_change() -> None:
-    few, many = [0] * 10 + [1] * 40, [0] * 40 + [1] * 10
-    assert [flow(windows_of([np.array(one)]), 9, 2)["shown"] for one in (few, many)] == [[0, 1]] * 2
+    assert all(column["sizes"] for column in drawn["columns"]), "no time is without a band"
     empty = {"shown": [], "columns": [], "moves": [], "levels": 0, "above": 0}
     assert flow([], 9, 5) == empty
 
 
 def test_births_and_deaths_are_marked() -> None:
-    one, two = np.array([0] * 10), np.array([0] * 10 + [1] * 10)
-    windows = windows_of([one, two, one])
-    marks = [column["marks"] for column in flow(windows, 9, 5)["columns"]]
-    assert [[(mark["kind"], mark["id"]) for mark in marked] for marked in marks] == [
-        [("born", 0)],
-        [("born", 1)],
-        [("died", 1)],
-    ]
+    columns = flow(windows_of([[0] * 10, [0] * 10 + [1] * 10, [0] * 10]), 9, 5)["columns"]
+    marks = [[(mark["kind"], mark["id"]) for mark in column["marks"]] for column in columns]
+    assert marks == [[("born", 0)], [("born", 1)], [("died", 1)]]
 
 
 def test_a_new_window_does_not_choose_other_columns() -> None:
@@ -106,15 +89,6 @@ def test_a_new_window_does_not_choose_other_columns() -> None:
         chosen = set(columns[:-1])
         assert before <= chosen or chosen <= before  # more of them, or every second one
         before = chosen
-
-
-def test_events_say_of_how_many_windows_they_are_where_there_are_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", 3)
-    asked = queries(seen(6))
-    assert asked.events({})["of_newest"] == 3
-    assert queries(seen(3)).events({})["of_newest"] is None
 
 
 def test_events_that_the_edges_speak_against_are_hidden_and_counted_unless_all_are_asked_for() -> (
@@ -199,12 +173,6 @@ def test_the_flow_shows_communities_of_communities_and_zooms_into_one() -> None:
     assert ask(seen(2), "flow", above="1")["shown"] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("inside", ["2", "0:2", "1:", "1:x", "x:1", "1:2,3"])
-def test_a_band_that_cannot_be_is_refused(inside: str) -> None:
-    with pytest.raises(BadQuestion, match="inside: "):
-        ask(of_levels(), "flow", inside=inside)
-
-
 def test_levels_take_the_ids_of_a_tracker() -> None:
     everything = of_levels(1)
     (seen_one,) = everything.windows(name(), 9)
@@ -227,75 +195,64 @@ def shown(*labels: np.ndarray, naming: Naming | None = None) -> Queries:
     return queries(seen(labels, to=AllSeries(naming=naming or classes())))
 
 
-def test_communities_have_names_in_the_flow_the_map_and_the_list_of_events() -> None:
-    asked_of = shown(APART, APART)
-    asked = name()._asdict()
-    names = {"text": "PC, 20 of 20", "brief": "PC", "attribute": "class", "value": "PC"}
-    for answer in (asked_of.flow(asked), asked_of.map(asked), asked_of.events(asked)):
-        assert answer["names"]["0"] == names
-        assert len(answer["names"]) == 3
+def test_communities_have_names_and_are_made_of_the_values_of_their_members() -> None:
+    asked_of, asked = shown(APART, TOGETHER), name()._asdict()
+    pc = {"text": "PC, 20 of 20", "brief": "PC", "attribute": "class", "value": "PC"}
+    first = {**asked, "at": f"{START:%Y-%m-%dT%H:%M:%SZ}"}
+    for answer in (asked_of.flow(asked), asked_of.map(first), asked_of.events(asked)):
+        assert answer["names"]["1"] == {**pc, "text": "MP, 20 of 20", "brief": "MP", "value": "MP"}
+    assert asked_of.map(first)["names"]["0"] == pc
+    parts = asked_of.composition({**asked, "community": "0"})["attributes"]["class"]
+    assert [tuple(part.values())[:3] for part in parts] == [("MP", 20, 20), ("PC", 20, 20)]
+    before, after = (row["class"] for row in asked_of.life(asked)["columns"]["ami"])
+    assert before == 1
+    assert 0.5 < after < 0.9
 
 
-def test_a_community_is_made_of_the_values_of_its_members() -> None:
-    parts = shown(TOGETHER).composition({**name()._asdict(), "community": "0"})
-    counted = [tuple(one.values())[:3] for one in parts["attributes"]["class"]]
-    assert counted == [("MP", 20, 20), ("PC", 20, 20)]
-
-
-def test_a_value_keeps_its_colour_whatever_comes() -> None:
-    asked_of = shown(APART)
-    asked = {**name()._asdict(), "by": "class"}
-    values = [one["value"] for one in asked_of.legend(asked)["values"]]
-    assert values == ["2BIO", "MP", "PC"]
-    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
-    later = asked_of.legend(asked)
-    assert [one["value"] for one in later["values"]] == values
-    assert [one["nodes"] for one in later["values"]] == [20, 20, 0]
-    assert (later["others"], later["unknown"]) == (0, 0)
-
-
-def test_colours_of_what_was_read_do_not_depend_on_when_somebody_asked(
+def test_a_value_keeps_its_colour_whatever_comes_and_whenever_somebody_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    early, late = shown(TOGETHER), shown(TOGETHER)
     asked = {**name()._asdict(), "by": "class"}
-    found = {}
-    for one in (early, late):
+
+    def values(asked_of: Queries) -> list[str]:
+        return [row["value"] for row in asked_of.legend(asked)["values"]]
+
+    asked_of = shown(APART)
+    assert values(asked_of) == ["2BIO", "MP", "PC"]
+    asked_of.seen.add(window(1, TOGETHER[20:], np.arange(20, 60)), ORIGIN)
+    later = asked_of.legend(asked)
+    assert [(row["value"], row["nodes"]) for row in later["values"]] == [
+        ("2BIO", 20),
+        ("MP", 20),
+        ("PC", 0),
+    ]
+    assert (later["others"], later["unknown"]) == (0, 0)
+    for early in (True, False):  # while all that was there is read, or after that
+        asked_of = shown(TOGETHER)
         with monkeypatch.context() as reading:
-            reading.setattr(type(one.sources), "caught_up", lambda _: False)
-            if one is early:
-                one.legend(asked)
-            one.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
-        found[one is early] = [entry["value"] for entry in one.legend(asked)["values"]]
-    assert found[True] == found[False] == ["PC", "MP", "2BIO"]
+            reading.setattr(type(asked_of.sources), "caught_up", lambda _: False)
+            if early:
+                values(asked_of)
+            asked_of.seen.add(window(1, TOGETHER[:30], np.arange(30)), ORIGIN)
+        assert values(asked_of) == ["PC", "MP", "2BIO"]
 
 
-def test_the_life_has_the_agreement_with_each_attribute() -> None:
-    columns = shown(APART, TOGETHER).life(name()._asdict())["columns"]
-    first, second = (row["class"] for row in columns["ami"])
-    assert first == 1
-    assert 0.5 < second < 0.9
-
-
-def test_one_table_and_two_graphs_name_nothing_and_say_so() -> None:
+def test_a_table_of_no_graph_that_is_there_names_nothing_and_says_so() -> None:
     asked_of = shown(APART)
     assert asked_of.flow(name()._asdict())["names"] != {}
     seen([APART], "school", to=asked_of.seen)
-    for graph in ("g", "school"):
-        assert asked_of.flow(name(graph)._asdict())["names"] == {}
-    said = asked_of.overview({})["troubles"]["the table of names"]
-    assert "belongs to g, school: give --names g=FILE" in said
+    of_other_ids = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
+    for one, graphs, trouble in (
+        (asked_of, ("g", "school"), "belongs to g, school: give --names g=FILE"),
+        (shown(APART, naming=of_other_ids), ("g",), "by text, the graph by integers"),
+    ):
+        assert [one.flow(name(graph)._asdict())["names"] for graph in graphs] == [{}] * len(graphs)
+        assert trouble in one.overview({})["troubles"]["the table of names"]
 
 
-def test_ids_of_another_kind_are_a_trouble_and_no_name() -> None:
-    naming = Naming({"g": attributes_of(pa.array(["anna"]), {"class": ["PC"]})})
-    asked_of = shown(APART, naming=naming)
-    assert asked_of.flow(name()._asdict())["names"] == {}
-    trouble = asked_of.overview({})["troubles"]["the table of names"]
-    assert "by text, the graph by integers" in trouble
-
-
-def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() -> None:
+def test_events_say_how_long_they_lasted_and_of_how_many_windows_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked_of = shown(APART, APART, TOGETHER, TOGETHER, APART, APART, APART, APART, APART)
     asked = {**name()._asdict(), "kinds": "merged,split"}
     split, merged = asked_of.events(asked)["events"]
@@ -305,13 +262,9 @@ def test_events_say_for_how_many_windows_they_lasted_and_others_are_counted() ->
     assert [event["kind"] for event in confirmed["events"]] == ["split"]
     assert confirmed["hidden"] == 1
     assert asked_of.events({**asked, "least_bits": "5"})["events"] == []  # none has a strength
-
-
-def test_a_report_holds_the_names_and_what_the_largest_are_made_of(tmp_path: Path) -> None:
-    page = write_html(shown(APART, APART), name(), tmp_path / "report.html").read_text()
-    kept = json.loads(page.partition('id="kept">')[2].partition("</script>")[0])
-    assert kept["flow"]["names"]["1"]["text"] == "MP, 20 of 20"
-    assert kept["composition"]["2"]["attributes"]["class"][0]["members"] == 20
+    for most, of_newest in ((9, None), (3, 3)):
+        monkeypatch.setattr("stream_icd.interfaces.view.panels.queries.MOST_WINDOWS", most)
+        assert asked_of.events({})["of_newest"] == of_newest
 
 
 # Machado, Oliveira and Fernandes (2009), for one kind of cone that is missing; linear RGB.

@@ -26,7 +26,8 @@ from stream_icd.interfaces.view.data.all_series import AllSeries
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.interfaces.view.panels.queries import Queries
-from tests.testbed.windows import follow, window
+from stream_icd.streaming.dead_letters.letters import DeadLetter
+from tests.testbed.windows import START, follow, window
 
 if TYPE_CHECKING:
     from stream_icd.interfaces.view.web.app import View
@@ -218,6 +219,17 @@ def ask(everything: AllSeries, question: str, **asked: str) -> Any:
     """Ask without a server; an error is what the page would say."""
     found = getattr(queries(everything), question)(asked)
     return json.loads(json.dumps(found, allow_nan=False))
+
+
+def letter(graph: str, offset: int, at: datetime = START, message: str = "no edge") -> DeadLetter:
+    """A dead letter of a snapshot."""
+    ms = int(at.timestamp() * 1000)
+    added = {
+        "icd_dlq_stage": "decode",
+        "icd_dlq_exception": "BadSnapshot",
+        "icd_dlq_message": message,
+    }
+    return DeadLetter("t.dlq", 0, offset, ms, graph.encode(), None, (), added)
 
 
 def tracked_elsewhere(n: int) -> tuple[list, list[CommunityEvents]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stream_icd.core.communities import Communities, Labels
 from stream_icd.core.errors import (
@@ -27,20 +27,21 @@ from stream_icd.core.errors import (
     RecordTooLarge,
     StoreUnreachable,
 )
+from stream_icd.core.headers import Headers
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive, Selection, read_message, read_snapshot, windows
+from stream_icd.history.archive import Archive
 from stream_icd.history.archiver import Archiver
 from stream_icd.history.replay.redetect import Job
 from stream_icd.kafka.consumer import run_consumer
 from stream_icd.kafka.messages.claims import Claim, ClaimCheck, ClaimSettings, MessageReader
-from stream_icd.kafka.messages.publish import Destination, publish_source
+from stream_icd.kafka.messages.publish import publish_source
 from stream_icd.kafka.port import DEAD_LETTER_ROOM, TopicSpec
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.record import OutgoingRecord, Record
 from stream_icd.kafka.topics import create_topics
 from stream_icd.registry.find import open_model
-from stream_icd.registry.model import VersionedModel, save_model
+from stream_icd.registry.model import VersionedModel
 from stream_icd.sources.source import Source
 from stream_icd.streaming.dead_letters.letters import DeadLetterLimit
 from stream_icd.streaming.detection.record import RecordDetection
@@ -58,7 +59,7 @@ from tests.streaming.workers.tracked import same, stream, unbroken
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.handlers import Calls
 from tests.testbed.object_store import new_folder
-from tests.testbed.streams import as_claim, beside, held, publish
+from tests.testbed.streams import as_claim, as_read, beside, held, publish
 
 pytestmark = pytest.mark.brokers("memory")
 
@@ -83,30 +84,28 @@ def claimed(
     """`claimed(0)`: a record as a worker reads it, its bytes stored."""
 
     def make(i: int) -> Record:
-        return incoming(as_claim(outgoing(snapshot(i, **BIG), "t"), claims))
+        (record,) = as_read([as_claim(outgoing(snapshot(i, **BIG), "t"), claims)])
+        return record
 
     return make
 
 
-def incoming(record: OutgoingRecord) -> Record:
-    return Record(record.topic, 0, 0, 0, record.key, record.value, record.headers)
-
-
 def objects(claims: ClaimSettings) -> list[str]:
-    assert claims.uri is not None
-    return open_store(claims.uri).files()
+    return open_store(str(claims.uri)).files()
+
+
+def folder_of(claims: ClaimSettings) -> Path:
+    return Path(str(claims.place).removeprefix("file://"))
 
 
 def the_object(claims: ClaimSettings) -> Path:
     (path,) = objects(claims)
-    assert claims.place is not None
-    return Path(claims.place.removeprefix("file://"), path)
+    return folder_of(claims) / path
 
 
 def with_claim(record: Record, uri: str, value: bytes = b"x") -> Record:
-    others = tuple(header for header in record.headers if not header[0].startswith("icd_claim"))
     claim = Claim(uri, len(value), sha256(value).hexdigest())
-    return replace(record, value=b"", headers=(*others, *claim.headers()))
+    return replace(record, value=b"", headers=Claim.left_out(record.headers) + claim.headers())
 
 
 # There and back.
@@ -136,17 +135,20 @@ class Stream:
         settings, topic = self.broker.settings(max_message_bytes=INLINE), self.topics[0]
         create_topics(settings, [TopicSpec(f"{topic}.labels")])
         labels = (
-            Labels(one.graph, one.id, one.window, one.nodes, np.arange(one.n_nodes, dtype="i4"))
-            for one in sent
+            Labels(s.graph, s.id, s.window, s.nodes, np.arange(s.n_nodes, dtype="i4")) for s in sent
         )
-        to = Destination(topic, f"{topic}.labels", claim_check=ClaimCheck(settings, self.claims))
         with Publisher(settings) as publisher:
-            publish_source(Source(len(sent), zip(sent, labels, strict=True)), publisher, to)
+            publish_source(
+                Source(len(sent), zip(sent, labels, strict=True)),
+                publisher,
+                topic=topic,
+                labels_topic=f"{topic}.labels",
+                claim_check=ClaimCheck(settings, self.claims),
+            )
 
     def results(self, limit: int) -> list[Communities]:
-        reached = {"settings": self.broker.settings(), "topic": self.topics[1]}
-        found = subscribe(start="beginning", limit=limit, claims=self.claims, **reached)
-        return list(found)
+        where = {"settings": self.broker.settings(), "topic": self.topics[1]}
+        return list(subscribe(start="beginning", limit=limit, claims=self.claims, **where))
 
     def dead_letters(self) -> list[Record]:
         return held(self.broker, f"{self.topics[0]}.dlq")
@@ -169,11 +171,10 @@ def test_what_is_too_big_for_a_message_comes_through_whole(
     sent = [snapshot(0), snapshot(1, **BIG), snapshot(2)]
     whole.produce(*sent)
     with whole.detecting():
-        found = whole.results(3)
-    assert [communities.snapshot_id for communities in found] == [one.id for one in sent]
-    for result, one in zip(found, sent, strict=True):
-        assert result.nodes.equals(one.nodes)
-        assert result.n_edges == one.n_edges
+        results = whole.results(3)
+    for result, its in zip(results, sent, strict=True):
+        assert (result.snapshot_id, result.n_edges) == (its.id, its.n_edges)
+        assert result.nodes.equals(its.nodes)
     # Three times the big one: its graph, its labels, its communities; the small ones inline.
     topic, communities_topic = whole.topics
     holders = [held(whole.broker, of) for of in (topic, f"{topic}.labels", communities_topic)]
@@ -185,11 +186,22 @@ def test_what_is_too_big_for_a_message_comes_through_whole(
     assert labels.labels.tolist() == list(range(sent[1].n_nodes))
 
 
-def test_without_a_place_the_producer_stops_and_says_what_to_set(
-    placeless: Stream, snapshot: MakeSnapshot
+def test_without_a_place_the_producer_stops_and_a_result_becomes_a_dead_letter(
+    placeless: Stream, snapshot: MakeSnapshot, outgoing: ToRecord
 ) -> None:
     with pytest.raises(MessageTooLarge, match="limit of 4096 bytes.*set STREAM_ICD_CLAIMS_URI"):
         placeless.produce(snapshot(0, **BIG))
+    three = (snapshot(0), snapshot(1, **BIG), snapshot(2))
+    sent = [outgoing(made, placeless.topics[0]) for made in three]
+    publish(placeless.broker, sent)
+    with placeless.detecting():
+        assert [result.snapshot_id for result in placeless.results(2)] == ["test/0", "test/2"]
+    (letter,) = placeless.dead_letters()
+    why = {name: value.decode() for name, value in letter.headers}
+    assert (letter.value, why["icd_dlq_stage"]) == (sent[1].value, "publish")
+    assert why["icd_dlq_exception"] == "LimitExceeded"
+    assert "its result is too large" in why["icd_dlq_message"]
+    assert "set STREAM_ICD_CLAIMS_URI" in why["icd_dlq_message"]
 
 
 @pytest.mark.parametrize("value", [None, b"", b"value" * 1000])
@@ -198,30 +210,12 @@ def test_headers_that_are_too_large_are_refused_not_claimed(
 ) -> None:
     record = OutgoingRecord(make_topic(), value, b"g", (("x", bytes(2 * INLINE)),))
     settings = broker.settings(max_message_bytes=INLINE)
-    with pytest.raises(RecordTooLarge, match="limit of 4096") as refused:
+    with pytest.raises(RecordTooLarge, match="limit of 4096.*") as refused:
         ClaimCheck(settings, claims)(record)
-    if value:
-        assert "its key and headers" in str(refused.value)
-        assert "STREAM_ICD_CLAIMS_URI" not in str(refused.value)
+    assert ("its key and headers" in str(refused.value)) == bool(value)
+    assert ("STREAM_ICD_CLAIMS_URI" in str(refused.value)) != bool(value)
     with Publisher(settings) as publisher, pytest.raises(MessageTooLarge):
         publisher.send(record)
-
-
-def test_a_result_that_is_too_large_without_a_place_becomes_a_dead_letter(
-    placeless: Stream, snapshot: MakeSnapshot, outgoing: ToRecord
-) -> None:
-    three = (snapshot(0), snapshot(1, **BIG), snapshot(2))
-    sent = [outgoing(one, placeless.topics[0]) for one in three]
-    publish(placeless.broker, sent)
-    with placeless.detecting():
-        found = placeless.results(2)
-    assert [communities.snapshot_id for communities in found] == ["test/0", "test/2"]
-    (letter,) = placeless.dead_letters()
-    said = {name: value.decode() for name, value in letter.headers}
-    assert (letter.value, said["icd_dlq_stage"]) == (sent[1].value, "publish")
-    assert said["icd_dlq_exception"] == "LimitExceeded"
-    assert "its result is too large" in said["icd_dlq_message"]
-    assert "set STREAM_ICD_CLAIMS_URI" in said["icd_dlq_message"]
 
 
 def test_a_dead_letter_that_its_topic_does_not_take_stops_the_worker(placeless: Stream) -> None:
@@ -251,10 +245,7 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
     broker: Broker, topics: Topics, claims: ClaimSettings
 ) -> None:
     sent = stream("g", 6)
-    records = [
-        replace(incoming(as_claim(communities_record(communities, "found"), claims)), offset=i)
-        for i, communities in enumerate(sent)
-    ]
+    records = as_read(as_claim(communities_record(found, "found"), claims) for found in sent)
     for part in (records[:3], records[3:]):  # the second one knows only the topic
         tracker = Tracker(broker.settings(), topic=topics[1], reader=MessageReader(claims))
         events = Runner(tracker, DeadLetterLimit()).handle(part)
@@ -265,23 +256,18 @@ def test_a_tracker_reads_claimed_communities_and_remembers_claimed_events(
     assert all(record.value == b"" for record in held(broker, topics[1]))
 
 
-def test_an_archive_keeps_the_content_and_not_the_claim(
+def test_an_archive_keeps_the_content_and_not_the_claim_and_a_replay_fetches_what_is_claimed(
     tmp_path: Path, claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
 ) -> None:
-    store = open_store(str(tmp_path / "history"))
-    archiver = Archiver(Archive(store), "snapshots", MessageReader(claims))
-    assert list(Runner(archiver, DeadLetterLimit()).handle([claimed(0)])) == []
+    store, reader, record = open_store(str(tmp_path / "history")), MessageReader(claims), claimed(0)
+    archiver = Archiver(Archive(store), "snapshots", reader)
+    assert list(Runner(archiver, DeadLetterLimit()).handle([record])) == []
+    assert Job.of_record(record, reader).snapshot() == snapshot(0, **BIG)
     the_object(claims).unlink()
-    (noted,) = windows(store, Selection())
-    assert read_snapshot(store, noted) == snapshot(0, **BIG)
-    names = [name for name, _ in read_message(store, noted).headers]
+    (noted,) = Archive(store).windows()
+    assert Archive(store).read_snapshot(noted) == snapshot(0, **BIG)
+    names = [name for name, _ in Archive(store).read_message(noted).headers]
     assert not any(name.startswith("icd_claim") for name in names)
-
-
-def test_a_replay_of_a_topic_fetches_what_is_claimed(
-    claims: ClaimSettings, claimed: Callable[..., Record], snapshot: MakeSnapshot
-) -> None:
-    assert Job.of_record(claimed(0), MessageReader(claims)).snapshot() == snapshot(0, **BIG)
 
 
 def test_an_object_store_holds_what_is_claimed(
@@ -289,7 +275,7 @@ def test_an_object_store_holds_what_is_claimed(
 ) -> None:
     claims = ClaimSettings(uri=new_folder(s3))
     sent = outgoing(snapshot(0, **BIG), "t")
-    record = incoming(as_claim(sent, claims))
+    (record,) = as_read([as_claim(sent, claims)])
     assert b"endpoint" not in dict(record.headers)["icd_claim_uri"]
     assert MessageReader(claims).whole(record).value == sent.value
     store = open_store(str(claims.uri))
@@ -302,6 +288,68 @@ def test_an_object_store_holds_what_is_claimed(
         MessageReader(claims).whole(record)
 
 
+# The headers of a claim survive the wire, and broken ones are named.
+
+URI, BYTES, SHA256 = NAMES = Claim.NAMES
+OTHERS: Headers = (("ce_id", b"g/1"), ("icd_k", b"3"), ("traceparent", b"\xff"))
+CLAIM = Claim("s3://bucket/x.arrows", 5, sha256(b"bytes").hexdigest())
+
+
+@given(st.text(min_size=1), st.binary(min_size=1), st.integers(0, len(OTHERS)))
+def test_a_claim_is_read_as_it_was_made_whatever_stands_around_it(
+    uri: str, value: bytes, at: int
+) -> None:
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        return
+    claim = Claim(uri, len(value), sha256(value).hexdigest())
+    headers = (*OTHERS[:at], *reversed(claim.headers()), *OTHERS[at:])
+    assert Claim.among(headers) == claim
+    assert Claim.left_out(headers) == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (URI, b""),
+        (URI, b"s3://\xff"),
+        (BYTES, b"0"),
+        (BYTES, b"-5"),
+        (BYTES, b"1e3"),
+        (BYTES, b"9" * 5000),
+        (BYTES, "٣".encode()),
+        (SHA256, b"ab" * 31),
+        (SHA256, b"AB" * 32),
+        (SHA256, b"ab" * 32 + b"\n"),
+    ],
+)
+def test_what_is_no_claim_is_named(name: str, value: bytes) -> None:
+    headers = tuple((own, value if own == name else text) for own, text in CLAIM.headers())
+    with pytest.raises(BadClaim, match=name) as raised:
+        Claim.among(headers)
+    assert len(str(raised.value)) < 200
+
+
+def test_a_claim_is_whole_and_given_once_or_there_is_none() -> None:
+    assert Claim.among(OTHERS) is None
+    for missing in NAMES:
+        headers = tuple(header for header in CLAIM.headers() if header[0] != missing)
+        with pytest.raises(BadClaim, match=missing):
+            Claim.among(headers)
+    with pytest.raises(BadClaim, match="icd_claim_uri is given 2 times; send it once"):
+        Claim.among((*CLAIM.headers(), CLAIM.headers()[0]))
+
+
+@given(st.lists(st.tuples(st.sampled_from([*NAMES, "ce_id"]), st.binary(max_size=70))))
+def test_any_headers_give_a_claim_or_none_or_are_refused(headers: list[tuple[str, bytes]]) -> None:
+    try:
+        claim = Claim.among(tuple(headers))
+    except BadClaim:
+        return
+    assert claim is None or isinstance(claim, Claim)
+
+
 # Sending.
 
 
@@ -310,72 +358,15 @@ def test_a_retry_writes_the_same_object_and_sends_the_same_message(
 ) -> None:
     record = outgoing(snapshot(0, **BIG), "t")
     first, second = as_claim(record, claims), as_claim(record, claims)
-    assert first == second
-    assert len(objects(claims)) == 1
+    assert first == second  # so a producer that is killed in between leaves nothing behind
     assert the_object(claims).read_bytes() == record.value
-    digest = sha256(the_object(claims).read_bytes()).hexdigest()
-    assert dict(first.headers)["icd_claim_sha256"].decode() == digest
+    headers = dict(first.headers)
+    assert headers["icd_claim_sha256"].decode() == sha256(record.value or b"").hexdigest()
+    assert headers["icd_claim_uri"].startswith(f"{claims.place}/topic=t/".encode())
     assert (first.key, first.headers[: len(record.headers)]) == (record.key, record.headers)
 
 
-def test_options_of_a_uri_stay_out_of_messages(
-    tmp_path: Path, snapshot: MakeSnapshot, outgoing: ToRecord
-) -> None:
-    claims = ClaimSettings(uri=f"file://{tmp_path}/claims/")
-    headers = dict(as_claim(outgoing(snapshot(0), "t"), claims).headers)
-    assert headers["icd_claim_uri"].startswith(f"file://{tmp_path}/claims/topic=t/".encode())
-    assert ClaimSettings(uri="s3://bucket/x/?region=eu&scheme=http").place == "s3://bucket/x"
-
-
-KILLED = """
-import os, signal, sys
-from stream_icd.kafka.publisher import Publisher
-from stream_icd.kafka.record import OutgoingRecord
-from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.kafka.messages.claims import ClaimCheck
-
-settings = KafkaSettings(bootstrap_servers=sys.argv[1], max_message_bytes=4096)
-with Publisher(settings) as publisher:
-    record = ClaimCheck(settings)(OutgoingRecord(sys.argv[2], b"bytes" * 1000, b"g"))
-    if sys.argv[3] == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    publisher.send(record)
-"""
-
-
-@pytest.mark.brokers("embedded")
-def test_kill_9_of_a_producer_between_object_and_message(
-    broker: Broker, topics: Topics, claims: ClaimSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STREAM_ICD_CLAIMS_URI", str(claims.uri))
-
-    def producer(fate: str) -> int:
-        command = [sys.executable, "-c", KILLED, broker.bootstrap_servers, topics[0], fate]
-        return subprocess.run(command, timeout=60, check=False).returncode
-
-    assert producer("killed") == -9
-    assert held(broker, topics[0]) == []
-    assert len(objects(claims)) == 1
-    assert producer("spared") == 0
-    (record,) = held(broker, topics[0])
-    assert MessageReader(claims).whole(record).value == b"bytes" * 1000
-    assert len(objects(claims)) == 1
-
-
 # Reading.
-
-
-@pytest.mark.parametrize("altered", [b"", b"short", None])
-def test_an_object_that_was_altered_is_named(
-    claims: ClaimSettings, claimed: Callable[..., Record], altered: bytes | None
-) -> None:
-    record, path = claimed(0), the_object(claims)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if altered is None else altered)
-    with pytest.raises(
-        ClaimedObjectAltered, match=f"{path.name} does not have the size and SHA-256"
-    ):
-        MessageReader(claims).whole(record)
 
 
 OUTSIDE = [
@@ -413,31 +404,22 @@ def test_only_what_is_below_our_own_place_is_opened(
         MessageReader(claims).whole(refused)
 
 
-def test_a_folder_is_no_object(claims: ClaimSettings, claimed: Callable[..., Record]) -> None:
-    record = with_claim(claimed(0), f"{claims.place}/topic=t")
-    with pytest.raises(ClaimedObjectMissing):
-        MessageReader(claims).whole(record)
-
-
-def test_where_no_place_is_set_a_claim_is_refused_and_says_what_to_set(
-    claimed: Callable[..., Record],
+def test_what_is_no_claim_on_an_object_of_ours_is_refused(
+    claims: ClaimSettings, claimed: Callable[..., Record]
 ) -> None:
+    record, path, reader = claimed(0), the_object(claims), MessageReader(claims)
     with pytest.raises(ClaimRefused, match="STREAM_ICD_CLAIMS_URI is not set here"):
-        MessageReader(ClaimSettings()).whole(claimed(0))
-
-
-def test_a_message_cannot_both_hold_and_claim(
-    claims: ClaimSettings, claimed: Callable[..., Record]
-) -> None:
+        MessageReader(ClaimSettings()).whole(record)
     with pytest.raises(BadClaim, match="a value of 4 bytes and a claim on"):
-        MessageReader(claims).whole(replace(claimed(0), value=b"both"))
-
-
-def test_an_announced_size_above_the_limit_is_refused_unread(
-    claims: ClaimSettings, claimed: Callable[..., Record]
-) -> None:
-    record, path = claimed(0), the_object(claims)
-    size = path.stat().st_size
+        reader.whole(replace(record, value=b"both"))
+    with pytest.raises(ClaimedObjectMissing):  # it is a folder
+        reader.whole(with_claim(record, f"{claims.place}/topic=t"))
+    content, size = path.read_bytes(), path.stat().st_size
+    for altered in (b"", b"short", content[::-1]):
+        path.write_bytes(altered)
+        says = f"{path.name} does not have the size and SHA-256"
+        with pytest.raises(ClaimedObjectAltered, match=says):
+            reader.whole(record)
     path.unlink()  # it is not even looked for
     with pytest.raises(LimitExceeded, match=f"has {size} bytes; the limit is {size - 1}"):
         MessageReader(claims, Limits(decoded_bytes=size - 1)).whole(record)
@@ -458,9 +440,10 @@ def test_a_place_that_is_none_is_refused_at_once(uri: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_the_place_comes_from_the_environment_or_the_file_of_settings(
+def test_the_place_comes_from_the_environment_or_the_file_and_has_no_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert ClaimSettings(uri="s3://bucket/x/?region=eu&scheme=http").place == "s3://bucket/x"
     file = tmp_path / "icd.toml"
     file.write_text('[claims]\nuri = "s3://bucket/claims/"\n[kafka]\nclient_id = "x"\n')
     monkeypatch.setenv("STREAM_ICD_CONFIG_FILE", str(file))
@@ -492,15 +475,15 @@ def test_dead_letters_keep_the_claim_so_that_a_retry_works(
         path.write_bytes(content)
         again = OutgoingRecord(record.topic, dead.value, dead.key, record.headers)
         publish(whole.broker, [again])  # as `stream-icd dlq retry` does
-        (found,) = whole.results(1)
-    assert found.snapshot_id == "test/0"
+        (result,) = whole.results(1)
+    assert result.snapshot_id == "test/0"
 
 
 def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
     whole: Stream, snapshot: MakeSnapshot
 ) -> None:
     whole.produce(snapshot(0), snapshot(1, **BIG))
-    folder = Path(str(whole.claims.place).removeprefix("file://"))
+    folder = folder_of(whole.claims)
     folder.rename(folder.with_name("unmounted"))
     with whole.detecting() as errors:
         wait_until(lambda: errors)
@@ -509,23 +492,18 @@ def test_a_store_that_is_away_stops_the_worker_and_loses_nothing(
     assert whole.dead_letters() == []
     folder.with_name("unmounted").rename(folder)
     with whole.detecting():
-        found = whole.results(2)
-        assert [communities.snapshot_id for communities in found] == ["test/0", "test/1"]
+        assert [result.snapshot_id for result in whole.results(2)] == ["test/0", "test/1"]
 
 
 def test_worker_processes_fetch_for_themselves(
-    tmp_path: Path, model: VersionedModel, claims: ClaimSettings, claimed: Callable[..., Record]
+    model_folder: Path, claims: ClaimSettings, claimed: Callable[..., Record]
 ) -> None:
-    save_model(model.model, tmp_path / "model")
-    name = str(tmp_path / "model")
+    name = str(model_folder)
     chosen = DetectSettings(topic="found", threads=1, reader=MessageReader(claims))
     opened = open_model(name)
-    there, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
+    present, gone = claimed(0), with_claim(claimed(1), f"{claims.place}/gone.arrows")
     with Processes(RecordDetection(opened, chosen), name, 2) as engine:
         runner = Runner(Detector(lambda: opened, chosen, engine), DeadLetterLimit())
-        found, dead = runner.handle([there, gone])
-        assert dict(found.headers)["icd_snapshot_id"] == b"test/0"
+        result, dead = runner.handle([present, gone])
+        assert dict(result.headers)["icd_snapshot_id"] == b"test/0"
         assert dict(dead.headers)["icd_dlq_exception"] == b"ClaimedObjectMissing"
-        Path(str(claims.place).removeprefix("file://")).rename(tmp_path / "unmounted")
-        with pytest.raises(StoreUnreachable):
-            list(runner.handle([there]))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 import pytest
@@ -15,10 +15,12 @@ from stream_icd.core.communities import Labels
 from stream_icd.core.errors import BadCommunities, BadSettings, DeliveryFailed, LimitExceeded
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.kafka.messages.pacing import Tempo, paced, parse_rate
-from stream_icd.kafka.messages.publish import Destination, publish_source
+from stream_icd.kafka.messages.publish import SentBefore, publish_source
+from stream_icd.kafka.messages.records import outgoing
 from stream_icd.kafka.record import OutgoingRecord
 from stream_icd.sources.source import Source
-from stream_icd.wire.snapshots import decode_snapshot
+from stream_icd.wire.snapshots import decode_snapshot, encode_snapshot
+from tests.testbed.streams import as_read
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = (0, 1, 5, 6)
@@ -41,19 +43,30 @@ class Sent:
         self.flushed = len(self.records)
 
 
-def endless(snapshot: Callable[..., Snapshot]) -> Source:
-    def all_of_them():
-        i = 0
-        while True:
-            one = snapshot(i)
-            truth = np.zeros(one.n_nodes, np.int32)
-            yield one, Labels(one.graph, one.id, one.window, one.nodes, truth)
-            i += 1
-
-    return Source(None, all_of_them())
+MakeSnapshot = Callable[..., Snapshot]
 
 
-def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -> None:
+def endless(snapshot: MakeSnapshot) -> Source:
+    def pairs() -> Iterator[tuple[Snapshot, Labels]]:
+        for i in count():
+            made = snapshot(i)
+            truth = np.zeros(made.n_nodes, np.int32)
+            yield made, Labels(made.graph, made.id, made.window, made.nodes, truth)
+
+    return Source(None, pairs())
+
+
+def holding(*snapshots: Snapshot) -> SentBefore:
+    """What is known of a topic that holds these."""
+    sent_before = SentBefore()
+    for record in as_read(outgoing("t", encode_snapshot(snapshot)) for snapshot in snapshots):
+        sent_before.add(record)
+    return sent_before
+
+
+def test_the_limit_ends_an_endless_source_and_everything_was_flushed(
+    snapshot: MakeSnapshot,
+) -> None:
     sent = Sent()
     report = publish_source(endless(snapshot), sent, limit=3)
     assert (report.snapshots, report.labels, report.nodes) == (3, 3, 72)
@@ -62,34 +75,35 @@ def test_the_limit_ends_an_endless_source_and_everything_was_flushed(snapshot) -
     assert topics == ["icd.labels.v1", "icd.snapshots.v1"] * 3
     last = sent.records[-1]
     assert decode_snapshot(last.key, last.value, last.headers) == snapshot(2)
-
-
-def test_a_refused_record_is_an_error(snapshot) -> None:
     with pytest.raises(DeliveryFailed):
         publish_source(endless(snapshot), Sent(fails=True), limit=1)
 
 
-def test_what_no_reader_takes_is_not_sent(snapshot) -> None:
+def test_what_no_reader_takes_is_not_sent(snapshot: MakeSnapshot) -> None:
     sends = Sent()
     long = replace(snapshot(0), id="x" * 2000)
     with pytest.raises(LimitExceeded, match="header ce_id is 2000 bytes"):
         publish_source(Source(1, iter([(long, None)])), sends)
-    one, other = snapshot(0), snapshot(1)
-    labels = Labels(other.graph, other.id, other.window, one.nodes, np.zeros(one.n_nodes, np.int32))
-    with pytest.raises(BadCommunities, match=f"labels of .*{other.id}.* with .*{one.id}"):
-        publish_source(Source(1, iter([(one, labels)])), sends)
+    first, second = islice(endless(snapshot).snapshots, 2)
+    with pytest.raises(BadCommunities, match="labels of .*test/1.* with .*test/0"):
+        publish_source(Source(1, iter([(first[0], second[1])])), sends)
     assert sends.records == []
 
 
-def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(snapshot) -> None:
+def test_what_the_topic_holds_is_not_sent_again_and_not_counted_to_the_limit(
+    snapshot: MakeSnapshot,
+) -> None:
     sent = Sent()
-    report = publish_source(endless(snapshot), sent, limit=2, already={snapshot(0), snapshot(2)})
+    sent_before = holding(snapshot(0), snapshot(2))
+    report = publish_source(endless(snapshot), sent, sent_before=sent_before, limit=2)
     assert (report.snapshots, report.already_sent) == (2, 2)
     ids = [dict(record.headers)["ce_id"] for record in sent.records[1::2]]
     assert ids == [b"test/1", b"test/3"]
 
 
-def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(snapshot) -> None:
+def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(
+    snapshot: MakeSnapshot,
+) -> None:
     class Watched(Sent):
         def send(self, record: OutgoingRecord) -> None:
             if record.topic == "icd.snapshots.v1":
@@ -97,14 +111,16 @@ def test_spread_over_partitions_each_is_acknowledged_before_the_next_is_sent(sna
             super().send(record)
 
     sent = Watched()
-    publish_source(endless(snapshot), sent, Destination(spread_over=6), limit=30)
+    publish_source(endless(snapshot), sent, spread_over=6, limit=30)
     partitions = [r.partition for r in sent.records if r.topic == "icd.snapshots.v1"]
     assert set(partitions) == set(range(6))
     assert partitions[:6] == [0, 1, 0, 1, 0, 2], "another hash sends what is sent again elsewhere"
     assert {r.partition for r in sent.records if r.topic == "icd.labels.v1"} == {None}
 
 
-def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
+def test_asked_to_stop_it_begins_nothing_more_and_reads_no_more_of_what_the_topic_holds(
+    snapshot: MakeSnapshot,
+) -> None:
     sent, clock, stop = Sent(), Clock(), threading.Event()
 
     def sleep(seconds: float) -> None:
@@ -118,15 +134,11 @@ def test_asked_to_stop_while_it_waits_it_begins_nothing_more(snapshot) -> None:
     report = publish_source(Source(None, due), sent, stop=stop)
     assert (report.snapshots, report.labels) == (2, 2)
     assert sent.flushed == len(sent.records) == 4
-
-
-def test_asked_to_stop_it_reads_no_more_of_what_the_topic_holds(snapshot) -> None:
-    stop = threading.Event()
-    three = Source(3, islice(endless(snapshot).snapshots, 3))
+    stop.clear()
     report = publish_source(
-        three,
+        endless(snapshot),
         Sent(),
-        already={snapshot(number) for number in range(3)},
+        sent_before=holding(*map(snapshot, range(3))),
         stop=stop,
         on_already=lambda _: stop.set(),
     )
@@ -160,23 +172,25 @@ def times(tempo: Tempo, slow: float = 0.0) -> list[float]:
     return found
 
 
-def test_a_speed_keeps_the_spacing_of_windows() -> None:
-    assert times(Tempo.of_options("60x", None)) == [0, 1, 5, 6]
-    assert times(Tempo.of_options("0.5", None)) == [0, 120, 600, 720]
+SPEED, RATE = Tempo.of_options("60x", None), Tempo.of_options(None, parse_rate("50/s"))
 
 
-def test_a_rate_is_so_many_a_second_without_drift() -> None:
-    assert times(Tempo.of_options(None, parse_rate("50/s"))) == [0, 0.02, 0.04, 0.06]
-    assert times(Tempo(rate=4), slow=0.1) == [0, 0.25, 0.5, 0.75]
-
-
-def test_the_fastest_does_not_wait() -> None:
-    for fastest in (False, True):
-        assert times(Tempo.of_options(None, None, fastest=fastest)) == [0] * 4
-
-
-def test_work_that_takes_long_is_caught_up_with() -> None:
-    assert times(Tempo.of_options("60x", None), slow=2.0) == [0, 2, 5, 7]
+@pytest.mark.parametrize(
+    ("tempo", "slow", "expected"),
+    [
+        (SPEED, 0.0, [0, 1, 5, 6]),  # the spacing of the windows
+        (Tempo.of_options("0.5", None), 0.0, [0, 120, 600, 720]),
+        (SPEED, 2.0, [0, 2, 5, 7]),  # what takes long is caught up with
+        (RATE, 0.0, [0, 0.02, 0.04, 0.06]),
+        (Tempo(rate=4), 0.1, [0, 0.25, 0.5, 0.75]),  # without drift
+        (Tempo.of_options(None, None, fastest=False), 0.0, [0] * 4),
+        (Tempo.of_options(None, None, fastest=True), 0.0, [0] * 4),
+    ],
+)
+def test_windows_come_at_the_speed_or_the_rate_of_the_options(
+    tempo: Tempo, slow: float, expected: list[float]
+) -> None:
+    assert times(tempo, slow) == expected
 
 
 def test_nobody_waits_for_what_is_there_already() -> None:
@@ -219,5 +233,5 @@ def test_a_rate_of_nothing_is_refused(rate: float) -> None:
 )
 def test_a_pause_is_no_longer_than_a_thread_can_wait(tempo: Tempo, windows: list[datetime]) -> None:
     waits: list[float] = []
-    assert list(paced(windows, lambda one: one, tempo, lambda: 0.0, waits.append)) == windows
+    assert list(paced(windows, lambda time: time, tempo, lambda: 0.0, waits.append)) == windows
     assert waits == [threading.TIMEOUT_MAX]

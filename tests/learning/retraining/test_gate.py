@@ -40,13 +40,18 @@ def test_a_worse_or_equal_model_is_never_promoted_and_a_clearly_better_one_alway
     assert all(decide(_paired(_noisy(0.1, seed)), Rules(), seed).promote for seed in range(20))
 
 
-def test_the_reason_has_the_numbers() -> None:
-    verdict = decide(_paired([0.5] * 8), Rules())
+def test_the_reason_and_the_figures_have_the_numbers() -> None:
+    verdict = decide(_paired([0.5] * 8, nmi=(0.8, 0.9)), Rules())
     assert verdict.promote
     assert verdict.reason == (
         "better: hidden edges +0.500 bits an edge on 8 windows, with 99% confidence at least "
         "+0.500; margin 0.010"
     )
+    bits, nmi, seconds = verdict.figures
+    assert (bits.measure, nmi.measure) == ("hidden edges, bits an edge", "NMI, %")
+    assert seconds.measure == "detection, ms of processor time"
+    assert [bits.champion, bits.challenger] == pytest.approx([2.0, 2.5])
+    assert nmi.low == pytest.approx(10.0)
     assert "not clearly better" in decide(_paired([0.0] * 8), Rules()).reason
 
 
@@ -89,24 +94,16 @@ def test_a_large_gain_on_hidden_edges_outweighs_a_small_loss_with_memory_and_chu
     assert decide(_paired([0.5] * 8, **small), Rules()).promote
 
 
-def test_labels_decide_between_models_equal_on_hidden_edges() -> None:
+def test_labels_decide_between_models_equal_on_hidden_edges_but_not_a_few_or_against_them() -> None:
     verdict = decide(_paired([0.0] * 8, nmi=(0.8, 0.9)), Rules())
     assert verdict.promote
     assert "NMI +10.0 points on 8 labelled windows" in verdict.reason
-
-
-def test_poisoned_labels_cannot_promote_a_model_worse_on_hidden_edges() -> None:
-    verdict = decide(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
-    assert not verdict.promote
-    assert "perhaps worse" in verdict.reason
-
-
-def test_few_labels_neither_veto_nor_promote() -> None:
-    better = _paired([0.5] * 8)
-    labelled = _paired([0.5] * 3, nmi=(1.0, 0.0))
-    assert decide([*better, *labelled], Rules()).promote
-    equal, labelled = _paired([0.0] * 8), _paired([0.0] * 3, nmi=(0.0, 1.0))
-    assert not decide([*equal, *labelled], Rules()).promote
+    poisoned = decide(_paired([-0.5] * 8, nmi=(0.0, 1.0)), Rules())
+    assert not poisoned.promote
+    assert "perhaps worse" in poisoned.reason
+    better, equal = _paired([0.5] * 8), _paired([0.0] * 8)
+    assert decide([*better, *_paired([0.5] * 3, nmi=(1.0, 0.0))], Rules()).promote
+    assert not decide([*equal, *_paired([0.0] * 3, nmi=(0.0, 1.0))], Rules()).promote
 
 
 def test_code_that_is_compiled_meanwhile_is_no_time_of_a_model() -> None:
@@ -118,28 +115,25 @@ def test_code_that_is_compiled_meanwhile_is_no_time_of_a_model() -> None:
     assert decide([first, *same[1:]], Rules()).promote
 
 
-def test_the_figures_are_those_of_the_windows() -> None:
-    figures = decide(_paired([0.5] * 8, nmi=(0.8, 0.9)), Rules()).figures
-    assert [figure.measure for figure in figures] == [
-        "hidden edges, bits an edge",
-        "NMI, %",
-        "detection, ms of processor time",
-    ]
-    assert figures[0].champion == pytest.approx(2.0)
-    assert figures[0].challenger == pytest.approx(2.5)
-    assert figures[1].low == pytest.approx(10.0)
-
-
 @pytest.mark.parametrize("count", [0, 3])
 def test_few_windows_prove_nothing(count: int) -> None:
     verdict = decide(_paired([0.5] * count), Rules())
     assert (verdict.promote, verdict.reason) == (False, f"{count} windows could be read; need 4")
 
 
-def test_a_new_champion_is_watched_then_confirmed() -> None:
-    assert watch(_paired([0.1] * 3), 8, Rules()).state == "watching"
-    assert watch(_paired([0.1] * 5), 8, Rules()).state == "watching"
-    assert watch(_paired([0.1] * 8), 8, Rules()).state == "confirmed"
+@pytest.mark.parametrize(
+    ("gains", "states"),
+    [
+        ([0.1] * 8, {3: "watching", 5: "watching", 8: "confirmed"}),
+        ([0.001, -0.001] * 4, {8: "confirmed"}),
+        ([0.05, -0.1] * 4, {6: "watching", 8: "worse"}),  # slightly worse: when the watch ends
+    ],
+)
+def test_a_new_champion_is_watched_until_it_is_confirmed_or_worse(
+    gains: list[float], states: dict[int, str]
+) -> None:
+    for count, state in states.items():
+        assert watch(_paired(gains[:count]), 8, Rules()).state == state
 
 
 def test_a_clearly_worse_champion_is_found_before_the_watch_ends() -> None:
@@ -147,10 +141,3 @@ def test_a_clearly_worse_champion_is_found_before_the_watch_ends() -> None:
         worse = watch(_paired(_noisy(-0.1, seed, count=4)), 8, Rules(), seed)
         assert worse.state == "worse"
     assert "4 of 8 windows since the swap" in worse.reason
-
-
-def test_a_slightly_worse_champion_is_found_when_the_watch_ends() -> None:
-    gains = [0.05, -0.1, 0.05, -0.1, 0.05, -0.1, 0.05, -0.1]
-    assert watch(_paired(gains[:6]), 8, Rules()).state == "watching"
-    assert watch(_paired(gains), 8, Rules()).state == "worse"
-    assert watch(_paired([0.001, -0.001] * 4), 8, Rules()).state == "confirmed"

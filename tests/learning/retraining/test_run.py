@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import shutil
-import signal
 import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
-import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
 from stream_icd.core.errors import HistoryDamaged, StoreUnreachable
 from stream_icd.core.lineage import Figure, Gate, Lineage
@@ -43,7 +38,9 @@ from stream_icd.streaming.metrics.server import serving
 from stream_icd.wire.announcements import Announcement
 from tests.run_here import run_here
 from tests.testbed.brokers import Broker
+from tests.testbed.children import die, run_until_killed
 from tests.testbed.lessons import add_to_archive, small_windows
+from tests.testbed.scraping import asked
 
 pytestmark = pytest.mark.brokers("memory")
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -65,26 +62,28 @@ def test_a_round_for_cron(tmp_path: Path) -> None:
     assert "first champion" in first  # in the log
     now = _retrain(tmp_path, "--once", "--now")
     assert now.startswith("0 not now: asked by command, but there are 3 of 8 windows")
+    assert "give --once too" in _retrain(tmp_path, "--now")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "reason"),
     [
-        (("--now",), "give --once too"),
-        (("--once", "--every", "soon"), "'soon' is not a duration"),
-        (("--once", "--name", "a/b"), "use letters, digits, - and _"),
-        (("--once", "--name", "n" * 201), "at most 200 characters"),
-        (("--once", "--confidence", "1"), "confidence"),
-        (("--once", "--epochs", "2"), "give --encoder too"),
-        (("--once", "--encoder", "mine"), "no recipe for 'mine'"),
-        (("--once", "--first", "nothing-there"), "no model 'nothing-there'"),
-        (("--once", "--metrics-port", "9464"), "--metrics-port is for rounds without --once"),
+        (("--every", "soon"), "'soon' is not a duration"),
+        (("--name", "a/b"), "use letters, digits, - and _"),
+        (("--name", "n" * 201), "at most 200 characters"),
+        (("--confidence", "1"), "confidence"),
+        (("--most-windows", "10001"), "10001 must be from 11 to 10000"),
+        (("--watch", "1001"), "1001 must be from 1 to 1000"),
+        (("--epochs", "2"), "give --encoder too"),
+        (("--encoder", "mine"), "no recipe for 'mine'"),
+        (("--first", "nothing-there"), "no model 'nothing-there'"),
+        (("--metrics-port", "9464"), "--metrics-port is for rounds without --once"),
     ],
 )
-def test_wrong_options_are_refused(tmp_path: Path, wrong: tuple[str, ...], said: str) -> None:
-    done = _retrain(tmp_path, *wrong)
+def test_wrong_options_are_refused(tmp_path: Path, wrong: tuple[str, ...], reason: str) -> None:
+    done = _retrain(tmp_path, "--once", *wrong)
     assert done.startswith("78 ")
-    assert said in done
+    assert reason in done
 
 
 class Announcing:
@@ -96,11 +95,11 @@ class Announcing:
         self.settings = Retraining(str(folder / "archive"), drift=False)
         self.announce = announce_in_topic(self.kafka, self.registry, self.settings.name, topic)
 
-    def round(self, at: datetime = AT, announce: Any = None, **more: Any) -> Decision:
-        told = [self.announce] if announce is None else announce
-        return Rounds(self.registry, self.settings, told, **more).once(clock=lambda: at)
+    def round(self, at: datetime = AT, *, quietly: bool = False, **more: Any) -> Decision:
+        announce = () if quietly else (self.announce,)
+        return Rounds(self.registry, self.settings, announce, **more).once(clock=lambda: at)
 
-    def said(self) -> list[Announcement]:
+    def announced(self) -> list[Announcement]:
         return list(announcements(self.kafka, self.topic))
 
     def promote(self, name: str, at: datetime = AT) -> str:
@@ -120,58 +119,44 @@ def announcing(broker: Broker, make_topic: Callable[..., str], tmp_path: Path) -
 def test_decisions_are_announced(announcing: Announcing) -> None:
     first = announcing.round().champion
     announcing.announce(replace(KEPT, outcome="failed", at=AT + timedelta(1)))
-    said = announcing.said()
-    assert [one.kind for one in said] == ["published", "promoted", "kept", "kept"]
-    assert {one.by for one in said} == {"retrain"}
-    assert said[1].champion == first
-    assert said[2].reason.startswith("no trigger is set; there is no archive at ")
-    assert said[3].reason == "failed: no better"
-    assert (said[3].version, said[3].gate) == ("b@2", KEPT.gate)
+    published, promoted, kept, failed = announcing.announced()
+    assert [published.kind, promoted.kind, kept.kind] == ["published", "promoted", "kept"]
+    assert {published.by, promoted.by, kept.by, failed.by} == {"retrain"}
+    assert promoted.champion == first
+    assert kept.reason.startswith("no trigger is set; there is no archive at ")
+    assert (failed.kind, failed.reason) == ("kept", "failed: no better")
+    assert (failed.version, failed.gate) == ("b@2", KEPT.gate)
 
 
 def test_killed_between_promotion_and_announcement_the_next_start_makes_up_for_it(
     announcing: Announcing,
 ) -> None:
-    def die(_decision: Decision) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def work() -> None:
-        announcing.round(announce=[die])
-
-    killed = multiprocessing.get_context("fork").Process(target=work)
-    killed.start()
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
+    run_until_killed(Rounds(announcing.registry, announcing.settings, [die]).once)
     promoted = champion(announcing.registry)
     for _ in range(2):  # the second start says nothing again
         announcing.round()
-    said = announcing.said()
-    assert [one.kind for one in said] == ["published", "promoted", "kept"]
-    assert (said[1].champion, said[1].generation) == (promoted.champion, promoted.generation)
+    announced = announcing.announced()
+    assert [one.kind for one in announced] == ["published", "promoted", "kept"]
+    of_change = announced[1].champion, announced[1].generation
+    assert of_change == (promoted.champion, promoted.generation)
     with open_reader(announcing.kafka, announcing.topic, until="end") as records:
         assert len(list(records)) == 4  # both rounds decided to keep; the change came once
 
 
-def test_a_later_promotion_that_was_not_announced_is_made_up_for_too(
+def test_a_later_promotion_is_made_up_for_too_also_beside_a_version_that_was_deleted(
     announcing: Announcing,
 ) -> None:
-    announcing.round()
-    by_hand = announcing.promote("lfr")
-    announcing.round(announce=[])  # its state has seen the promotion
-    announcing.round(AT + timedelta(1))
-    said = [(one.kind, one.generation) for one in announcing.said() if one.version == by_hand]
-    assert said == [("published", 0), ("promoted", 2)]
-
-
-def test_a_version_that_was_deleted_keeps_no_other_from_being_announced(
-    announcing: Announcing,
-) -> None:
-    first = announcing.round(announce=[]).champion
+    first = announcing.round(quietly=True).champion
     second = announcing.promote("lfr")
+    announcing.round(quietly=True)  # its state has seen the promotion
     shutil.rmtree(version_folder(announcing.registry, first).root)
-    announcing.round()
-    said = [(one.kind, one.version) for one in announcing.said()]
-    assert said[:3] == [("promoted", first), ("published", second), ("promoted", second)]
+    announcing.round(AT + timedelta(1))
+    announced = [(one.kind, one.version, one.generation) for one in announcing.announced()]
+    assert announced[:3] == [
+        ("promoted", first, 1),
+        ("published", second, 0),
+        ("promoted", second, 2),
+    ]
 
 
 def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(announcing: Announcing) -> None:
@@ -183,19 +168,8 @@ def test_a_promotion_with_the_number_of_a_deleted_one_is_announced(announcing: A
         announcing.round(at)
         announcing.registry.delete("aliases/00000002.json")
         announcing.round(at)
-    said = announcing.said()
-    assert versions == [
-        one.version for one in said if (one.kind, one.generation) == ("promoted", 2)
-    ]
-
-
-@contextmanager
-def logged() -> Iterator[list[str]]:
-    """What is logged, but for decisions."""
-    events = list[str]()
-    with structlog.testing.capture_logs() as logs:
-        yield events
-    events += [log["event"] for log in logs if log["event"] not in OUTCOMES]
+    promoted = [one for one in announcing.announced() if one.kind == "promoted"]
+    assert [one.version for one in promoted if one.generation == 2] == versions
 
 
 def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
@@ -203,33 +177,23 @@ def test_a_broker_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     registry = open_store(str(tmp_path / "registry"))
     announce = announce_in_topic(settings, registry, "retrained")
     nothing = Retraining(str(tmp_path / "archive"), drift=False)
-    with logged() as events:
+    with capture_logs() as logs:
         Rounds(registry, nothing, [announce]).once(clock=lambda: AT)
-    assert set(events) == {"decision not announced"}
+    assert {log["event"] for log in logs} - {*OUTCOMES} == {"decision not announced"}
 
 
 def test_the_service_says_each_thing_once_and_outlives_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop, said = threading.Event(), list[str]()
+    stop, announced = threading.Event(), list[str]()
     damaged = HistoryDamaged("a file is no archive file")
-    answers = iter([KEPT, KEPT, StoreUnreachable("away"), KEPT, damaged])
-
-    def answer(*_: object, **__: object) -> Decision:
-        found = next(answers)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
+    answer = MagicMock(side_effect=[KEPT, KEPT, StoreUnreachable("away"), KEPT, damaged])
     monkeypatch.setattr(run, "retrain", answer)
-    rounds = Rounds(
-        open_store(str(tmp_path)),
-        Retraining(str(tmp_path)),
-        [lambda decision: said.append(decision.outcome)],
-    )
-    with structlog.testing.capture_logs() as logs, pytest.raises(HistoryDamaged):
+    announce = [lambda decision: announced.append(decision.outcome)]
+    rounds = Rounds(open_store(str(tmp_path)), Retraining(str(tmp_path)), announce)
+    with capture_logs() as logs, pytest.raises(HistoryDamaged):
         rounds.until(stop, 0.001)
-    assert said == ["kept", "kept"]  # after the trouble, again
+    assert announced == ["kept", "kept"]  # after the trouble, again
     assert [log["event"] for log in logs] == ["kept", "no round now; the champion stays", "kept"]
     figure = {"measure": "NMI, %", "champion": 1, "challenger": 2, "low": -1, "high": 3}
     assert (logs[0]["reason"], logs[0]["figures"]) == ("no better", [figure])
@@ -254,20 +218,12 @@ def test_the_service_begins_no_new_registry_where_one_vanished(
 
     if in_a_round:
         monkeypatch.setattr(run, "retrain", unmount)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         Rounds(registry, settings, [unmount]).until(stop, 0.05)
     assert not place.exists()
     troubles = [log for log in logs if log["event"] not in OUTCOMES]
     assert {log["event"] for log in troubles} == {"no round now; the champion stays"}
     assert "has no champion any more" in troubles[0]["reason"]
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,16 +235,16 @@ def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.Monkey
     with serving(rounds.metrics, 0) as port:
 
         def retrain(*_: object, on_step: Any, **__: object) -> Any:
-            shown.append(get(port, "readyz"))
+            shown.append(asked(port, "/readyz"))
             if len(shown) == 2:
                 raise StoreUnreachable("away")
             if len(shown) == 4:
                 raise HistoryDamaged("a file is no archive file")
             on_step("learn")
             times[0] += 7
-            assert get(port, "healthz") == (200, "ok\nlearn: 7 s\n")
+            assert asked(port, "/healthz") == (200, "ok\nlearn: 7 s\n")
             times[0] += 100
-            assert get(port, "healthz") == (503, "learn has taken 107 s, the limit is 100\n")
+            assert asked(port, "/healthz") == (503, "learn has taken 107 s, the limit is 100\n")
             return KEPT
 
         monkeypatch.setattr(run, "retrain", retrain)
@@ -300,7 +256,7 @@ def test_numbers_and_health_of_rounds(tmp_path: Path, monkeypatch: pytest.Monkey
             (503, "StoreUnreachable: away\n"),
             (200, "ok\n"),
         ]
-        _, text = get(port, "metrics")
+        _, text = asked(port, "/metrics")
     for line in (
         'stream_icd_retrain_rounds_total{outcome="kept"} 2.0',
         'stream_icd_retrain_rounds_total{outcome="unavailable"} 2.0',

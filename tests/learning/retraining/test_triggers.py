@@ -32,6 +32,16 @@ def test_every_n_windows(every: int, new: int) -> None:
     assert asked(new, every_windows=every) == Due(new >= every, f"{new} of {every} new windows")
 
 
+def test_one_trigger_is_enough_and_says_why() -> None:
+    assert asked() == Due(False, "no trigger is set")
+    both = {"every": DAY, "every_windows": 9}
+    assert asked(9, **both).reason == "9 of 9 new windows; there was no attempt yet"
+    assert asked(8, **both) == Due(True, "there was no attempt yet")
+    none = asked(8, NOW, **both)
+    assert not none.due
+    assert none.reason.startswith("8 of 9 new windows; the last attempt was at")
+
+
 def test_every_period() -> None:
     assert asked(every=DAY) == Due(True, "there was no attempt yet")
     assert asked(last=NOW - DAY, every=DAY).due
@@ -42,17 +52,6 @@ def test_every_period() -> None:
     )
     assert asked(last=before, now=NOW + timedelta(minutes=1), every=DAY) == early
     assert not asked(last=NOW + DAY, every=DAY).due  # by a clock that went backwards
-
-
-def test_one_trigger_is_enough_and_says_why() -> None:
-    assert asked() == Due(False, "no trigger is set")
-    assert asked(9, every=DAY, every_windows=9).reason == (
-        "9 of 9 new windows; there was no attempt yet"
-    )
-    assert asked(8, every=DAY, every_windows=9) == Due(True, "there was no attempt yet")
-    none = asked(8, NOW, every=DAY, every_windows=9)
-    assert not none.due
-    assert none.reason.startswith("8 of 9 new windows; the last attempt was at")
 
 
 def stream(seed: int, *levels: tuple[int, float]) -> list[float]:

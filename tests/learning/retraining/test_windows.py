@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from stream_icd.core.arrays import NOBODY
 from stream_icd.core.snapshot import Window
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Identity
 from stream_icd.learning.retraining.settings import Sizes
-from stream_icd.learning.retraining.windows import Accumulated, ChosenWindows, Lesson
+from stream_icd.learning.retraining.windows import Accumulated, Lesson
 from tests.testbed.lessons import small_windows
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,18 +40,9 @@ def _windows(
 
 
 def choose_windows(
-    windows: Sequence[ArchivedWindow],
-    sizes: Sizes,
-    seed: int,
-    *,
-    unseen: Sequence[ArchivedWindow],
-    since: Sequence[ArchivedWindow] | None = None,
-) -> ChosenWindows | str:
-    return Accumulated(tuple(windows), {}, 0).choose(sizes, seed, unseen=unseen, since=since)
-
-
-def _places(chosen: Sequence[ArchivedWindow], windows: list[ArchivedWindow]) -> list[int]:
-    return list(map(windows.index, chosen))
+    windows: Sequence[ArchivedWindow], sizes: Sizes = Sizes(), seed: int = 0, **options: Any
+) -> Any:
+    return Accumulated(tuple(windows), {}, 0).choose(sizes, seed, **options)
 
 
 @given(
@@ -69,76 +61,63 @@ def _places(chosen: Sequence[ArchivedWindow], windows: list[ArchivedWindow]) -> 
 def test_what_proves_is_newer_than_what_teaches(
     count: int, unseen: int, sizes: Sizes, since: int | None, seed: int
 ) -> None:
-    unseen, since = min(unseen, count), None if since is None else min(since, count)
+    unseen, n_usable = min(unseen, count), count if since is None else min(since, count)
     windows = _windows(count)
+    usable = windows[count - n_usable :]
     chosen = choose_windows(
         windows,
         sizes,
         seed,
         unseen=windows[count - unseen :],
-        since=None if since is None else windows[count - since :],
+        since=None if since is None else usable,
     )
     if isinstance(chosen, str):
-        assert unseen < sizes.prove or (count if since is None else since) < (
-            sizes.prove + sizes.least
-        )
+        assert unseen < sizes.prove or n_usable < sizes.prove + sizes.least
         return
-    learn, prove = _places(chosen.learn, windows), _places(chosen.prove, windows)
-    assert prove == list(range(count - sizes.prove, count))
+    assert chosen.prove == windows[count - sizes.prove :]
+    assert chosen.prove == usable[n_usable - sizes.prove :]  # nothing from before the change
+    assert unseen >= sizes.prove  # the champion did not learn from them either
+    learn = [usable.index(window) for window in chosen.learn]
     assert learn == sorted(set(learn))
-    assert max(learn) < min(prove)
-    assert min(prove) >= count - unseen  # the champion did not learn from them either
+    assert max(learn) < n_usable - sizes.prove
     assert sizes.least <= len(learn) <= sizes.newest + sizes.older
-    if since is not None:
-        assert min(learn) >= count - since  # nothing from before the change
 
 
-def test_the_same_windows_and_seed_give_the_same_choice() -> None:
-    windows = _windows(50)
-    chosen = [choose_windows(windows, Sizes(), seed, unseen=windows) for seed in (1, 1, 2, 3)]
-    assert chosen[0] == chosen[1]
-    assert len({tuple(one.learn) for one in chosen if isinstance(one, ChosenWindows)}) > 1
+def test_the_seed_alone_draws_older_windows_and_a_longer_stream_keeps_most_of_them() -> None:
+    windows = _windows(101)
 
+    def older(count: int, seed: int) -> set[ArchivedWindow]:
+        chosen = choose_windows(windows[:count], Sizes(older=5), seed, unseen=windows[:count])
+        return set(chosen.learn[:5])
 
-def test_a_longer_stream_keeps_most_of_the_sample() -> None:
-    kept = 0
-    for seed in range(50):
-        a, b = (
-            choose_windows(windows, Sizes(older=5), seed, unseen=windows)
-            for windows in (_windows(100), _windows(101))
-        )
-        assert isinstance(a, ChosenWindows)
-        assert isinstance(b, ChosenWindows)
-        kept += len(set(a.learn[:5]) & set(b.learn[:5]))
-    assert kept > 230  # of 250
+    assert older(100, 1) == older(100, 1) != older(100, 2)
+    assert sum(len(older(100, seed) & older(101, seed)) for seed in range(50)) > 230  # of 250
 
 
 def test_it_says_how_many_windows_are_missing() -> None:
     windows = _windows(20)
-    few = choose_windows(windows, Sizes(), 0, unseen=windows[17:])
+    few = choose_windows(windows, unseen=windows[17:])
     assert few == "3 of 8 windows that the champion did not learn from"
-    few = choose_windows(windows, Sizes(), 0, unseen=windows, since=windows[15:])
+    few = choose_windows(windows, unseen=windows, since=windows[15:])
     assert few == "5 of 11 windows after the change"
 
 
 def test_windows_of_a_graph_that_the_champion_knows_teach_beside_unseen_ones_of_another() -> None:
     windows = _windows(20, ("new", "known"))
-    chosen = choose_windows(windows, Sizes(), 0, unseen=windows[::2])
-    assert isinstance(chosen, ChosenWindows)
+    chosen = choose_windows(windows, unseen=windows[::2])
     assert chosen.prove == windows[4::2]
     assert chosen.learn[-6:] == windows[9::2]
-    few = choose_windows(windows, Sizes(), 0, unseen=windows[:9], since=windows[5:])
+    few = choose_windows(windows, unseen=windows[:9], since=windows[5:])
     assert few == "4 of 8 windows after the change that the champion did not learn from"
 
 
 def test_windows_that_overlap_those_that_prove_do_not_teach() -> None:
     hours = _windows(40, length=timedelta(hours=1))
-    chosen = choose_windows(hours, Sizes(), 0, unseen=hours)
-    assert isinstance(chosen, ChosenWindows)
+    chosen = choose_windows(hours, unseen=hours)
     assert chosen.prove == hours[32:]
     assert chosen.learn[-6:] == hours[21:27]
     assert hours[26].window.end == hours[32].window.start
-    few = choose_windows(hours[:14], Sizes(), 0, unseen=hours[:14])
+    few = choose_windows(hours[:14], unseen=hours[:14])
     assert few == "1 of 3 windows that end before those that prove"
 
 
@@ -151,27 +130,19 @@ def changed(**changes: object) -> Lesson:
 
 def test_labels_are_joined_with_the_nodes_they_name() -> None:
     order = np.random.default_rng(0).permutation(len(LABELS.nodes))
-    known = changed(nodes=LABELS.nodes.take(order), labels=LABELS.labels[order])
-    assert known.known == "all nodes"
-    assert known.labels is not None
-    assert len(np.unique(np.stack([known.labels, LABELS.labels]), axis=1).T) == 8
-
-
-def test_some_labels_are_kept_apart_from_all() -> None:
+    joined = changed(nodes=LABELS.nodes.take(order), labels=LABELS.labels[order])
+    assert joined.known == "all nodes"
+    assert joined.labels is not None
+    assert len(np.unique(np.stack([joined.labels, LABELS.labels]), axis=1).T) == 8
     some = changed(nodes=LABELS.nodes[:100], labels=LABELS.labels[:100])
     assert some.known == "some nodes"
     assert some.labels is not None
     assert (some.labels == NOBODY).sum() == SNAPSHOT.n_nodes - 100
     assert some.graph(by_labels=True).labels is None  # too few to teach
-
-
-def test_labels_of_unknown_nodes_are_not_used() -> None:
     ghosts = pa.array(range(10_000, 10_003), SNAPSHOT.nodes.type)
     labels = np.append(LABELS.labels, [0, 1, 2]).astype(np.int32)
     more = changed(nodes=pa.concat_arrays([LABELS.nodes, ghosts]), labels=labels)
-    assert more.known == "all nodes"
-    assert more.labels is not None
-    assert len(more.labels) == SNAPSHOT.n_nodes
+    assert (more.known, len(joined.labels)) == ("all nodes", SNAPSHOT.n_nodes)
     assert changed(nodes=LABELS.nodes.cast(pa.string())).known == "none"
 
 

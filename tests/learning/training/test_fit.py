@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,10 @@ def labelled(graph: PlantedGraph) -> LabelledGraph:
     return LabelledGraph(graph.adjacency(), graph.communities)
 
 
+def bare(graph: PlantedGraph) -> LabelledGraph:
+    return LabelledGraph(graph.adjacency())
+
+
 def lfr(seed: int, mixing: float, n_nodes: int = 800) -> PlantedGraph:
     return generate_lfr(np.random.default_rng(seed), LfrSettings(n_nodes=n_nodes, mixing=mixing))
 
@@ -49,8 +54,9 @@ def gain(learned: BpParameters, unseen: Sequence[PlantedGraph], *, k: bool) -> f
     """How much better the parameters are than the defaults, NMI, with K or without."""
 
     def score(graph: PlantedGraph, parameters: BpParameters) -> float:
-        given = graph.n_communities if k else None
-        return nmi(graph.communities, find_communities(graph.adjacency(), parameters, given))
+        n_communities = graph.n_communities if k else None
+        found = find_communities(graph.adjacency(), parameters, n_communities)
+        return nmi(graph.communities, found)
 
     gains = [score(graph, learned) - score(graph, BpParameters()) for graph in unseen]
     return float(np.mean(gains))
@@ -62,26 +68,19 @@ def test_what_labels_teach_beats_the_defaults_on_graphs_not_seen() -> None:
     assert gain(fit.parameters, [lfr(seed, 0.5) for seed in range(100, 103)], k=True) > 0.01
 
 
-@pytest.fixture(scope="module")
-def from_edges() -> Fit:
-    """From two graphs of 1,000 nodes, without labels."""
-    return fit_parameters([LabelledGraph(lfr(seed, 0.5, 1000).adjacency()) for seed in range(2)])
-
-
-def test_without_labels_and_k_it_learns_what_helps_on_graphs_not_seen(from_edges: Fit) -> None:
-    assert from_edges.learned_from == "hidden edges"
-    assert from_edges.parameters.mixing == pytest.approx(0.5, abs=0.03)
-    unseen = [lfr(seed, 0.5, 1000) for seed in range(100, 102)]
-    assert gain(from_edges.parameters, unseen, k=False) > 0.02
-
-
-def test_the_curve_shows_both_criteria_at_every_resolution(from_edges: Fit) -> None:
-    resolutions = [tried.parameters.resolution for tried in from_edges.curve]
+def test_without_labels_and_k_it_learns_what_helps_on_graphs_not_seen() -> None:
+    fit = fit_parameters([bare(lfr(seed, 0.5, 1000)) for seed in range(2)])
+    assert fit.learned_from == "hidden edges"
+    assert fit.parameters.mixing == pytest.approx(0.5, abs=0.03)
+    assert gain(fit.parameters, [lfr(seed, 0.5, 1000) for seed in range(100, 102)], k=False) > 0.02
+    # The curve shows both criteria at every resolution.
+    curve = fit.curve
+    resolutions = [tried.parameters.resolution for tried in curve]
     assert resolutions == sorted(resolutions)
     assert (resolutions[0] <= 0.5, resolutions[-1] >= 1000) == (True, True)
-    assert all(t.ami is None and t.hidden_edges is not None for t in from_edges.curve)
-    taken = next(t for t in from_edges.curve if t.parameters == from_edges.parameters)
-    for extreme in (from_edges.curve[0], from_edges.curve[-1]):
+    assert {tried.ami for tried in curve} == {None}
+    taken = next(tried for tried in curve if tried.parameters == fit.parameters)
+    for extreme in (curve[0], curve[-1]):
         assert taken.hidden_edges > extreme.hidden_edges
         assert taken.description_length < extreme.description_length
 
@@ -95,38 +94,33 @@ def test_fitting_is_repeatable_and_passes_over_what_it_cannot_use() -> None:
         fit_parameters([without_edges])
 
 
-def test_learning_is_the_same_on_any_number_of_threads() -> None:
-    graph = LabelledGraph(gn(0).adjacency())
-    assert fit_parameters([graph], threads=1) == fit_parameters([graph], threads=3)
+Steps = list[tuple[str, int, int]]
 
 
-def assert_whole(reported: list[tuple[str, int, int]], task: str) -> None:
+def assert_whole(steps: Steps, task: str) -> None:
     """Every step is counted, to the end."""
-    tasks, done, totals = zip(*reported, strict=True)
+    tasks, done, totals = zip(*steps, strict=True)
     assert set(tasks) == {task}
     assert list(done) == sorted(set(done))
     assert set(totals) == {done[-1]}
     assert len(done) > 20
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["labels", "no labels"])
-def test_progress_counts_every_step_to_the_end(known: bool) -> None:
-    reported: list[tuple[str, int, int]] = []
-    one = labelled(gn(0)) if known else LabelledGraph(gn(0).adjacency())
-    fit_parameters([one], on_step=lambda *step: reported.append(step))
-    assert_whole(reported, "learn from labels" if known else "learn from hidden edges")
+def test_threads_change_nothing_and_progress_counts_every_step_to_the_end() -> None:
+    of_edges: Steps = []
+    three = fit_parameters([bare(gn(0))], threads=3, on_step=lambda *step: of_edges.append(step))
+    assert three == fit_parameters([bare(gn(0))], threads=1)
+    assert_whole(of_edges, "learn from hidden edges")
+    of_labels: Steps = []
+    fit_parameters([labelled(gn(0))], on_step=lambda *step: of_labels.append(step))
+    assert_whole(of_labels, "learn from labels")
 
 
 def test_learning_ends_when_it_is_interrupted() -> None:
-    steps = []
-
-    def interrupt(_task: str, done: int, _total: int) -> None:
-        steps.append(done)
-        raise KeyboardInterrupt
-
+    interrupt = MagicMock(side_effect=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        fit_parameters([LabelledGraph(gn(0).adjacency())], on_step=interrupt)
-    assert len(steps) == 1
+        fit_parameters([bare(gn(0))], on_step=interrupt)
+    interrupt.assert_called_once()
 
 
 def test_many_small_communities_need_and_get_a_fine_resolution() -> None:
@@ -151,14 +145,12 @@ def test_tiny_and_structureless_graphs_teach_something_usable(n_nodes: int) -> N
     assert find_communities(complete, learned).shape == (n_nodes,)
 
 
-def with_weights(
-    graph: LabelledGraph, seed: int, inside: float = 1.0, between: float = 1.0
-) -> LabelledGraph:
-    """Exponential weights of these means, inside communities and between them."""
+def with_weights(graph: LabelledGraph, seed: int, inside: float = 1.0) -> LabelledGraph:
+    """Exponential weights: of this mean inside communities, and of mean 1 between them."""
     assert graph.labels is not None
     upper = triu(graph.adjacency).tocoo()
     same = graph.labels[upper.row] == graph.labels[upper.col]
-    upper.data = np.random.default_rng(seed).exponential(np.where(same, inside, between)) + 1e-6
+    upper.data = np.random.default_rng(seed).exponential(np.where(same, inside, 1.0)) + 1e-6
     adjacency = csr_array(upper + upper.T)
     adjacency.sort_indices()
     return replace(graph, adjacency=adjacency)
@@ -177,17 +169,12 @@ def test_learning_uses_the_weights_of_a_window_as_detection_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their square root was taken twice, so learning saw weights that detection never sees."""
-    given = [with_weights(one, 1) for one in drifting_windows(3, 3, LfrSettings(200, mixing=0.55))]
-    seen, find = [], detect_window
-
-    def noted(adjacency: csr_array, *arguments: object, **options: object) -> object:
-        seen.append(adjacency)
-        return find(adjacency, *arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(fit_unlabelled, "detect_window", noted)
-    fit_stream(given, FitOptions(threads=1))
-    assert seen
-    assert all(any(one is window.adjacency for window in given) for one in seen)
+    graphs = [with_weights(one, 1) for one in drifting_windows(3, 3, LfrSettings(200, mixing=0.55))]
+    detected = MagicMock(wraps=detect_window)
+    monkeypatch.setattr(fit_unlabelled, "detect_window", detected)
+    fit_stream(graphs, FitOptions(threads=1))
+    used = {id(call.args[0]) for call in detected.call_args_list}
+    assert used == {id(window.adjacency) for window in graphs}
 
 
 def windows(graphs: Sequence[PlantedGraph], *, with_labels: bool = False) -> list[LabelledGraph]:
@@ -251,16 +238,16 @@ def test_what_windows_teach_is_taken_only_if_it_is_better_than_the_model_default
     learned: Fit,
 ) -> None:
     """On these it saves as many bits, within the standard error; also on another thread."""
-    seen: list[tuple[str, int, int]] = []
+    steps: Steps = []
     again = fit_parameters(
-        windows(drifting(3, 4)), threads=1, on_step=lambda *step: seen.append(step)
+        windows(drifting(3, 4)), threads=1, on_step=lambda *step: steps.append(step)
     )
     assert again.curve == learned.curve
     assert again.learned_from == "default"
     assert again.parameters == replace(open_model("default").model.bp, stay=learned.parameters.stay)
     of_default, taught = (score for _, score in again.compared)
     assert taught == pytest.approx(of_default, 0.01)
-    assert_whole(seen, "learn from next windows")
+    assert_whole(steps, "learn from next windows")
 
 
 def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> None:
@@ -270,20 +257,14 @@ def test_unrelated_windows_turn_memory_off_and_are_then_found_as_if_alone() -> N
     for graph, found in zip(graphs, followed(graphs, fit.parameters), strict=True):
         alone = find_communities(graph.adjacency(), fit.parameters)
         assert found.communities.tobytes() == alone.tobytes()
-
-
-def test_what_chance_saves_does_not_make_windows_related() -> None:
-    """Some choice of the parameters always saves a nat or two on the edges of unrelated windows."""
+    # Some choice of the parameters always saves a nat or two on the edges of unrelated windows.
     assert fit_stream(windows(unrelated(4, k=6, p_in=0.4))) is None
+    equal = fit_parameters(windows(drifting(1, 1, n=200) * 3))
+    assert equal.learned_from == "the next window"
+    assert equal.parameters.stay >= BpParameters().stay
 
 
-def test_equal_windows_are_related() -> None:
-    fit = fit_parameters(windows(drifting(1, 1, n=200) * 3))
-    assert fit.learned_from == "the next window"
-    assert fit.parameters.stay >= BpParameters().stay
-
-
-def test_windows_with_gaps_are_compared_with_memory_too() -> None:
+def test_windows_with_gaps_are_compared_with_memory_too_and_two_are_too_few() -> None:
     apart = [
         replace(one, moment=moment(2 * number, range(120)))
         for number, one in enumerate(windows(drifting(5, 3, n=120)))
@@ -294,13 +275,9 @@ def test_windows_with_gaps_are_compared_with_memory_too() -> None:
     of_default, taught = (score for _, score in fit.compared)
     assert fit.learned_from in ("hidden edges", "default")  # of two that are as good, the default
     assert fit.learned_from == "default" or taught > of_default
-    assert fit.parameters.stay == BpParameters().stay
-
-
-def test_two_windows_are_too_few() -> None:
-    fit = fit_parameters(windows(drifting(4, 2, n=120)))
-    assert (fit.learned_from, fit.n_windows) == ("hidden edges", 0)
-    assert fit.parameters.stay == BpParameters().stay
+    two = fit_parameters(windows(drifting(4, 2, n=120)))
+    assert (two.learned_from, two.n_windows) == ("hidden edges", 0)
+    assert fit.parameters.stay == two.parameters.stay == BpParameters().stay
 
 
 def test_labels_say_how_long_nodes_stay() -> None:
@@ -347,11 +324,11 @@ def test_a_run_of_windows_is_of_one_graph_without_gaps_and_overlaps(
 
 
 def agreement(icd: ICD, graphs: Sequence[PlantedGraph]) -> float:
-    found = [
+    scores = (
         adjusted_mutual_info_score(graph.communities, icd.predict(graph.adjacency()))
         for graph in graphs
-    ]
-    return float(np.mean(found))
+    )
+    return float(np.mean(list(scores)))
 
 
 @pytest.mark.parametrize(

@@ -56,27 +56,24 @@ def learned() -> LearnedEdges:
     return learn_edges([pair(mixed(seed)) for seed in (1, 2)], RECIPE, validation=[pair(mixed(3))])
 
 
-def test_learning_helps_on_graphs_that_it_has_not_seen(learned: LearnedEdges) -> None:
-    untrained = initial_weights(RECIPE)
+def test_learning_helps_on_graphs_that_it_has_not_seen_in_thirty_kilobytes(
+    learned: LearnedEdges,
+) -> None:
     before, after = (
         np.mean([k_means_nmi(mixed(seed), weights) for seed in (8, 9)])
-        for weights in (untrained, learned.weights)
+        for weights in (initial_weights(RECIPE), learned.weights)
     )
     assert after > before + 0.05
     assert learned.rounds[-1].after < 0.6 * learned.rounds[0].before
-
-
-def test_the_weights_fit_into_thirty_kilobytes(learned: LearnedEdges) -> None:
     assert {n: w.shape for n, w in learned.weights.items()} == Edges(RECIPE.encoder).weight_shapes()
     assert all(w.dtype == np.float32 for w in learned.weights.values())
     assert len(save(learned.weights)) <= 30_000
 
 
 def test_other_numbers_of_the_communities_change_nothing(learned: LearnedEdges) -> None:
-    renumbered = []
-    for seed in (1, 2):
-        graph = mixed(seed)
-        renumbered.append((graph.adjacency, (7 * graph.labels + seed) % 7001))
+    renumbered = [
+        (graph.adjacency, (7 * graph.labels + 1) % 7001) for graph in (mixed(1), mixed(2))
+    ]
     again = learn_edges(renumbered, RECIPE, validation=[pair(mixed(3))])
     assert digest(again.weights) == digest(learned.weights)  # the same bytes, also of a second run
 
@@ -142,22 +139,16 @@ def test_the_papers_losses_cannot_train_it() -> None:
         by_losses.Adversaries(RECIPE.changed(discriminator_widths=(32, 1)))
 
 
+@pytest.mark.parametrize(("second", "power"), [(0.91, 1), (0.89, 0)])
 def test_bp_does_without_the_encoder_if_it_is_worse_on_any_validation_graph(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, second: float, power: float
 ) -> None:
-    """A better mean of two graphs is often chance."""
-
-    learn, validate = pair(mixed(1)), [pair(mixed(2)), pair(mixed(3))]
-
-    def chosen_power(*weighted: float) -> float:
-        """The power if bp scores .9 without the encoder on both, and this with a power of 1."""
-        without, with_it = cycle([0.9]), cycle(weighted)
-        scores = {(0.0, 0.0): without, (1.0, 0.0): with_it}
-        monkeypatch.setattr(
-            module, "_agreement", lambda _graph, how, _seed: next(scores.get(how, cycle([0.5])))
-        )
-        power: float = learn_edges([learn], RECIPE, validation=validate).weights["power"][0]
-        return power
-
-    assert chosen_power(0.99, 0.91) == 1
-    assert chosen_power(0.99, 0.89) == 0
+    """A better mean of two graphs is often chance: bp scores .9 on both without the encoder."""
+    scores = {(0.0, 0.0): cycle([0.9]), (1.0, 0.0): cycle([0.99, second])}
+    other = cycle([0.5])
+    monkeypatch.setattr(
+        module, "_agreement", lambda _graph, how, _seed: next(scores.get(how, other))
+    )
+    validation = [pair(mixed(2)), pair(mixed(3))]
+    learned = learn_edges([pair(mixed(1))], RECIPE, validation=validation)
+    assert learned.weights["power"][0] == power

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, diags_array
 
-from stream_icd.learning.training.card import encoder_section
 from stream_icd.learning.training.icd import proved_encoder
 from stream_icd.learning.training.icd.learn_edges import Effort, LabelledAdjacency, LearnedEdges
 from stream_icd.learning.training.icd.proved_encoder import (
@@ -62,7 +61,7 @@ def test_weights_that_help_are_kept_with_the_better_method(
     first, *_, last = of
     assert (first, last) == (BP, "icd, untrained encoder")
     assert of[proof.chosen] == max(of.values())
-    assert "on 4 graphs, each after learning from others" in encoder_section(proof)
+    assert "on 4 graphs, each after learning from others" in proof.section()
     assert of[proof.chosen] > of[BP] + 0.02
     assert proof.chosen.startswith(model.method)
     other = mixed(8)
@@ -79,33 +78,26 @@ def test_labels_that_mean_nothing_leave_the_encoder_untrained() -> None:
     assert model.trained is None  # so its seed's weights are not called learned
     assert model.method == "bp"
     said = "It is **not trained**. Nothing that 4 graphs taught was a sure gain on them."
-    assert said in encoder_section(proof)
+    assert said in proof.section()
 
 
-def test_the_parents_weights_stay_if_the_time_is_up(
+def test_the_parents_weights_stay_if_the_time_is_up_or_nothing_teaches(
     learned: tuple[Model, EncoderProof],
 ) -> None:
-    parent = replace(learned[0], bp=open_model("gn").model.bp)
+    parent = replace(learned[0], bp=open_model("gn").model.bp, method="icd")
     graphs = [mixed(seed) for seed in range(1, 5)]
     late, proof = with_edges(MODEL, graphs, parent=parent, effort=Effort(0))
     assert (proof.state, proof.stopped) == ("its parent's", True)
     assert digest(late.weights) == digest(parent.weights)
     assert late.bp == BP_NUMBERS
-    assert "The time was up before learning ended." in encoder_section(proof)
-    late, proof = with_edges(MODEL, graphs, effort=Effort(0))
-    assert (proof.state, proof.stopped, late.trained) == ("not trained", True, None)
-
-
-def test_without_anything_to_learn_from_the_encoder_is_the_parents(
-    learned: tuple[Model, EncoderProof],
-) -> None:
-    parent = replace(learned[0], method="icd")
-    model, proof = with_edges(MODEL, [], parent=parent)
-    assert (proof.state, model.trained, model.method) == ("its parent's", parent.trained, "icd")
-    model, proof = with_edges(MODEL, [])
-    assert (proof.state, model.trained, model.method) == ("not trained", None, "bp")
+    assert "The time was up before learning ended." in proof.section()
+    kept, proof = with_edges(MODEL, [], parent=parent)
+    assert (proof.state, kept.trained, kept.method) == ("its parent's", parent.trained, "icd")
     other = replace(parent, recipe=Recipe(name="hops"), trained=None)
-    assert with_edges(MODEL, [], parent=other)[1].state == "not trained"
+    for taught, before in ((graphs, None), ([], None), ([], other)):
+        model, proof = with_edges(MODEL, taught, parent=before, effort=Effort(0))
+        assert (proof.state, model.trained, model.method) == ("not trained", None, "bp")
+        assert proof.stopped == bool(taught)
 
 
 def test_weights_of_the_papers_losses_are_kept_also_if_bp_is_better() -> None:
@@ -148,30 +140,26 @@ def test_later_windows_show_the_communities_of_the_first(windows: list[LabelledG
     assert ami(first.labels, found) > ami(first.labels, when_it_came) + 0.02
 
 
-def test_a_graph_without_communities_has_no_labels(windows: list[LabelledGraph]) -> None:
+def test_a_graph_without_communities_has_no_labels_and_known_ones_are_not_replaced(
+    windows: list[LabelledGraph],
+) -> None:
     made = generate_gn(np.random.default_rng(0), 250, 1, 0.04)
     random = LabelledGraph(made.adjacency(), None, moment(0, range(250), "random"))
     assert in_hindsight([random]) == [None]
-    taught = taught_by([random, *bare(windows)])
+    taught = taught_by([random, *bare(windows[:3]), windows[3]])
     assert [one.graph.moment for one in taught] == [one.moment for one in windows]
-    assert {one.by for one in taught} == {"hindsight"}
-
-
-def test_known_labels_are_not_replaced(windows: list[LabelledGraph]) -> None:
-    taught = taught_by([*bare(windows[:3]), windows[3]])
     assert [one.by for one in taught] == ["hindsight"] * 3 + ["labels"]
     assert taught[-1].labels is windows[3].labels
 
 
-def test_each_graph_has_a_memory_of_its_own(windows: list[LabelledGraph]) -> None:
+def test_each_graph_has_a_memory_of_its_own_and_windows_of_one_time_have_none(
+    windows: list[LabelledGraph],
+) -> None:
     others = [replace(one, moment=moment(at, range(600), "h")) for at, one in enumerate(windows)]
     mixed = [one for both in zip(windows, others, strict=True) for one in both]
     alone = in_hindsight(windows)
     for place, labels in enumerate(in_hindsight(mixed)):
         np.testing.assert_array_equal(labels, alone[place // 2])
-
-
-def test_windows_of_the_same_time_are_not_of_one_stream(windows: list[LabelledGraph]) -> None:
     same = [replace(window, moment=moment(0, range(600))) for window in windows[:2]]
     for labels, window in zip(in_hindsight(same), same, strict=True):
         np.testing.assert_array_equal(labels, in_hindsight([window])[0])
@@ -238,11 +226,7 @@ def test_the_newest_sums_come_first_within_the_limit(
     monkeypatch.setattr(proved_encoder, "_MOST_ENTRIES", 0)
     with_edges(MODEL, [*windows, NO_TEST])
     assert [one.nnz for one, _ in sums] == [8]  # the windows have 8 together
-
-
-def test_a_single_window_and_ids_of_another_kind_have_no_sums(
-    sums: list[LabelledAdjacency],
-) -> None:
-    for windows in ([path(0, [1, 2], [0, 0])], [path(0, [1, 2], [0, 0]), path(1, "ab", [0, 0])]):
-        with_edges(MODEL, [*windows, NO_TEST])
+    # A single window and ids of another kind have no sums.
+    for lonely in ([windows[0]], [path(0, [1, 2], [0, 0]), path(1, "ab", [0, 0])]):
+        with_edges(MODEL, [*lonely, NO_TEST])
         assert sums == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +35,6 @@ def _torch() -> None:
 
 class Killed(BaseException):
     """The process ends here."""
-
-
-def kill_after(number: int) -> Callable[[Epoch], None]:
-    def progress(epoch: Epoch) -> None:
-        if epoch.number == number:
-            raise Killed
-
-    return progress
 
 
 def same(a: Weights, b: Weights) -> bool:
@@ -88,26 +80,17 @@ def test_reconstruction_and_regularisation_fall(
     assert epochs[3].losses["regularisation"] < epochs[1].losses["regularisation"]
 
 
-@pytest.mark.parametrize(
-    "losses",
-    [
-        {"alpha": 0, "beta": 0, "adversarial": True},
-        {"alpha": 1, "beta": 0, "adversarial": False},
-        {"alpha": 0, "beta": 1, "adversarial": False},
-    ],
-)
 def test_each_loss_alone_moves_the_encoder_and_none_leaves_it(
-    graph: LabelledGraph, recipe: Recipe, losses: dict[str, float]
+    graph: LabelledGraph, recipe: Recipe
 ) -> None:
-    def after_a_step(recipe: Recipe) -> Any:
-        players, prepared = match(graph, recipe)
+    def is_moved(alpha: float, beta: float, adversarial: bool) -> bool:
+        losses = {"alpha": alpha, "beta": beta, "adversarial": adversarial}
+        players, prepared = match(graph, recipe.changed(losses=losses))
         players.step(prepared, rows=None)
-        return players.generator_weights()
+        return not same(players.generator_weights(), Model(recipe).weights)
 
-    untrained = Model(recipe).weights
-    assert not same(after_a_step(recipe.changed(losses=losses)), untrained)
-    none = {"alpha": 0, "beta": 0, "adversarial": False}
-    assert same(after_a_step(recipe.changed(losses=none)), untrained)
+    alone = (0, 0, True), (1, 0, False), (0, 1, False), (0, 0, False)
+    assert [is_moved(*losses) for losses in alone] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("form", ["paper", "scripts"])
@@ -157,23 +140,23 @@ def test_a_killed_run_resumes_with_the_same_result(
     checkpoints = disk if place == "disk" else open_store(new_folder(s3))
     recipe = recipe.changed(optimiser={"kind": optimiser, "weight_decay": 1e-5})
     whole = run(history, recipe)
+
+    def killed(epoch: Epoch) -> None:
+        if epoch.number == 1:
+            raise Killed
+
     with pytest.raises(Killed):
-        run(history, recipe, checkpoints=checkpoints, progress=kill_after(1))
-    seen: list[int] = []
+        run(history, recipe, checkpoints=checkpoints, progress=killed)
+    epochs: list[int] = []
     resumed = run(
-        history, recipe, checkpoints=checkpoints, progress=lambda e: seen.append(e.number)
+        history, recipe, checkpoints=checkpoints, progress=lambda epoch: epochs.append(epoch.number)
     )
-    assert seen == [2]
+    assert epochs == [2]
     assert resumed.history == whole.history
     assert same(resumed.model.weights, whole.model.weights)
-
-
-def test_a_finished_run_may_be_made_longer(
-    history: list[LabelledGraph], recipe: Recipe, disk: Store
-) -> None:
-    run(history, recipe.changed(schedule={"epochs": 1}), checkpoints=disk)
-    longer = run(history, recipe, checkpoints=disk)
-    assert longer.history == run(history, recipe).history
+    # A finished run may be made longer.
+    longer = recipe.changed(schedule={"epochs": 3})
+    assert run(history, longer, checkpoints=checkpoints).history == run(history, longer).history
 
 
 def test_a_checkpoint_of_another_training_or_a_damaged_one_is_refused(
@@ -206,10 +189,16 @@ def test_the_model_kept_is_that_of_the_best_epoch_and_epoch_0_is_the_untrained_o
     assert best_epoch(equal).number == 1
 
 
-def test_each_epoch_draws_anew(history: list[LabelledGraph], recipe: Recipe) -> None:
+def test_each_epoch_draws_anew_and_an_idle_first_one_updates_nothing(
+    history: list[LabelledGraph], recipe: Recipe
+) -> None:
     still = recipe.changed(optimiser={"learning_rate": 1e-12})
     first, second = (epoch.losses["reconstruction"] for epoch in run(history, still).history[1:])
     assert first != pytest.approx(second, rel=1e-4)
+    idle = recipe.changed(schedule={"epochs": 1, "idle_first_epoch": True})
+    untrained, epoch = run(history, idle).history
+    assert untrained.validation == epoch.validation
+    assert epoch.losses["reconstruction"] > 0
 
 
 def test_without_labels_validation_is_by_modularity(
@@ -219,13 +208,6 @@ def test_without_labels_validation_is_by_modularity(
     recipe = recipe.changed(schedule={"epochs": 0})
     trained = train(history[:4], recipe, validation=unlabelled)
     assert 0.3 < trained.history[0].validation < 0.7  # NMI would be above 0.9
-
-
-def test_an_idle_first_epoch_updates_nothing(history: list[LabelledGraph], recipe: Recipe) -> None:
-    idle = recipe.changed(schedule={"epochs": 1, "idle_first_epoch": True})
-    trained = run(history, idle)
-    assert trained.history[0].validation == trained.history[1].validation
-    assert trained.history[1].losses["reconstruction"] > 0
 
 
 def test_graphs_without_labels_get_those_of_highest_modularity(
@@ -238,21 +220,16 @@ def test_graphs_without_labels_get_those_of_highest_modularity(
     assert same(without.last.weights, told.last.weights)
 
 
-def test_graphs_without_edges_teach_nothing(history: list[LabelledGraph], recipe: Recipe) -> None:
-    without, short = (
-        LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32)),
-        recipe.changed(schedule={"epochs": 1, "samples": 3}),
-    )
+def test_graphs_without_edges_teach_nothing_and_without_others_or_a_device_it_refuses(
+    history: list[LabelledGraph], recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = LabelledGraph(csr_array((3, 3)), np.zeros(3, np.int32))
+    short = recipe.changed(schedule={"epochs": 1, "samples": 3})
+    trained = train([without, *history[:4]], short, validation=history[4:])
+    assert same(trained.model.weights, run(history, short).model.weights)
     for nothing in ([], [without]):
         with pytest.raises(BadSettings, match="graphs with edges to learn from, .* got 0 and 2"):
             train(nothing, recipe, validation=history[4:])
-    trained = train([without, *history[:4]], short, validation=history[4:])
-    assert same(trained.model.weights, run(history, short).model.weights)
-
-
-def test_a_device_that_is_not_there_is_refused(
-    history: list[LabelledGraph], recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(BadSettings, match="device='cpu'"):
         run(history, recipe, device="cuda")
@@ -322,24 +299,31 @@ def test_sampled_rows_are_right_on_average(graph: LabelledGraph, embedding: Tens
     torch.testing.assert_close(mean, torch.stack(reconstruction.losses(embedding)).detach())
 
 
-def test_the_adversarial_losses_reward_telling_apart_and_fooling() -> None:
-    import torch
+@pytest.mark.parametrize("form", ["paper", "scripts"])
+def test_the_adversarial_losses_are_those_of_the_paper(
+    graph: LabelledGraph, recipe: Recipe, form: str
+) -> None:
+    players, prepared = match(graph, recipe.changed(losses={"discriminator": form}))
+    forward = encoder(recipe.encoder).forward  # type: ignore[attr-defined]
 
-    from stream_icd.learning.training.icd.train_encoder import adversarial_loss, discriminator_loss
+    def judged(neighbourhood: object) -> Tensor:
+        """The probability D(U) that a row is label-induced."""
+        hidden = forward(players.generator, prepared.features, neighbourhood)
+        *layers, last = zip(*[iter(players.discriminator.values())] * 2, strict=True)
+        for weight, bias in layers:
+            hidden = (hidden @ weight + bias).relu()
+        return (hidden @ last[0] + last[1]).sigmoid()
 
-    high, low = torch.full((4,), 0.9), torch.full((4,), 0.1)
-    paper, scripts = (
-        [discriminator_loss(*pair, form).item() for pair in ((high, low), (low, high))]
-        for form in ("paper", "scripts")
-    )
-    assert (paper[0] < paper[1], scripts[0] < scripts[1]) == (True, True)
-    assert paper[0] == pytest.approx(-np.log(0.9) - np.log(1 - 0.1))
-    assert scripts[0] == pytest.approx(np.log(0.1) - np.log(0.9))
-    fooled = adversarial_loss(torch.tensor([0.5, 0.25])).item()
-    assert fooled == pytest.approx(-(np.log(0.5) + np.log(0.25)) / 2)
+    induced, embedded = judged(prepared.label_induced), judged(prepared.neighbourhood)
+    of_truth, of_fakes = induced.log().mean(), (1 - embedded).log().mean()
+    expected = -of_truth - of_fakes if form == "paper" else embedded.log().mean() - of_truth
+    losses = players.step(prepared, rows=None, update=False)
+    assert losses["discriminator"] == pytest.approx(expected.item(), rel=1e-4)
+    assert losses["adversarial"] == pytest.approx(-embedded.log().mean().item(), rel=1e-4)
     # A probability of zero is no infinity.
-    assert torch.isfinite(adversarial_loss(torch.zeros(3)))
-    assert torch.isfinite(discriminator_loss(torch.zeros(3), torch.ones(3), "scripts"))
+    *_, bias = players.discriminator.values()
+    bias.data.fill_(-1e4)
+    assert np.isfinite(list(players.step(prepared, rows=None, update=False).values())).all()
 
 
 def test_the_label_induced_graph_gives_what_the_dense_matrix_would() -> None:

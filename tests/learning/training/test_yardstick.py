@@ -83,9 +83,9 @@ def test_the_card_answers_with_memory_against_default_on_windows_not_learned_fro
 
 
 def test_a_gain_within_the_standard_error_is_none() -> None:
-    none = ModelComparison.of("bp", "AMI, %", "default", [80.0, 70.0], [79.0, 70.9])
+    none = ModelComparison.of("bp", "AMI, %", "default", [[80.0, 79.0], [70.0, 70.9]])
     assert verdict([none]).startswith("not better than the model default, so use default: +0.05")
-    one = ModelComparison.of("bp", "AMI, %", "default", [80.0], [70.0])
+    one = ModelComparison.of("bp", "AMI, %", "default", [[80.0, 70.0]])
     assert (one.is_gain, str(one.gain)) == (False, "10.00")
     assert verdict([one]).startswith("one graph does not tell whether")
     assert verdict([]).startswith("not compared: there are no new edges")

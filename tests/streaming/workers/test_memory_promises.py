@@ -20,7 +20,7 @@ from stream_icd.core.communities import Communities
 from stream_icd.core.errors import BadMemory, BadSettings, RecordTooLarge
 from stream_icd.core.snapshot import Snapshot, snapshot_from_pairs
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Archive, Selection, read_message, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.history.replay.redetect import Job, Redetection
 from stream_icd.history.replay.replay import HistoryResults, ReplayPlan, replay
 from stream_icd.kafka.messages.claims import ClaimCheck
@@ -133,11 +133,11 @@ def test_a_replay_gives_the_same_results(case: Case, tmp_path: Path) -> None:
         Archive(store).add("snapshots", encode_snapshot(snapshot))
     settings = DetectSettings(memory="auto", method=case[0], horizon=case[1], threads=1)
     redetection, results = Redetection(MODEL, settings), HistoryResults(out)
-    jobs = [Job.of_archived(store.uri, window) for window in windows(store, Selection())]
+    jobs = [Job.of_archived(store.uri, window) for window in Archive(store).windows()]
     plan = ReplayPlan.of(jobs, results, redetection)
     replay(jobs, plan, InProcess(redetection), results, Tempo(), lambda: 0.0, Event())
-    messages = [read_message(out, window) for window in windows(out, Selection("communities"))]
-    found = list(map(said, results_in(messages)))
+    archived = Archive(out).windows(Selection("communities"))
+    found = list(map(said, results_in(map(Archive(out).read_message, archived))))
     assert found == [one for one in expected(case)[0] if one[0] != LATE]
     kept = results.kept(redetection.version)
     assert {one[2] for one in kept} == {redetection.revision(job) for job in jobs}

@@ -55,12 +55,12 @@ from stream_icd.streaming.subscribers.subscribe import subscribe
 from stream_icd.streaming.workers.detect import Detector
 from stream_icd.streaming.workers.model_swap import _IDLE_AFTER_S, _TRY_AGAIN_S, ModelSwap
 from stream_icd.streaming.workers.runner import Runner
-from tests.fixtures.stream import RECIPE, cliques
+from tests.fixtures.stream import cliques
 from tests.streaming.workers.remembered import Worker, records, said, uninterrupted
 from tests.testbed import streams
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.children import alive, children, worker_processes
-from tests.testbed.drifting import outgoing, remembering_model, stream
+from tests.testbed.drifting import RECIPE, outgoing, remembering_model, stream
 from tests.testbed.handlers import Calls
 from tests.testbed.object_store import new_folder
 from tests.testbed.starting import Program, consuming

@@ -15,7 +15,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from stream_icd.core.communities import Communities
-from stream_icd.core.members import MemberRow
 from stream_icd.core.snapshot import Window
 from stream_icd.core.times import utc_now
 from stream_icd.kafka.record import OutgoingRecord, Record
@@ -25,7 +24,7 @@ from stream_icd.methods.names.names import Naming
 from stream_icd.streaming.execution.budget import MemorySettings
 from stream_icd.streaming.workers.rows import RowWriter
 from stream_icd.streaming.workers.runner import Runner
-from stream_icd.wire.nodes import decode_member
+from stream_icd.wire.nodes import MemberRow, decode_member
 from tests.streaming.workers.tracked import Bench, outgoing, stream
 from tests.testbed.brokers import Broker, wait_until
 from tests.testbed.starting import kill_and_restart

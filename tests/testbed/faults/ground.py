@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from stream_icd.kafka.settings import KafkaSettings
-from stream_icd.methods.icd.recipe import Recipe
 from stream_icd.methods.model import Model
 from stream_icd.registry.model import save_model
 from tests.testbed.brokers import (
@@ -23,6 +22,7 @@ from tests.testbed.brokers import (
     kafka_classpath,
     node_properties,
 )
+from tests.testbed.drifting import RECIPE
 from tests.testbed.faults.proxy import HOST, Proxy
 from tests.testbed.secure_kafka import secure_kafka
 from tests.testbed.starting import start_python
@@ -35,7 +35,6 @@ QUICK_WAITS = QUICK["kafka"] | {
     "delivery_timeout_s": 8.0,
     "shutdown_timeout_s": 3.0,
 }
-RECIPE = Recipe(name="faults", encoder={"widths": (32, 16, 8)}, discriminator_widths=(8, 1))
 
 
 class CannotPlay(Exception):
@@ -160,7 +159,7 @@ def _cluster(count: int = 3, **overrides: str) -> Iterator[tuple[KafkaNode, ...]
                 "controller.quorum.voters": voters,
                 "listeners": f"PLAINTEXT://{HOST}:{broker},CONTROLLER://{HOST}:{controller}",
                 "advertised.listeners": f"PLAINTEXT://{HOST}:{broker}",
-                **{f"{what}.replication.factor": str(count) for what in _REPLICATED},
+                **{f"{topic}.replication.factor": str(count) for topic in _REPLICATED},
                 **dict.fromkeys((*_WRITTEN, "min.insync.replicas"), "2"),
             }
             del properties["controller.quorum.bootstrap.servers"]

@@ -67,8 +67,8 @@ def snapshot(graph: str, i: int) -> Snapshot:
     )
 
 
-def record_of(one: Snapshot, clock: Clock | None = None) -> OutgoingRecord:
-    message = encode_snapshot(one)
+def record_of(snapshot: Snapshot, clock: Clock | None = None) -> OutgoingRecord:
+    message = encode_snapshot(snapshot)
     timestamp_ms = None if clock is None else round(1000 * clock())
     return OutgoingRecord(
         SNAPSHOTS, message.value, message.key, message.headers, timestamp_ms=timestamp_ms
@@ -139,14 +139,6 @@ def by_graph(items: Iterable[Item]) -> dict[str, list[Item]]:
     return dict(graphs)
 
 
-@dataclass(frozen=True)
-class Sighting:
-    """A result that a reader of committed records saw, and when."""
-
-    at: float
-    item: Item
-
-
 class Play:
     """A context manager: begins with empty topics and a watcher, ends with nothing running.
 
@@ -161,7 +153,7 @@ class Play:
         self.group = f"group-{uuid.uuid4().hex}"
         self.sent: list[Item] = []
         self.removed: list[Item] = []
-        self.sightings: list[Sighting] = []
+        self.sightings: list[tuple[float, Item]] = []  # when a reader of committed records saw it
         self.healed_at = nan
         self.stopped_with = ""
         self._sign = ground.folder / f"{self.group}.sign"
@@ -173,7 +165,8 @@ class Play:
         self._programs: dict[str, Program] = {}
 
     def __enter__(self) -> Self:
-        fresh_topics(self.ground)
+        delete_topics(self.ground, [spec.name for spec in TOPICS])  # of the scenario before
+        create_topics(self.ground.broker.settings(), TOPICS)
         self._watcher.start()
         assert self._watches.wait(30), "no reader of the communities topic starts"  # before faults
         return self
@@ -193,9 +186,9 @@ class Play:
         with Publisher(self.ground.broker.settings()) as publisher:
             for number in range(len(self.sent), len(self.sent) + count):
                 graph = self._graphs[number % len(self._graphs)]
-                one = self._make(graph, number // len(self._graphs))
-                publisher.send(record_of(one, clock))
-                self.sent.append(Item(graph, one.id, one.n_nodes))
+                snapshot = self._make(graph, number // len(self._graphs))
+                publisher.send(record_of(snapshot, clock))
+                self.sent.append(Item(graph, snapshot.id, snapshot.n_nodes))
                 time.sleep(every_s)
 
     def long(self, pattern: str, seconds: float) -> Fault:
@@ -256,7 +249,7 @@ class Play:
 
     def log(self, program: Program) -> str:
         """What a program said so far."""
-        (name,) = (name for name, one in self._programs.items() if one is program)
+        (name,) = (name for name, started in self._programs.items() if started is program)
         return (self.ground.folder / name).read_text(errors="replace")
 
     def healed(self) -> None:
@@ -269,18 +262,18 @@ class Play:
 
     @property
     def seen(self) -> set[Item]:
-        return {sighting.item for sighting in self.sightings}
+        return {item for _, item in self.sightings}
 
     def wait_seen(self, count: int | None = None, timeout_s: float = PATIENCE_S) -> None:
         """Return when so many different results were seen; by default, all that can be."""
-        wanted = len(self.sent) - len(self.removed) if count is None else count
+        expected = len(self.sent) - len(self.removed) if count is None else count
         try:
-            wait_until(lambda: len(self.seen) >= wanted, timeout_s)
+            wait_until(lambda: len(self.seen) >= expected, timeout_s)
         except AssertionError as error:
-            said = "\n".join(
+            logs = "\n".join(
                 f"{name}\n{tail(self.ground.folder / name)}" for name in self._programs
             )
-            raise AssertionError(f"{len(self.sightings)} of {wanted} seen\n{said}") from error
+            raise AssertionError(f"{len(self.sightings)} of {expected} seen\n{logs}") from error
 
     def wait_published(self, count: int) -> None:
         """Return when so many results were seen, repeated ones too."""
@@ -292,9 +285,16 @@ class Play:
         Its log, lines of JSON, may go on after them: threads of the client end after it.
         """
         status = program.wait(timeout_s)
-        said = [line for line in self.log(program).splitlines() if not line.startswith("{")][-1]
-        self.stopped_with = f"{status} {said.split(':')[0]}"
-        return said
+        words = [line for line in self.log(program).splitlines() if not line.startswith("{")][-1]
+        self.stopped_with = f"{status} {words.split(':')[0]}"
+        return words
+
+    def recovered(self, *options: str, **settings: object) -> Outcome:
+        """The outcome of a fault that is over, once another detector has done the rest."""
+        self.healed()
+        self.detector(*options, **settings)
+        self.wait_seen()
+        return self.outcome()
 
     def outcome(self) -> Outcome:
         """What the communities topic holds in the end, to a reader who comes afterwards."""
@@ -302,7 +302,7 @@ class Play:
 
     def outcome_of(self, seen: Iterable[Item]) -> Outcome:
         """The outcome where this is what was seen in the end."""
-        after = sorted(sighting.at - self.healed_at for sighting in self.sightings)
+        after = sorted(at - self.healed_at for at, _ in self.sightings)
         later = [seconds for seconds in after if seconds > 0]
         return Outcome(
             sent=tuple(self.sent),
@@ -322,12 +322,12 @@ class Play:
         with open_reader(settings, COMMUNITIES, stop=self._stop) as records:
             self._watches.set()
             for record in records:
-                self.sightings.append(Sighting(time.monotonic(), result(record)))
+                self.sightings.append((time.monotonic(), result(record)))
 
 
 def result(record: Record) -> Item:
-    found = decode_communities(record.key, record.value, record.headers)
-    return Item(found.graph, found.snapshot_id, len(found.nodes))
+    communities = decode_communities(record.key, record.value, record.headers)
+    return Item(communities.graph, communities.snapshot_id, len(communities.nodes))
 
 
 def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
@@ -336,17 +336,10 @@ def held(ground: Ground, topic: str, until: Until = "end") -> list[Record]:
         return list(records)
 
 
-def fresh_topics(ground: Ground) -> None:
-    """Delete what the scenario before left, and make the topics again."""
-    settings = ground.broker.settings()
-    delete_topics(ground, [spec.name for spec in TOPICS])
-    create_topics(settings, TOPICS)
-
-
 def delete_topics(ground: Ground, names: list[str]) -> None:
     """Delete those of them that exist, and wait until they are gone."""
     with open_admin(ground.broker.settings()) as admin:
-        there = set(names) & set(admin.list_topics())
-        if there:
-            admin.delete_topics(sorted(there))
-            wait_until(lambda: not there & set(admin.list_topics()))
+        existing = set(names) & set(admin.list_topics())
+        if existing:
+            admin.delete_topics(sorted(existing))
+            wait_until(lambda: not existing & set(admin.list_topics()))

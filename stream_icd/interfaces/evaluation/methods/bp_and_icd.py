@@ -22,7 +22,7 @@ from stream_icd.registry.find import open_model
 from stream_icd.streaming.detection.detect import detect, finding
 
 
-def learn(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
+def _learn(history: Sequence[LabelledGraph], seed: int) -> BpParameters | None:
     """Learn from past graphs, with or without communities; nothing from no graphs."""
     return fit_parameters(list(history), seed, threads=1).parameters if history else None
 
@@ -32,7 +32,7 @@ def _default() -> Model:
     return open_model("default").model
 
 
-def by_bp(task: Task) -> Labels:
+def _by_bp(task: Task) -> Labels:
     """Each graph alone, with the parameters learned, else those of the shipped model."""
     parameters = task.learned or _default().bp
     return find_communities(task.adjacency, parameters, task.n_communities, seed=task.seed)
@@ -40,7 +40,7 @@ def by_bp(task: Task) -> Labels:
 
 def _by_bp_remembering(task: Task) -> Labels | FollowedWindow:
     """A window with what is remembered of the window before; a graph of no stream alone."""
-    return by_bp(task) if task.moment is None else _remembering(task, None)
+    return _by_bp(task) if task.moment is None else _remembering(task, None)
 
 
 def by_icd(task: Task, model: Model | None = None) -> Labels:
@@ -64,14 +64,14 @@ def _by_icd_remembering(task: Task) -> Labels | FollowedWindow:
         return by_icd(task)
     spent = dict[str, float]()
     find = finding("icd", _default(), seed=task.seed, threads=1, spent=spent, clock=cpu_clock)
-    found = _remembering(task, find)
-    task.stages.update({stage: ms / 1000 for stage, ms in spent.items()})
-    return found
+    window = _remembering(task, find)
+    task.stages.update({stage: ms / 1000 for stage, ms in spent.items()})  # `find` filled it
+    return window
 
 
 def _remembering(task: Task, find: Find | None) -> FollowedWindow:
     assert task.moment is not None
-    found = detect_window(
+    detected = detect_window(
         task.adjacency,
         task.moment.nodes,
         task.moment.window,
@@ -81,18 +81,18 @@ def _remembering(task: Task, find: Find | None) -> FollowedWindow:
         find=find,
         seed=task.seed,
     )
-    return FollowedWindow(found.communities, found.memory)
+    return FollowedWindow(detected.communities, detected.memory)
 
 
 METHODS = {
-    "bp": Method(by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=learn),
+    "bp": Method(_by_bp, "ours, stream_icd.bp", k="optional", weighted=True, learn=_learn),
     "bp-memory": Method(
         _by_bp_remembering,
         "ours, stream_icd.memory",
         k="optional",
         weighted=True,
         remembers=True,
-        learn=learn,
+        learn=_learn,
     ),
     "icd": Method(by_icd, "ICD paper, algorithm 3, stream_icd.icd", k="optional", weighted=True),
     "icd-memory": Method(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, triu
@@ -17,30 +17,24 @@ _INSTALL = "pip install 'stream-icd[evaluate]'"
 _ITERATIONS = 10
 """Runs of the whole algorithm, each from the result before; few graphs improve after these."""
 
-_MAX_TRIALS = 20
-"""Resolutions tried at most before the closest number of communities is taken."""
+_MAX_TRIALS = 20  # resolutions tried at most before the closest number of communities is taken
 
 
-class SearchResult(NamedTuple):
-    """What a search ended with."""
+def search_resolution(run: Callable[[float], Labels], n_communities: int) -> tuple[Labels, float]:
+    """Return the labels that are closest to K communities, and the resolution that gives them.
 
-    labels: Labels
-    resolution: float
-
-
-def search_resolution(run: Callable[[float], Labels], n_communities: int) -> SearchResult:
-    """Double or halve the resolution until K lies between two of them, then bisect.
+    Double or halve the resolution until K lies between two of them, then bisect.
 
     run: labels in 0..k-1 at a resolution; k grows with the resolution, apart from chance.
     """
     low, high, resolution = 0.0, np.inf, 1.0
-    closest = SearchResult(np.zeros(0, np.int32), resolution)
+    closest = np.zeros(0, np.int32), resolution
     smallest_miss = np.inf
     for _ in range(_MAX_TRIALS):
         labels = run(resolution)
         miss = int(labels.max()) + 1 - n_communities
         if abs(miss) < smallest_miss:
-            closest, smallest_miss = SearchResult(labels, resolution), abs(miss)
+            closest, smallest_miss = (labels, resolution), abs(miss)
         if miss == 0:
             break
         low, high = (resolution, high) if miss < 0 else (low, resolution)
@@ -61,7 +55,7 @@ def _leiden(task: Task) -> Labels:
         return np.arange(n_nodes, dtype=np.int32)
 
     def run(resolution: float) -> Labels:
-        _, found = leiden_csr(
+        _, label_of = leiden_csr(
             indptr,
             indices,
             adjacency.data,
@@ -70,14 +64,15 @@ def _leiden(task: Task) -> Labels:
             iterations=_ITERATIONS,
             seed=task.seed,
         )
-        labels = np.fromiter((found.get(node, -1) for node in range(n_nodes)), np.int32, n_nodes)
+        of_nodes = (label_of.get(node, -1) for node in range(n_nodes))
+        labels = np.fromiter(of_nodes, np.int32, n_nodes)
         alone = np.flatnonzero(labels < 0)  # nodes without edges
         labels[alone] = labels.max(initial=-1) + 1 + np.arange(len(alone))
         return labels
 
     if task.n_communities is None:
         return run(1.0)
-    return search_resolution(run, task.n_communities).labels
+    return search_resolution(run, task.n_communities)[0]
 
 
 def graph_of(adjacency: csr_array) -> Any:
@@ -93,7 +88,7 @@ def graph_of(adjacency: csr_array) -> Any:
 def _by_networkit(algorithm: Callable[[Any, Any], Any], task: Task) -> Labels:
     import networkit
 
-    networkit.setNumberOfThreads(1)
+    networkit.setNumberOfThreads(1)  # else processor time is not that on an idle core
     networkit.setSeed(task.seed, False)
     with task.stage(CONVERT):
         graph = graph_of(task.adjacency)

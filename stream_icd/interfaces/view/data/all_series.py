@@ -16,9 +16,9 @@ from stream_icd.core.printable import shortened
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import Identity, SeenWindow, Series, SeriesName
 from stream_icd.methods.names.names import Naming
-from stream_icd.methods.quality.agreement import nmi
 from stream_icd.methods.tracking.identities import Partition
 from stream_icd.methods.tracking.packed import packed
+from stream_icd.streaming.dead_letters.letters import DeadLetter
 from stream_icd.wire.announcements import Announcement
 
 _ReadEvents = Callable[[], CommunityEvents | None]
@@ -53,7 +53,7 @@ Publish = Callable[[News], None]
 
 
 @dataclass(frozen=True, slots=True)
-class SeenDeadLetter:
+class _SeenDeadLetter:
     """A snapshot that could not be processed; when (UTC), where and why."""
 
     graph: str
@@ -65,7 +65,7 @@ class SeenDeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesSummary:
+class _SeriesSummary:
     """A series in short."""
 
     name: SeriesName
@@ -89,13 +89,13 @@ class AllSeries:
         self.bytes_held = 0
         self._early_events = KeptValues[Identity, _ReadEvents](self._budget.waiting_bytes)
         # Graphs whose tracking was reset, and the first result that was tracked since, if any.
-        self._anew = KeptValues[str, tuple[Identity, ...]](_MOST_ENDS)
+        self._reset = KeptValues[str, tuple[Identity, ...]](_MOST_ENDS)
         self._truth = KeptValues[tuple[str, str], bytes](self._budget.waiting_bytes)
-        self._dead: deque[SeenDeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
+        self._dead: deque[_SeenDeadLetter] = deque(maxlen=_MOST_DEAD_LETTERS)
         self._n_dead = 0
         self._announced = KeptValues[tuple[str, str], Announcement](_MOST_ANNOUNCEMENTS)
 
-    def summaries(self, most: int = 1000, graph: str = "") -> list[SeriesSummary]:
+    def summaries(self, most: int = 1000, graph: str = "") -> list[_SeriesSummary]:
         """Return at most so many series in short, in the order in which they began.
 
         Those of this graph come after them, if they are not among them.
@@ -104,7 +104,7 @@ class AllSeries:
             first = {series.name: series for series in self.index.first(most)}
             of_graph = {series.name: series for series in self.index.of_graph(graph)}
             return [
-                SeriesSummary(
+                _SeriesSummary(
                     series.name,
                     tuple(dict.fromkeys(window.result.model for window in series.windows)),
                     kept=len(series.windows),
@@ -128,7 +128,7 @@ class AllSeries:
             series = self.index.get(name)
             return None if series is None else series.at(number)
 
-    def dead_letters(self) -> tuple[int, list[SeenDeadLetter]]:
+    def dead_letters(self) -> tuple[int, list[_SeenDeadLetter]]:
         """Return how many dead letters were seen, and the newest of them, oldest first."""
         with self._lock:
             return self._n_dead, list(self._dead)
@@ -136,7 +136,9 @@ class AllSeries:
     def add(self, communities: Communities, origin: str) -> News | None:
         """Add a result; return None if it is late."""
         with self._lock:
-            if self._anew.get(communities.graph) == (communities.identity(),):
+            # A page that reads later has all events, and with them the reset, before any result:
+            # the series begins anew at the result that the tracker treated as the first.
+            if self._reset.get(communities.graph) == (communities.identity(),):
                 self._begin_anew(communities.graph)
             decode = self._early_events.pop(communities.identity())
             published = None if decode is None else decode()
@@ -147,10 +149,11 @@ class AllSeries:
 
         Until then, `decode` keeps `n_bytes` in memory.
         """
+        graph = identity[0]
         with self._lock:
-            if self._anew.get(identity[0]) == ():
-                self._anew.put(identity[0], (identity,))
-            for series in self.index.of_graph(identity[0]):
+            if self._reset.get(graph) == ():  # the first window that a tracker tells of since then
+                self._reset.put(graph, (identity,))
+            for series in self.index.of_graph(graph):
                 if (place := series.place_of(identity)) is not None:
                     tracked = decode()
                     if tracked is None or tracked.late:
@@ -159,6 +162,7 @@ class AllSeries:
                     window = series.take_tracked(place, tracked)
                     self.bytes_held += window.bytes_held
                     return News(series.name, window)
+            # Kept encoded: decoded events of a result that never comes would take megabytes.
             size = n_bytes + sum(map(sys.getsizeof, identity))
             self._early_events.put(identity, decode, size)
             return None
@@ -169,12 +173,12 @@ class AllSeries:
             name = truth.graph, truth.snapshot_id
             nodes_and_labels = packed(truth.nodes, truth.labels.astype("int64"))
             size = len(nodes_and_labels) + sum(map(sys.getsizeof, name))
-            self._truth.put(name, nodes_and_labels, size)
-            known = Partition.by_first_node(truth.nodes, truth.labels)
+            self._truth.put(name, nodes_and_labels, size)  # for results that are still to come
+            partition = Partition.by_first_node(truth.nodes, truth.labels)
             return [
                 News(
                     series.name,
-                    series.agree(place, agreement(Partition.unpacked(window.members), known)),
+                    series.agree(place, Partition.unpacked(window.members).agreement(partition)),
                 )
                 for series in self.index.of_graph(truth.graph)
                 for place, window in enumerate(series.windows)
@@ -187,12 +191,12 @@ class AllSeries:
         So is the first that a tracker tells of from now on, which may come long before its result.
         """
         with self._lock:
-            self._anew.put(graph, ())
+            self._reset.put(graph, ())
             self._begin_anew(graph)
 
     def _begin_anew(self, graph: str) -> None:
         for series in self.index.of_graph(graph):
-            series.anew = True
+            series.was_reset = True
 
     def announcements(self) -> list[Announcement]:
         """Return the newest decisions about models, oldest first."""
@@ -213,27 +217,37 @@ class AllSeries:
             if (brief.registry, brief.id) not in self._announced:
                 self._announced.put((brief.registry, brief.id), brief)
 
-    def bury(self, letter: SeenDeadLetter) -> None:
+    def bury(self, letter: DeadLetter) -> None:
         """Note a dead letter, once."""
+        brief = _SeenDeadLetter(
+            graph=shortened(letter.key or b""),
+            at=letter.at,
+            stage=shortened(letter.stage),
+            exception=shortened(letter.exception),
+            message=shortened(letter.message, 500),
+            place=letter.place,
+        )
         with self._lock:
-            if all(known.place != letter.place for known in self._dead):
+            # After a fault, a topic may be read again from its beginning.
+            if all(earlier.place != letter.place for earlier in self._dead):
                 self._n_dead += 1
-                self._dead.append(letter)
+                self._dead.append(brief)
 
     def _series_of(self, communities: Communities, origin: str) -> Series:
         """Return the series of a result: one for all models, unless two are at work at once."""
         across = SeriesName(communities.graph, "", origin)
         own = across._replace(model=communities.model)
         of_graph = self.index.of_graph(communities.graph)
-        ours = [series for series in of_graph if series.name.origin == origin]
-        for series in ours:
+        of_origin = [series for series in of_graph if series.name.origin == origin]
+        # A series that is at this model comes before one that this model could only continue.
+        for series in of_origin:
             newest = series.newest
             if communities.model == series.name.model or (
                 newest and newest.result.model == communities.model
             ):
                 return series
         family = communities.model.rpartition("@")[0]
-        for series in ours:
+        for series in of_origin:
             same_family = family and series.name.model.rpartition("@")[0] == family
             if same_family and series.continues(communities):
                 return series
@@ -249,19 +263,19 @@ class AllSeries:
         """Move the newest window to a series of its model: the one before is still at work."""
         moved = main.take_newest()
         self.bytes_held -= moved.bytes_held
-        self._arrived.remove(main.name)
+        self._arrived.remove(main.name)  # any of its entries: their order among series is enough
         result = moved.found()
         self._add(self.index.opened(own._replace(model=result.model)), result, None)
 
     def _add(
         self, series: Series, communities: Communities, published: CommunityEvents | None
     ) -> News | None:
-        replaced, held = series.newest, len(series.windows)
+        replaced, n_before = series.newest, len(series.windows)
         window = series.add(communities, published, self._agreement(communities))
         if window is None:
             return None
         self.bytes_held += window.bytes_held
-        if len(series.windows) > held:
+        if len(series.windows) > n_before:
             self._arrived.append(series.name)
         elif replaced is not None:
             self.bytes_held -= replaced.bytes_held
@@ -280,12 +294,11 @@ class AllSeries:
         truth = self._truth.get((communities.graph, communities.snapshot_id))
         if truth is None:
             return None
-        return agreement(
-            Partition.by_first_node(communities.nodes, communities.labels),
-            Partition.unpacked(truth),
-        )
+        partition = Partition.by_first_node(communities.nodes, communities.labels)
+        return partition.agreement(Partition.unpacked(truth))
 
     def _keep_within_budget(self) -> None:
+        # The window that has just come stays, even if it alone exceeds the budget.
         while len(self._arrived) > 1 and (
             len(self._arrived) > self._budget.windows or self.bytes_held > self._budget.bytes
         ):
@@ -362,9 +375,3 @@ class _SeriesIndex:
             if model in ("", name.model) and origin in ("", name.origin):
                 return name
         return None
-
-
-def agreement(ours: Partition, theirs: Partition) -> float | None:
-    """Return the NMI of two partitions on their common nodes; None if they have none."""
-    rows, columns = theirs.shared_nodes(ours)
-    return nmi(theirs.labels[rows], ours.labels[columns]) if len(rows) else None

@@ -21,8 +21,7 @@ from stream_icd.methods.tracking.confirmation import STEPS, noted, still_hold
 from stream_icd.methods.tracking.packed import PackedWindow, unpacked
 from stream_icd.methods.tracking.track import DEFAULTS, track
 
-Identity = tuple[str, str, str, str]
-"""Graph, snapshot, model and revision of a result."""
+Identity = tuple[str, str, str, str]  # graph, snapshot, model and revision of a result
 
 _NAME_BYTES = 400
 """Bytes of a name in memory, measured."""
@@ -72,7 +71,7 @@ class SeenWindow:
     sizes: NDArray[np.int64]  # (K,) number of members of each
     kinds: frozenset[str]  # of the events: only windows with wanted ones are unpacked
     nmi: float | None  # agreement with the known communities, if these are known
-    known: _WindowNames
+    names: _WindowNames
     held: tuple[int, ...]
     levels: NDArray[np.int64]  # (L, K) for each of `ids`, the coarsest level first
 
@@ -110,7 +109,7 @@ class SeenWindow:
     def bytes_held(self) -> int:
         """Bytes of memory, approximately."""
         packed_bytes = self.packed.n_bytes + 8 * len(self.held) + self.levels.nbytes
-        return packed_bytes + 2 * self.ids.nbytes + self.known.n_bytes
+        return packed_bytes + 2 * self.ids.nbytes + self.names.n_bytes
 
     def found(self) -> Communities:
         """Return the result with its nodes and communities."""
@@ -156,7 +155,7 @@ class Series:
     windows: deque[SeenWindow] = field(default_factory=deque)  # their numbers have no holes
     late: int = 0  # results not drawn: not after the newest window, and no revision of it
     version: int = 0
-    anew: bool = False  # whether the next window is treated as the first
+    was_reset: bool = False  # whether the next window is treated as the first
 
     @property
     def newest(self) -> SeenWindow | None:
@@ -165,7 +164,7 @@ class Series:
     def continues(self, communities: Communities) -> bool:
         """Whether a result follows the newest window, or is of the same model."""
         newest = self.newest
-        if newest is None or self.anew or newest.result.model == communities.model:
+        if newest is None or self.was_reset or newest.result.model == communities.model:
             return True
         return communities.window.end > newest.result.window.end
 
@@ -190,22 +189,23 @@ class Series:
         tracked here, from what a tracker would remember.
         """
         self.version = next(self.versions)
-        newest = None if self.anew else self.newest
+        newest = None if self.was_reset else self.newest
         revised = newest is not None and newest.result.identity()[:3] == communities.identity()[:3]
         if published is not None and not published.late:
             tracked = published
         else:
-            seen = [] if self.anew else self.between(DEFAULTS.absence + 2)
-            recent = [window.tracked() for window in seen]
+            earlier = [] if self.was_reset else self.between(DEFAULTS.absence + 2)
+            recent = [window.tracked() for window in earlier]
             tracked = track(recent, communities, DEFAULTS, self.next_id)
         behind = newest is not None and communities.window.end <= newest.result.window.end
+        # Also of a published window: the page draws in time order, whatever order results come in.
         if tracked.late or (behind and not revised):
             self.late += 1
             return None
         if revised:
-            self.take_newest()
+            self.take_newest()  # only now: a revision that is late replaces nothing
         window = _seen_window(self.numbered, communities, tracked, self.naming, nmi)
-        self.anew = False
+        self.was_reset = False
         self.numbered += 1
         self.next_id = tracked.next_community
         self.windows.append(window)
@@ -224,14 +224,17 @@ class Series:
 
     def place_of(self, identity: Identity) -> int | None:
         """Return the place of a result among `windows`; None if it is not there."""
-        places = range(len(self.windows) - 1, -1, -1)
-        return next((p for p in places if self.windows[p].result.identity() == identity), None)
+        newest_first = range(len(self.windows) - 1, -1, -1)  # where it usually is
+        return next(
+            (place for place in newest_first if self.windows[place].result.identity() == identity),
+            None,
+        )
 
     def take_tracked(self, place: int, published: CommunityEvents) -> SeenWindow:
         """Take the identities of a tracker for a window that was tracked here."""
-        known = self.windows[place]
-        result = known.found() if len(known.levels) else known.result
-        window = _seen_window(known.number, result, published, self.naming, known.nmi)
+        former = self.windows[place]
+        result = former.found() if len(former.levels) else former.result
+        window = _seen_window(former.number, result, published, self.naming, former.nmi)
         self._replace(place, window)
         if place == len(self.windows) - 1:
             self.next_id = published.next_community
@@ -246,7 +249,7 @@ class Series:
     def take_names_back(self) -> None:
         """Forget the names of all windows."""
         for place, window in enumerate(self.windows):
-            self._replace(place, replace(window, known=_WindowNames()))
+            self._replace(place, replace(window, names=_WindowNames()))
 
     def between(self, last: int, until: int | None = None) -> list[SeenWindow]:
         """Return at most `last` windows, the newest of them with number `until` or lower."""
@@ -274,8 +277,7 @@ class Series:
             events = window.events
             former = self.windows[place - 1].tracked(events=False) if place else None
             hold = still_hold(events, former, window.tracked(events=False), newest)
-            held = noted(window.held, before, steps, hold)
-            self.windows[place] = replace(window, held=held)
+            self.windows[place] = replace(window, held=noted(window.held, before, steps, hold))
 
     def _replace(self, place: int, window: SeenWindow) -> None:
         self.version = next(self.versions)
@@ -314,7 +316,7 @@ def _seen_window(
         sizes=sizes.astype(np.int64),
         kinds=frozenset(event.kind for event in tracked.events),
         nmi=nmi,
-        known=_WindowNames.of(
+        names=_WindowNames.of(
             None if naming is None else naming.window(result.graph, nodes, communities)
         ),
         held=(0,) * len(tracked.events),
@@ -341,21 +343,19 @@ def _levels(
     return levels
 
 
-_Found = TypeVar("_Found")
-_OfPair = Callable[[SeenWindow, SeenWindow], _Found]
+_Result = TypeVar("_Result")
+_OfPair = Callable[[SeenWindow, SeenWindow], _Result]
 
 
-def for_pairs(compute: _OfPair[_Found]) -> _OfPair[_Found]:
+def for_pairs(compute: _OfPair[_Result]) -> _OfPair[_Result]:
     """Return a function that computes each pair once; it keeps no window alive."""
-    known: WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, _Found]] = (
-        WeakKeyDictionary()
-    )
+    results = WeakKeyDictionary[SeenWindow, WeakKeyDictionary[SeenWindow, _Result]]()
 
     @wraps(compute)
-    def remembered(window: SeenWindow, other: SeenWindow) -> _Found:
-        of_window = known.setdefault(window, WeakKeyDictionary())
-        if other not in of_window:
-            of_window[other] = compute(window, other)
-        return of_window[other]
+    def remembered(window: SeenWindow, other_window: SeenWindow) -> _Result:
+        of_window = results.setdefault(window, WeakKeyDictionary())
+        if other_window not in of_window:
+            of_window[other_window] = compute(window, other_window)
+        return of_window[other_window]
 
     return remembered

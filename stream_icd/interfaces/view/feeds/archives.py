@@ -19,16 +19,7 @@ from stream_icd.core.errors import BadInput, StreamIcdError
 from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
 from stream_icd.core.store.store import Store
-from stream_icd.history.archive import (
-    Selection,
-    newest,
-    nothing_selected,
-    partitions,
-    read_message,
-    read_partition,
-    read_snapshot,
-    windows,
-)
+from stream_icd.history.archive import Archive, Selection, newest
 from stream_icd.history.files import ArchivedDay, ArchivedWindow, Kind, Received, is_compacted
 from stream_icd.interfaces.view.data.all_series import AllSeries, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
@@ -39,8 +30,7 @@ from stream_icd.wire.communities import decode_communities, decode_labels
 from stream_icd.wire.limits import Limits
 
 _LOOK_EVERY_S = 5.0
-_LOOK_SHARE = 0.05
-"""Looking again at archives takes at most this fraction of the time."""
+_LOOK_SHARE = 0.05  # looking again at archives takes at most this fraction of the time
 _ONE_DAY = timedelta(days=1)
 
 
@@ -62,11 +52,11 @@ class Archives(Sources):
     ) -> Archives:
         """Return archives by a short name: the last folder, or the place if two share that."""
         folders = Counter(store.name for store in stores)
-        found = {}
+        archives = {}
         for store in stores:
             name = store.name if store.name and folders[store.name] == 1 else store.place
-            found[name] = _Archived(store, name, chosen, model)
-        return cls(found, seen)
+            archives[name] = _Archived(store, name, chosen, model)
+        return cls(archives, seen)
 
     def reading(self, publish: Publish) -> AbstractContextManager[object]:
         stop = threading.Event()
@@ -83,7 +73,7 @@ class Archives(Sources):
         while not stop.is_set():
             seconds = 0.0
             for name, archive in self.archives.items():
-                again, began = archive.was_read, time.monotonic()
+                is_first, began = not archive.was_read, time.monotonic()
                 try:
                     count = archive.read(self.seen, publish, stop.is_set)
                 except StreamIcdError as error:
@@ -92,18 +82,18 @@ class Archives(Sources):
                     self._troubles[name] = str(error)
                     continue
                 self._troubles.pop(name, None)
-                if again:
-                    seconds += time.monotonic() - began
-                else:
+                if is_first:  # however long it took, the next look need not wait for it
                     log.info("archive read", archive=name, results=count)
+                else:
+                    seconds += time.monotonic() - began
             stop.wait(max(_LOOK_EVERY_S, seconds / _LOOK_SHARE))
 
     def read_snapshot(self, name: SeriesName, window: SeenWindow) -> Snapshot:
         store, start = self.archives[name.origin].store, window.result.window.start
-        for noted in windows(store, Selection(graph=window.result.graph, start=start)):
-            if noted.identity.snapshot_id == window.result.snapshot_id:
-                return read_snapshot(store, noted)
-            if noted.window.start > start:
+        for archived in Archive(store).windows(Selection(graph=window.result.graph, start=start)):
+            if archived.identity.snapshot_id == window.result.snapshot_id:
+                return Archive(store).read_snapshot(archived)
+            if archived.window.start > start:  # windows come in time order
                 break
         snapshot = printable(window.result.snapshot_id)
         raise NoGraph(
@@ -119,9 +109,9 @@ class _Day:
     paths: set[str] = field(default_factory=set)
     received: dict[tuple[str, str], Received] = field(default_factory=dict)
 
-    def is_new(self, noted: ArchivedWindow) -> bool:
-        before = self.received.get(noted.identity.name)
-        return before is None or before < noted.received
+    def is_new(self, window: ArchivedWindow) -> bool:
+        before = self.received.get(window.identity.name)
+        return before is None or before < window.received
 
 
 @dataclass(slots=True)
@@ -147,12 +137,13 @@ class _Archived:
             HistoryDamaged, StoreUnreachable: the archive cannot be read.
         """
         if not self.was_read and not self.store.is_there():
-            raise nothing_selected(self.store, Selection("communities"))
-        for truth in self._decoded(self._found("labels"), decode_labels):
+            raise Archive(self.store).nothing_selected(Selection("communities"))
+        # Labels first: a result whose labels are there is drawn once, with its agreement.
+        for truth in self._decoded(self._new("labels"), decode_labels):
             for changed in seen.know(truth):
                 publish(changed)
         count = 0
-        until_stop = takewhile(lambda _: not stop(), self._found("communities"))
+        until_stop = takewhile(lambda _: not stop(), self._new("communities"))
         for result in self._decoded(until_stop, decode_communities):
             self.models[result.model] = None
             if self.model not in (None, result.model, result.model.rpartition("@")[0]):
@@ -163,21 +154,23 @@ class _Archived:
         self.was_read = True
         return count
 
-    def _found(self, kind: Kind) -> Iterator[ArchivedWindow]:
+    def _new(self, kind: Kind) -> Iterator[ArchivedWindow]:
         """Yield the windows that are new, in time order, newest revisions only."""
         chosen = replace(self.chosen, kind=kind)
-        for _, of_day in groupby(partitions(self.store, chosen), key=attrgetter("day")):
-            unread = [noted for partition in of_day for noted in self._unread(partition, chosen)]
+        for _, of_day in groupby(Archive(self.store).partitions(chosen), key=attrgetter("day")):
+            unread = [window for partition in of_day for window in self._unread(partition, chosen)]
             yield from newest(sorted(unread, key=attrgetter("order")))
 
     def _decoded(
-        self, found: Iterable[ArchivedWindow], decode: Decode[Content]
+        self, archived: Iterable[ArchivedWindow], decode: Decode[Content]
     ) -> Iterator[Content]:
         """Yield what messages hold; log those that are none of this kind."""
         limits, log = Limits(), structlog.get_logger()
-        for noted in found:
-            message = read_message(self.store, noted)
-            self._note(noted)
+        for window in archived:
+            message = Archive(self.store).read_message(window)
+            # Only now: a message that the store failed to give is read at the next look. But before
+            # it is decoded: one that cannot be decoded is not read again and again.
+            self._note(window)
             try:
                 content = decode(message.key, message.value, message.headers, limits)
             except BadInput as error:
@@ -185,13 +178,13 @@ class _Archived:
             else:
                 yield content
 
-    def _note(self, noted: ArchivedWindow) -> None:
+    def _note(self, window: ArchivedWindow) -> None:
         """Remember what was read of the last two days of each graph."""
-        days = self._days.setdefault((noted.partition.kind, noted.partition.graph), {})
-        day = days.setdefault(noted.partition.day, _Day())
-        if not is_compacted(noted.path):  # which holds more windows, that may be unread
-            day.paths.add(noted.path)
-        day.received[noted.identity.name] = noted.received
+        days = self._days.setdefault((window.partition.kind, window.partition.graph), {})
+        day = days.setdefault(window.partition.day, _Day())
+        if not is_compacted(window.path):  # which holds more windows, that may be unread
+            day.paths.add(window.path)
+        day.received[window.identity.name] = window.received
         for past in [past for past in days if max(days) - past > _ONE_DAY]:
             del days[past]
 
@@ -201,7 +194,10 @@ class _Archived:
         if days and max(days) - partition.day > _ONE_DAY:
             return []
         day = days.get(partition.day, _Day())
-        noted = read_partition(self.store, partition, of=lambda path: path not in day.paths)
-        new = [one for one in noted if chosen.holds(one) and day.is_new(one)]
-        day.paths |= {one.path for one in noted} - {one.path for one in new}
+        archived = Archive(self.store).read_partition(
+            partition, of=lambda path: path not in day.paths
+        )
+        new = [window for window in archived if chosen.holds(window) and day.is_new(window)]
+        # Not of those with new windows: `_note` counts these, after they were read.
+        day.paths |= {window.path for window in archived} - {window.path for window in new}
         return new

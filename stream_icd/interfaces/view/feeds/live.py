@@ -21,9 +21,9 @@ from stream_icd.core.errors import (
     TopicMissing,
 )
 from stream_icd.core.events import CommunityEvents
-from stream_icd.core.printable import printable, shortened
+from stream_icd.core.printable import printable
 from stream_icd.core.snapshot import Snapshot
-from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish, SeenDeadLetter
+from stream_icd.interfaces.view.data.all_series import AllSeries, News, Publish
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 from stream_icd.interfaces.view.feeds.sources import NoGraph, Sources
 from stream_icd.kafka.connect import connect
@@ -41,12 +41,8 @@ from stream_icd.wire.events import decode_events
 from stream_icd.wire.message import place_in_topic
 from stream_icd.wire.snapshots import decode_snapshot
 
-_CATCH_UP_S = 30.0
-"""How long the first read of labels and events may delay that of communities."""
-
-_END_S = 3.0
-"""Time that the end waits for threads: longer than a poll where nothing comes."""
-
+_CATCH_UP_S = 30.0  # how long the first read of labels and events may delay that of communities
+_END_S = 3.0  # time that the end waits for threads: longer than a poll where nothing comes
 _LOOK_EVERY_S = 5.0
 
 
@@ -74,6 +70,7 @@ class _SnapshotLag:
 
     def detected(self, snapshot_place: str) -> None:
         """Note the place of a snapshot that has a result."""
+        # The maximum: results come in any order, from several detectors.
         if (place := place_in_topic(snapshot_place)) is not None:
             partition, offset = place
             self._next[partition] = max(self._next.get(partition, 0), offset + 1)
@@ -86,6 +83,7 @@ class _SnapshotLag:
                     while not stop.is_set():
                         self._look(admin, topic)
                         self.trouble = ""
+                        # Where nothing is counted, one record says that there are snapshots.
                         if self.waiting is None and not self.some:
                             self.some = _holds_a_record(settings, topic, stop)
                         stop.wait(_LOOK_EVERY_S)
@@ -100,7 +98,7 @@ class _SnapshotLag:
         if existing is None or not admin.known_capabilities().exact_end_offsets:
             self.waiting = None
             return
-        detected = self._next.copy()
+        detected = self._next.copy()  # results come meanwhile, in another thread
         partitions = [TopicPartition(topic, partition) for partition in range(existing.partitions)]
         begins, ends = admin.begins(partitions), admin.ends(partitions)
         waiting = 0
@@ -146,26 +144,27 @@ class Live(Sources):
 
         The end waits for the threads, but not for one that connects to a missing broker.
         """
-        self._publish_news = publish
+        self._publish_news = publish  # before the first thread, which may publish at once
         labels = self._follow(self.topics.labels, self._label)
         events = self._follow(self.topics.events, self._event)
         self._follow(dead_letter_topic(self.topics.snapshots), self._dead_letter)
         self._follow(self.topics.models, self._announcement, of_graphs=False)
+        # Last, as a result with its events and labels is drawn once, not three times.
         self._follow(self.topics.communities, self._result, after=(labels, events))
         watch = partial(self._lag.watch, self.settings, self.topics.snapshots, self._stop)
         self._start_thread("lag", watch)
         try:
             yield
         finally:
-            self._stop.set()
+            self._stop.set()  # for all threads, before the first is waited for
             deadline = time.monotonic() + _END_S
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def troubles(self) -> dict[str, str]:
-        told = {topic.topic: topic.trouble for topic in self._followed}
-        told[self.topics.snapshots] = self._lag.trouble
-        return {topic: printable(trouble) for topic, trouble in told.items() if trouble}
+        troubles = {topic.topic: topic.trouble for topic in self._followed}
+        troubles[self.topics.snapshots] = self._lag.trouble
+        return {topic: printable(trouble) for topic, trouble in troubles.items() if trouble}
 
     def lag(self) -> int | None:
         return self._lag.waiting
@@ -194,8 +193,8 @@ class Live(Sources):
 
         def run() -> None:
             deadline = time.monotonic() + _CATCH_UP_S
-            for other in after:
-                while not (self._stop.is_set() or other.caught_up.wait(0.1)):
+            for topic_before in after:
+                while not (self._stop.is_set() or topic_before.caught_up.wait(0.1)):
                     if time.monotonic() > deadline:
                         break
             followed.run()
@@ -211,6 +210,7 @@ class Live(Sources):
 
     def _take(self, on_record: Callable[[Record], None], key: bytes | None, record: Record) -> None:
         """Leave out other graphs and records before the start; log what is no message."""
+        # Producers set the times, which may go backwards: older records may follow the first.
         first_ms = -math.inf if self.since is None else self.since.timestamp() * 1000
         if key not in (None, record.key) or record.timestamp_ms < first_ms:
             return
@@ -225,9 +225,9 @@ class Live(Sources):
         if record.value is None or result in self._results:
             return
         communities = self.reader.decoded(record, decode_communities)
-        self._results.add(result)
+        self._results.add(result)  # only now: one that cannot be decoded is tried again
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
-        self._lag.detected(communities.snapshot_place)
+        self._lag.detected(communities.snapshot_place)  # also of a late result
         self._publish(self.seen.add(communities, self.topics.communities))
 
     def _event(self, record: Record) -> None:
@@ -259,16 +259,7 @@ class Live(Sources):
             self.seen.announce(self.reader.decoded(record, decode_announcement))
 
     def _dead_letter(self, record: Record) -> None:
-        letter = DeadLetter.of(record)
-        brief = SeenDeadLetter(
-            graph=shortened(record.key or b""),
-            at=letter.at,
-            stage=shortened(letter.stage),
-            exception=shortened(letter.exception),
-            message=shortened(letter.message, 500),
-            place=record.place,
-        )
-        self.seen.bury(brief)
+        self.seen.bury(DeadLetter.of(record))
 
     def _publish(self, news: News | None) -> None:
         if news is not None:

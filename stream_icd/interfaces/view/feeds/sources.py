@@ -13,8 +13,7 @@ from stream_icd.interfaces.view.data.all_series import Publish
 from stream_icd.interfaces.view.data.kept import KeptValues
 from stream_icd.interfaces.view.data.series import SeenWindow, SeriesName
 
-_KEPT_BYTES = 300 * 10**6
-"""Snapshots in memory, at most."""
+_KEPT_BYTES = 300 * 10**6  # snapshots in memory, at most
 
 
 class NoGraph(StreamIcdError):
@@ -36,10 +35,10 @@ class Sources:
 
         Raises `StreamIcdError`, such as `NoGraph`, if it is not available.
         """
-        with self._one_at_a_time:
+        with self._one_at_a_time:  # else two tabs would read the same large graph twice
             identity = (name.origin, *window.result.identity())
-            if (kept := self._kept.get(identity)) is not None:
-                return kept
+            if (cached := self._kept.get(identity)) is not None:
+                return cached
             snapshot = self.read_snapshot(name, window)
             if (snapshot.graph, snapshot.id) != (window.result.graph, window.result.snapshot_id):
                 raise NoGraph("the topic holds another snapshot there: it was created anew")

@@ -20,25 +20,21 @@ from stream_icd.interfaces.view.data.series import SeenWindow
 _MOST_LINKS = 1500
 _MOST_NODES, _MOST_EDGES, _MOST_PLACES = 5000, 25_000, 10_000
 """What the page draws fluently at a time."""
-_INSIDE = 0.9
-"""A frame is kept while at least this fraction of the nodes lie in it."""
+_INSIDE = 0.9  # a frame is kept while at least this fraction of the nodes lie in it
 _OUTLIERS = 0.01
 _MARGIN = 0.05
-_KM_A_DEGREE = 111.195
-"""Kilometres of a degree of latitude on the mean sphere."""
+_KM_A_DEGREE = 111.195  # kilometres of a degree of latitude on the mean sphere
 
 _Points = NDArray[np.float64]
 
 _GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 _FIRST_STEPS, _NEXT_STEPS = 200, 40
-_APART_STEPS = 1000
-"""Steps after these in which discs only repel each other, at most."""
+_APART_STEPS = 1000  # steps after these in which discs only repel each other, at most
 _MOST_BY_FORCE = 150
 """Discs placed by forces: the time grows with their square (200 steps of 150 take 0.4 s)."""
 
 _Centres = Mapping[int, tuple[float, float]]
-_Frame = tuple[float, float, float, float]
-"""Least and greatest x, least and greatest y."""
+_Frame = tuple[float, float, float, float]  # least and greatest x, least and greatest y
 
 
 def quotient(window: SeenWindow, snapshot: Snapshot | None, before: _Centres) -> dict[str, Any]:
@@ -93,9 +89,10 @@ def opened(
     positions of the nodes in the snapshot.
     """
     of_node = _ids_of_nodes(window, snapshot)
-    wanted = np.isin(of_node, window.ids if communities is None else list(communities))
+    members = np.isin(of_node, window.ids if communities is None else list(communities))
     degrees = np.bincount(snapshot.edges.ravel(), minlength=snapshot.n_nodes)
-    nodes = np.flatnonzero(wanted)
+    nodes = np.flatnonzero(members)
+    # The nodes with the most links are kept, in the order of the snapshot again.
     nodes = np.sort(nodes[np.argsort(-degrees[nodes], kind="stable")][:_MOST_NODES])
     place_of = np.full(snapshot.n_nodes, -1)
     place_of[nodes] = np.arange(len(nodes))
@@ -103,8 +100,8 @@ def opened(
     shown = ends[:, (ends >= 0).all(axis=0)]
     places = np.zeros((len(nodes), 2))
     for community in np.unique(of_node[nodes]).tolist():
-        here = np.flatnonzero(of_node[nodes] == community)
-        places[here] = _place_members(degrees[nodes[here]])
+        own = np.flatnonzero(of_node[nodes] == community)
+        places[own] = _place_members(degrees[nodes[own]])
     return {
         "number": window.number,
         "at": nodes.tolist(),
@@ -113,7 +110,7 @@ def opened(
         "x": places[:, 0].round(2).tolist(),
         "y": places[:, 1].round(2).tolist(),
         "edges": shown[:, :_MOST_EDGES].T.ravel().tolist(),
-        "nodes_left_out": int(wanted.sum()) - len(nodes),
+        "nodes_left_out": int(members.sum()) - len(nodes),
         "edges_left_out": max(0, shown.shape[1] - _MOST_EDGES),
     }
 
@@ -130,8 +127,8 @@ def community_layout(edges: NDArray[np.int64], labels: NDArray[np.int32]) -> _Po
         np.arange(len(sizes)), sizes, links[np.ix_(first, first)], {}, apart=True
     )[labels]
     for community in range(len(sizes)):
-        here = labels == community
-        positions[here] += _place_members(degrees[here])
+        own = labels == community
+        positions[own] += _place_members(degrees[own])
     return positions
 
 
@@ -165,9 +162,9 @@ def places(
         `nodes_left_out`.
     """
     frame = _frame_of(coordinates, before)
-    known = np.flatnonzero(coordinates.known)
-    step = np.linspace(0, len(known) - 1, min(len(known), _MOST_PLACES)).round().astype(np.int64)
-    chosen = known[step]
+    placed = np.flatnonzero(coordinates.known)
+    step = np.linspace(0, len(placed) - 1, min(len(placed), _MOST_PLACES)).round().astype(np.int64)
+    chosen = placed[step]
     degrees = coordinates.crs == DEGREES
     middle = math.radians((frame[2] + frame[3]) / 2)
     aspect = max(math.cos(middle), 0.01) if degrees else 1.0
@@ -183,8 +180,8 @@ def places(
         "ids": _ids_of_nodes(window, snapshot)[chosen].tolist(),
         "x": _rounded(coordinates.x[chosen], frame[1] - frame[0]),
         "y": _rounded(coordinates.y[chosen], frame[3] - frame[2]),
-        "unplaced": snapshot.n_nodes - len(known),
-        "nodes_left_out": len(known) - len(chosen),
+        "unplaced": snapshot.n_nodes - len(placed),
+        "nodes_left_out": len(placed) - len(chosen),
     }
 
 
@@ -193,8 +190,7 @@ def _frame_of(coordinates: Coordinates, before: _Frame | None) -> _Frame:
 
     A new frame leaves out the outermost nodes on each side, which are often errors of measurement.
     """
-    known = coordinates.known
-    x, y = coordinates.x[known], coordinates.y[known]
+    x, y = coordinates.x[coordinates.known], coordinates.y[coordinates.known]
     if before is not None:
         left, right, bottom, top = before
         inside = (left <= x) & (x <= right) & (bottom <= y) & (y <= top)
@@ -243,12 +239,13 @@ def _place_discs(
     radii = _radii_of(sizes)
     first = _largest(sizes)
     centres = np.zeros((len(ids), 2))
-    known = np.isin(ids[first], list(before))
+    was_drawn = np.isin(ids[first], list(before))
     # A direction for each id, so that nothing is random.
     start = np.sqrt((radii[first] ** 2).sum()) * 1.2 * _unit(ids[first] * _GOLDEN_ANGLE)
-    for at in np.flatnonzero(known):
+    for at in np.flatnonzero(was_drawn):
         start[at] = before[int(ids[first[at]])]
-    steps = _NEXT_STEPS if known.mean() > 0.5 else _FIRST_STEPS
+    # Few steps keep most discs where they were; many new ones need as long as a first map.
+    steps = _NEXT_STEPS if was_drawn.mean() > 0.5 else _FIRST_STEPS
     centres[first] = _settled(start, radii[first], links, steps, _APART_STEPS if apart else 0)
     rest = np.setdiff1d(np.arange(len(ids)), first)
     if len(rest):
@@ -278,17 +275,19 @@ def _place_members(degrees: NDArray[np.int64]) -> _Points:
 def _settled(
     centres: _Points, radii: _Points, links: NDArray[np.float64], steps: int, more: int
 ) -> _Points:
+    # 1e-300: a disc without links is drawn by nothing, and not NaN.
     pull = links / np.maximum(links.sum(axis=1, keepdims=True), 1e-300) * 0.5
     touch = radii[:, None] + radii[None, :]
     for step in range(steps + more):
         apart = centres[:, None, :] - centres[None, :, :]
-        distance = np.linalg.norm(apart, axis=2) + 1e-9
+        distance = np.linalg.norm(apart, axis=2) + 1e-9  # of a disc to itself: not 0
         overlap = np.clip(touch - distance, 0, None)
-        np.fill_diagonal(overlap, 0)
+        np.fill_diagonal(overlap, 0)  # a disc does not push itself
         if step >= steps and overlap.max() < 0.05 * radii.min():
             break
         push = (apart / distance[..., None] * overlap[..., None]).sum(axis=1) / 2
         drawn = -(pull[..., None] * apart).sum(axis=1) - 0.05 * centres
+        # The pull fades to nothing by the last of `steps`: else discs would overlap for ever.
         centres = centres + 0.5 * push + 0.3 * max(0.0, 1 - step / steps) * drawn
     return centres
 

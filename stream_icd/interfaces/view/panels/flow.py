@@ -19,8 +19,7 @@ from stream_icd.methods.tracking.identities import Partition
 from stream_icd.methods.tracking.sentences import certainty as how_sure
 from stream_icd.methods.tracking.sentences import sentence, without_consequences
 
-_OTHERS = -1
-"""Stands for all communities that have no band of their own."""
+_OTHERS = -1  # stands for all communities that have no band of their own
 
 
 class _Zoom(NamedTuple):
@@ -147,11 +146,11 @@ def _column(window: SeenWindow, shown: Sequence[int], zoom: _Zoom = _WHOLE) -> d
 def _marks(window: SeenWindow, shown: Sequence[int]) -> list[dict[str, Any]]:
     if window.kinds.isdisjoint(CHANGES):
         return []
-    wanted = set(shown)
+    with_a_band = set(shown)
     return [
-        {"kind": event.kind, "id": event.community, **_certainty(event, held)}
-        for event, held in _causes(window, frozenset(CHANGES))
-        if event.community in wanted
+        {"kind": event.kind, "id": event.community, **_certainty(event, n_windows)}
+        for event, n_windows in _causes(window, frozenset(CHANGES))
+        if event.community in with_a_band
     ]
 
 
@@ -160,8 +159,8 @@ def _causes(window: SeenWindow, kinds: frozenset[str]) -> list[tuple[CommunityEv
 
     A birth that a split causes is left out wherever the split is looked at, too.
     """
-    held = dict(window.held_events(kinds))
-    return [(event, held[event]) for event in without_consequences(held)]
+    n_windows = dict(window.held_events(kinds))
+    return [(event, n_windows[event]) for event in without_consequences(n_windows)]
 
 
 def _moves(
@@ -170,10 +169,12 @@ def _moves(
     """Return how many nodes moved from each band to each band, `[from, to, nodes]`."""
     old, new, counts = _ways(before, after)
     if zoom != _WHOLE:
-        (left, was), (there, has) = zoom.bands(before), zoom.bands(after)
+        bands_before, shown_before = zoom.bands(before)
+        bands_after, shown_after = zoom.bands(after)
         old, new = np.searchsorted(before.ids, old), np.searchsorted(after.ids, new)
-        inside = was[old] & has[new]
-        old, new, counts = left[old][inside], there[new][inside], counts[inside]
+        inside = shown_before[old] & shown_after[new]
+        old, new = bands_before[old][inside], bands_after[new][inside]
+        counts = counts[inside]
     totals: Counter[tuple[int, int]] = Counter()
     old, new = (np.where(np.isin(ids, shown), ids, _OTHERS) for ids in (old, new))
     for a, b, n in zip(old.tolist(), new.tolist(), counts.tolist(), strict=True):
@@ -214,21 +215,21 @@ def event_list(
     neighbours = dict(pairwise(reversed(windows)))
     ends = {window.number: window.result.window.end for window in windows}
     for window in reversed(windows):
-        if rows and len(rows) >= limit:
+        if len(rows) >= limit:
             until = window.number
             break
         if not kinds & window.kinds:
             continue
-        told = _Teller(window, neighbours.get(window), ends)
-        for event, held in _causes(window, kinds):
+        teller = _Teller(window, neighbours.get(window), ends)
+        for event, n_windows in _causes(window, kinds):
             if community is None or event.concerns(community):
                 strong = (event.bits or 0) >= least_bits
-                if strong and _certainty(event, held)["lasted"] >= lasting:
-                    rows.append(told.row(event, held))
+                if strong and _certainty(event, n_windows)["lasted"] >= lasting:
+                    rows.append(teller.row(event, n_windows))
                 else:
                     hidden += 1
     shown = rows[:limit]
-    involved = {one for row in shown for one in (row["id"], *row["parents"], *row["children"])}
+    involved = {id for row in shown for id in (row["id"], *row["parents"], *row["children"])}
     names = names_in(windows, involved)
     return {"events": shown, "hidden": hidden, "until": until, "names": names}
 
@@ -239,7 +240,7 @@ def names_in(
     """Return the last name of each community in these windows, by id, if it has one."""
     missing, shown = set(communities), dict[str, dict[str, str]]()
     for window in reversed(windows):
-        names = window.known.names
+        names = window.names.names
         for community in missing & names.keys():
             name = names[community]
             shown[str(community)] = {
@@ -254,9 +255,9 @@ def names_in(
     return shown
 
 
-def _certainty(event: CommunityEvent, held: int) -> dict[str, Any]:
+def _certainty(event: CommunityEvent, n_windows: int) -> dict[str, Any]:
     """Return how real an event is: strength, windows for which it lasted, and whether it ended."""
-    lasted, undone = held_for(held)
+    lasted, undone = held_for(n_windows)
     return {"bits": event.bits, "lasted": lasted, "undone": undone}
 
 
@@ -266,16 +267,16 @@ class _Teller:
     ) -> None:
         self._window = window
         self._ends = ends
-        known = [one for one in (before, window) if one is not None]
-        self._sizes = {one: size for w in known for one, size in w.sizes_by_id.items()}
         self._sizes_before = {} if before is None else before.sizes_by_id
-        self._names = {one: name for w in known for one, name in w.known.names.items()}
+        self._sizes = self._sizes_before | window.sizes_by_id
+        names_before = {} if before is None else before.names.names
+        self._names = {**names_before, **window.names.names}
 
-    def row(self, event: CommunityEvent, held: int) -> dict[str, Any]:
-        window, sure = self._window, _certainty(event, held)
+    def row(self, event: CommunityEvent, n_windows: int) -> dict[str, Any]:
+        window, sure = self._window, _certainty(event, n_windows)
         result = window.result
         last = self._ends.get(window.number + sure["lasted"], result.window.end)
-        time = last - result.window.end
+        lasted = last - result.window.end
         return {
             "number": window.number,
             "snapshot": result.snapshot_id,
@@ -287,7 +288,7 @@ class _Teller:
             "parents": list(event.parents),
             "children": list(event.children),
             "sentence": sentence(event, self._called, self._sizes_before, self._sizes),
-            "sure": how_sure(event, time, undone=sure["undone"]),
+            "sure": how_sure(event, lasted, undone=sure["undone"]),
             **sure,
         }
 

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from stream_icd.core.communities import STAGES
-from stream_icd.interfaces.view.data.all_series import agreement
 from stream_icd.interfaces.view.data.series import SeenWindow, for_pairs
 from stream_icd.methods.tracking.identities import Partition
 from stream_icd.wire.communities import SUMMARY
 
 _MOST_PAIRS = 40
 _MOST_APART = 200
-_LEAST_ALIKE = 0.1
-"""Jaccard index from which two communities count as each other's match."""
+_LEAST_ALIKE = 0.1  # Jaccard index from which two communities count as each other's match
 
 
 def life(windows: Sequence[SeenWindow]) -> dict[str, Any]:
@@ -48,7 +46,7 @@ def life_row(window: SeenWindow) -> dict[str, Any]:
         "modularity": _finite(result.modularity),
         **{name: _shown(getattr(result, name)) for name in SUMMARY},
         "nmi": _finite(window.nmi),
-        "ami": {name: _finite(value) for name, value in window.known.agreement.items()},
+        "ami": {name: _finite(value) for name, value in window.names.agreement.items()},
         "missed": window.tracking.missed,
         "ms": [_finite(result.milliseconds.get(stage)) for stage in STAGES],
         "delay_s": (result.detected_at - result.window.end).total_seconds(),
@@ -65,7 +63,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def comparison(
-    ours: Sequence[SeenWindow], theirs: Sequence[SeenWindow], last: int
+    windows: Sequence[SeenWindow], other_windows: Sequence[SeenWindow], last: int
 ) -> dict[str, Any]:
     """Compare the last windows that both series have, by their ends.
 
@@ -73,8 +71,8 @@ def comparison(
         `windows`: for each common window its number, the agreement (NMI), and K of both; `newest`:
         details of the newest one (`_disagreement`), or None.
     """
-    by_end = {window.result.window.end: window for window in theirs}
-    ends = ((window, window.result.window.end) for window in ours)
+    by_end = {window.result.window.end: window for window in other_windows}
+    ends = ((window, window.result.window.end) for window in windows)
     common = [(window, by_end[end]) for window, end in ends if end in by_end][-last:]
     rows = [
         {
@@ -93,34 +91,35 @@ def _disagreement(a: SeenWindow, b: SeenWindow) -> dict[str, Any]:
 
     Communities of the two windows match one to one, with the largest sum of Jaccard indices.
     """
-    ours, theirs = Partition.unpacked(a.members), Partition.unpacked(b.members)
-    between = ours.overlaps(theirs)
+    of_a, of_b = Partition.unpacked(a.members), Partition.unpacked(b.members)
+    between = of_a.overlaps(of_b)
     partner = between.matched(_LEAST_ALIKE)  # (K of b,): community of a, or `NOBODY`
     matched = partner[between.new] == between.old
+    # What the two disagree on comes first: the page shows at most `_MOST_PAIRS`.
     order = np.lexsort((between.new, between.old, -between.shared, matched))
-    rows, columns = ours.shared_nodes(theirs)
-    apart = partner[theirs.labels[columns]] != ours.labels[rows]
-    chosen = rows[apart][:_MOST_APART], columns[apart][:_MOST_APART]
-    names = [str(name) for name in ours.nodes.take(chosen[0]).to_pylist()]
-    mine = ours.names[ours.labels[chosen[0]]].tolist()
-    other = theirs.names[theirs.labels[chosen[1]]].tolist()
+    rows, columns = of_a.shared_nodes(of_b)
+    apart = partner[of_b.labels[columns]] != of_a.labels[rows]
+    rows_apart, columns_apart = rows[apart][:_MOST_APART], columns[apart][:_MOST_APART]
+    nodes = [str(node) for node in of_a.nodes.take(rows_apart).to_pylist()]
+    ids_of_a = of_a.names[of_a.labels[rows_apart]].tolist()
+    ids_of_b = of_b.names[of_b.labels[columns_apart]].tolist()
     return {
         "snapshot": a.result.snapshot_id,
         "common_nodes": len(rows),
         "apart": int(apart.sum()),
         "pairs": [
             {
-                "ids": [int(ours.names[between.old[p]]), int(theirs.names[between.new[p]])],
+                "ids": [int(of_a.names[between.old[p]]), int(of_b.names[between.new[p]])],
                 "shared": int(between.shared[p]),
-                "sizes": [int(ours.sizes[between.old[p]]), int(theirs.sizes[between.new[p]])],
+                "sizes": [int(of_a.sizes[between.old[p]]), int(of_b.sizes[between.new[p]])],
                 "match": bool(matched[p]),
             }
             for p in order[:_MOST_PAIRS].tolist()
         ],
-        "nodes": [list(row) for row in zip(names, mine, other, strict=True)],
+        "nodes": [list(row) for row in zip(nodes, ids_of_a, ids_of_b, strict=True)],
     }
 
 
 @for_pairs
 def _agreement(a: SeenWindow, b: SeenWindow) -> float | None:
-    return agreement(Partition.unpacked(a.members), Partition.unpacked(b.members))
+    return Partition.unpacked(a.members).agreement(Partition.unpacked(b.members))

@@ -34,21 +34,15 @@ from stream_icd.interfaces.view.panels.queries import BadQuestion, NothingSeen, 
 from stream_icd.interfaces.view.web.page_files import page_files
 
 _PING_S = 15
-_MOST_QUERY = 8192
-"""Bytes of a query string."""
+_MOST_QUERY = 8192  # bytes of a query string
 _STATUS = {Action.RETRY: 503, Action.SLOW_DOWN: 503, Action.DEAD_LETTER: 422, Action.STOP: 409}
 
-_AT_A_TIME = 2
-"""Answers from memory."""
-
+_AT_A_TIME = 2  # answers from memory
 _MOST_WAITING = 64
 _KEPT_BYTES = 32 * 2**20
-_ENTRY = 200
-"""Bytes of an entry of `KeptValues`."""
-
+_ENTRY = 200  # bytes of an entry of `KeptValues`
 _MOST_TABS = 200
-_MOST_NEWS = 256
-"""Messages that may wait for a tab: more than ten seconds of 20 windows a second."""
+_MOST_NEWS = 256  # messages that may wait for a tab: more than ten seconds of 20 windows a second
 
 _Tab = asyncio.Queue[bytes | None]
 """Messages to send to a connected tab; None ends the connection."""
@@ -96,11 +90,13 @@ class View:
 
     def publish(self, news: News) -> None:
         """Notify the tabs that show this series of a new or changed window; from any thread."""
+        # Encoded here, in the thread of the reader: the event loop serves all tabs.
         self.fan_out.publish(news.name, _event("window", life_row(news.window)))
 
     def app(self) -> ASGIApp:
         """Return the ASGI application."""
         routes = [
+            # Before the questions, whose pattern fits it, too.
             Route("/api/stream", self._stream, methods=["GET"]),
             Route("/api/{question}", self._answer, methods=["GET"]),
             Route("/{path:path}", _file, methods=["GET"]),
@@ -110,19 +106,19 @@ class View:
 
     async def _answer(self, request: Request) -> Response:
         question = request.path_params["question"]
-        content = await self.answers.answer(question, _asked(request))
-        return _as_asked(request, content, "application/json", {"Cache-Control": "no-store"})
+        content = await self.answers.answer(question, _query_of(request))
+        return _accepted(request, content, "application/json", {"Cache-Control": "no-store"})
 
     async def _stream(self, request: Request) -> Response:
-        asked = _asked(request)
-        _check_known(asked, _SERIES)
-        wanted = self.queries.name(asked)
+        query = _query_of(request)
+        _check_names(query, _SERIES)
+        series = self.queries.name(query)
         if self.fan_out.is_full:
             raise Overloaded(f"{_MOST_TABS} tabs are open: close some")
 
         async def messages() -> AsyncIterator[bytes]:
-            yield _event("hello", {"instance": self._instance})
-            async for message in self.fan_out.messages(wanted):
+            yield _event("hello", {"instance": self._instance})  # from here on the page is live
+            async for message in self.fan_out.messages(series):
                 yield message
             yield _event("behind", {})
 
@@ -146,15 +142,16 @@ async def _file(request: Request) -> Response:
     headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    return _as_asked(request, file.compressed, file.kind, headers)
+    return _accepted(request, file.compressed, file.kind, headers)
 
 
 def _event(kind: str, content: object) -> bytes:
+    # allow_nan: an error here, rather than in all browsers, which cannot parse NaN.
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
 
-def _as_asked(request: Request, compressed: bytes, kind: str, headers: dict[str, str]) -> Response:
+def _accepted(request: Request, compressed: bytes, kind: str, headers: dict[str, str]) -> Response:
     """Return what is kept with gzip, decompressed for those who cannot read that."""
     headers["Vary"] = "Accept-Encoding"
     if "gzip" not in request.headers.get("accept-encoding", ""):
@@ -163,7 +160,7 @@ def _as_asked(request: Request, compressed: bytes, kind: str, headers: dict[str,
     return Response(compressed, headers=headers, media_type=kind)
 
 
-def _asked(request: Request) -> dict[str, str]:
+def _query_of(request: Request) -> dict[str, str]:
     """Return the parameters of a question, if they are not too long, and UTF-8."""
     query: bytes = request.scope["query_string"]
     if len(query) > _MOST_QUERY:
@@ -187,10 +184,10 @@ async def _refused(_: Request, error: Exception) -> Response:
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-def _check_known(asked: Parameters, known: frozenset[str]) -> None:
+def _check_names(query: Parameters, parameters: frozenset[str]) -> None:
     """Refuse unknown parameters: each would be another question, computed and kept for itself."""
-    if unknown := asked.keys() - known:
-        names = ", ".join(sorted(known)) or "none"
+    if unknown := query.keys() - parameters:
+        names = ", ".join(sorted(parameters)) or "none"
         raise BadQuestion(f"{min(unknown)!r:.40} is no parameter of this question; known: {names}")
 
 
@@ -202,9 +199,9 @@ class _Answers:
         self._pool = ThreadPoolExecutor(_AT_A_TIME, "view")
         self._reading = ThreadPoolExecutor(1, "view graphs")
         self._running: dict[_Key, asyncio.Future[bytes]] = {}
-        self._kept = KeptValues[_Key, bytes](_KEPT_BYTES)
+        self._answers = KeptValues[_Key, bytes](_KEPT_BYTES)
 
-    async def answer(self, question: str, asked: Parameters) -> bytes:
+    async def answer(self, question: str, query: Parameters) -> bytes:
         """Return an answer; a question that is being answered is not asked a second time.
 
         Raises:
@@ -215,19 +212,21 @@ class _Answers:
         if question not in _QUESTIONS:
             raise NothingSeen("there is no such question")
         compute, parameters = _QUESTIONS[question]
-        _check_known(asked, parameters)
-        version = () if question == "overview" else self._queries.version(asked)
-        key = question, tuple(sorted(asked.items())), version
-        if (kept := self._kept.get(key)) is not None:
-            return kept
+        _check_names(query, parameters)
+        # Before the answer: with a later version, an older answer would be kept as if it were new.
+        version = () if question == "overview" else self._queries.version(query)
+        key = question, tuple(sorted(query.items())), version
+        if (content := self._answers.get(key)) is not None:
+            return content
         if key not in self._running:
             if len(self._running) >= _MOST_WAITING:
                 raise Overloaded("too many questions wait for an answer: try again")
             loop = asyncio.get_running_loop()
             pool = self._reading if question in _OF_GRAPHS else self._pool
-            running = loop.run_in_executor(pool, lambda: _encoded(compute(self._queries, asked)))
+            running = loop.run_in_executor(pool, lambda: _encoded(compute(self._queries, query)))
             running.add_done_callback(lambda done: self._done(key, done))
             self._running[key] = running
+        # A tab that goes away must not cancel what others wait for.
         return await asyncio.shield(self._running[key])
 
     def close(self) -> None:
@@ -236,17 +235,18 @@ class _Answers:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, key: _Key, done: asyncio.Future[bytes]) -> None:
-        self._running.pop(key, None)
+        self._running.pop(key, None)  # in any case: a question that failed may be asked again
+        # Each record may change an overview, and no version says so.
         if done.cancelled() or done.exception() is not None or key[0] == "overview":
             return
-        self._kept.put(key, done.result(), _bytes_of(key, done.result()))
+        self._answers.put(key, done.result(), _bytes_of(key, done.result()))
 
 
 def _bytes_of(key: _Key, answer: bytes) -> int:
     """Return the bytes of memory of a kept answer with its key, whose names may be long."""
-    question, asked, version = key
-    texts = sum(sys.getsizeof(pair) + sum(map(sys.getsizeof, pair)) for pair in asked)
-    return texts + sum(map(sys.getsizeof, (question, asked, version, key, answer))) + _ENTRY
+    question, pairs, version = key
+    texts = sum(sys.getsizeof(pair) + sum(map(sys.getsizeof, pair)) for pair in pairs)
+    return texts + sum(map(sys.getsizeof, (question, pairs, version, key, answer))) + _ENTRY
 
 
 def _encoded(answer: dict[str, Any]) -> bytes:
@@ -273,15 +273,15 @@ class _FanOut:
     def is_full(self) -> bool:
         return len(self) >= _MOST_TABS
 
-    async def messages(self, wanted: SeriesName) -> AsyncIterator[bytes]:
+    async def messages(self, series: SeriesName) -> AsyncIterator[bytes]:
         """Connect a tab and yield its messages, until it falls behind or is disconnected.
 
         There are none if others that asked at the same time took the last places.
         """
         if self.is_full:
             return
-        tab = _Tab(_MOST_NEWS + 1)
-        self._tabs[tab] = wanted
+        tab = _Tab(_MOST_NEWS + 1)  # one more, so that None always has room
+        self._tabs[tab] = series
         try:
             while (message := await tab.get()) is not None:
                 yield message
@@ -295,7 +295,7 @@ class _FanOut:
 
     def deliver(self, name: SeriesName, message: bytes) -> None:
         """Give a message to the tabs that show this series; a tab with a full queue is dropped."""
-        for tab in [tab for tab, wanted in self._tabs.items() if wanted == name]:
+        for tab in [tab for tab, series in self._tabs.items() if series == name]:
             if tab.qsize() < _MOST_NEWS:
                 tab.put_nowait(message)
             else:
@@ -314,6 +314,7 @@ class _FanOut:
 
     def _drop(self, tab: _Tab) -> None:
         del self._tabs[tab]
+        # What waits is not sent: the tab asks for everything anew when it connects again.
         while not tab.empty():
             tab.get_nowait()
         tab.put_nowait(None)

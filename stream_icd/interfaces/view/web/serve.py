@@ -94,12 +94,9 @@ class Access:
         except ValueError:
             return False
 
-    def allows(self, *shown: str) -> bool:
-        """Whether one of these is the token; in constant time."""
-        if self.token is None:
-            return True
-        token = self.token.encode()
-        return any(hmac.compare_digest(text.encode(), token) for text in shown)
+    def allows(self, text: str) -> bool:
+        """Whether this is the token; in constant time, which tells nobody how much of it fits."""
+        return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
 
 
 class PageServer(uvicorn.Server):
@@ -117,7 +114,7 @@ class PageServer(uvicorn.Server):
                 _guarded(view.app(), access),
                 http=_PatientForAWhile,
                 ws="none",
-                log_config=None,
+                log_config=None,  # that of `configure_logging` stays
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -126,7 +123,7 @@ class PageServer(uvicorn.Server):
             )
         )
         self._view = view
-        try:
+        try:  # now, not in `serve_page`: the command prints the address before it serves
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             self._socket = socket.create_server((host, port), family=family, backlog=256)
         except OSError as error:
@@ -147,6 +144,7 @@ class PageServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
+        # Else uvicorn waits for the streams, cuts them off, and logs an error for each.
         self._view.fan_out.close_soon()
 
 
@@ -160,6 +158,7 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
         request = Request(scope)
         answer = _answer_of_guard(request, access)
         headers = dict(_HEADERS)
+        # After the rule: a wrong token, or a page of another site, sets no cookie.
         if answer is None and access.token and request.query_params.get("token"):
             headers["Set-Cookie"] = (
                 f"{access.cookie}={quote(access.token, safe='')}; HttpOnly; SameSite=Strict; Path=/"
@@ -178,14 +177,14 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
 def _answer_of_guard(request: Request, access: Access) -> ASGIApp | None:
     """Return the answer to a request that the application does not get."""
     path, headers = request.scope["path"], request.headers
-    if path == HEALTH:
+    if path == HEALTH:  # before any rule: a probe has no token, and asks under any name
         return PlainTextResponse("ok\n")
     if not access.allows_host(headers.get("host", "")):
         return PlainTextResponse("this server does not answer to that name\n", 421)
     if not _asked_by_this_page(path, headers):
         return PlainTextResponse("this server does not answer to pages of other sites\n", 403)
-    shown = request.query_params.get("token", ""), unquote(request.cookies.get(access.cookie, ""))
-    if not access.allows(*shown):
+    cookie = unquote(request.cookies.get(access.cookie, ""))
+    if not (access.allows(request.query_params.get("token", "")) or access.allows(cookie)):
         return PlainTextResponse("open the address with the token that was printed\n", 403)
     return None
 
@@ -222,7 +221,7 @@ class _PatientForAWhile(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._made_at = self.loop.time()
-        self._make_room()
+        self._make_room()  # after `super`, which adds this one to those that are counted
         self._look_later()
 
     def send_400_response(self, msg: str) -> None:
@@ -245,13 +244,13 @@ class _PatientForAWhile(H11Protocol):
 
     def _make_room(self) -> None:
         """End the oldest connection without a request if no further one would be answered."""
-        there = [other for other in self.connections if not other.transport.is_closing()]
-        if self.limit_concurrency is None or len(there) < self.limit_concurrency:
+        open_ones = [peer for peer in self.connections if not peer.transport.is_closing()]
+        if self.limit_concurrency is None or len(open_ones) < self.limit_concurrency:
             return
-        ours = (other for other in there if isinstance(other, _PatientForAWhile))
-        idle = [other for other in ours if other is not self and other._has_no_request()]
+        peers = (peer for peer in open_ones if isinstance(peer, _PatientForAWhile))
+        idle = [peer for peer in peers if peer is not self and peer._has_no_request()]
         if idle:
-            min(idle, key=lambda other: other._made_at).transport.abort()
+            min(idle, key=lambda peer: peer._made_at).transport.abort()
 
     def _has_no_request(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

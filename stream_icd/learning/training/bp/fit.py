@@ -90,10 +90,10 @@ def fit_parameters(
             "there are no graphs to learn from: give at least one graph that has edges"
         )
     windows, work = _newest_run(linked), FitOptions(seed, threads, on_step)
-    known = [graph for graph in linked if graph.labels is not None]
-    if known:
+    labelled = [graph for graph in linked if graph.labels is not None]
+    if labelled:
         related = len(windows) > 1 and all(window.labels is not None for window in windows)
-        return _by_labels(known, windows if related else [], work)
+        return _by_labels(labelled, windows if related else [], work)
     return _by_edges(linked, windows, work)
 
 
@@ -104,6 +104,7 @@ def _by_labels(
     stay = _stay_of_labels(windows) if windows else None
     if stay is not None:
         labelled = _with_stay(labelled, stay, len(windows))
+    # The default comes first: it is taken if the others are only as good.
     fits = _default_for(labelled) | {"what the labels taught": labelled}
     if len(windows) >= FEWEST:
         learned = fit_stream(windows, work)
@@ -113,7 +114,6 @@ def _by_labels(
 
 
 def _default_for(fit: Fit) -> dict[str, Fit]:
-    """The model `default` with the stay probability that was learned, and its name."""
     default = replace(open_model(DEFAULT).model.bp, stay=fit.parameters.stay)
     return {f"the model {DEFAULT}": replace(fit, parameters=default, learned_from="default")}
 
@@ -130,14 +130,15 @@ def _first_as_good(
     """
     recipe = Recipe(name="candidate")
     judged = judge(graphs, [Model(recipe, fit.parameters) for fit in fits.values()], seed)
-    rows = [[one.ami if by == "AMI" else one.bits for one in of_graph] for of_graph in judged]
+    rows = [[fit.ami if by == "AMI" else fit.bits for fit in of_graph] for of_graph in judged]
     scores = np.array([row for row in rows if None not in row], np.float64).T
     if not scores.size:
         return next(iter(fits.values()))
     means = np.round(scores.mean(axis=1), 12)  # (fits, graphs) -> (fits,)
-    taken = int(np.argmax(as_good(scores, int(means.argmax()))))
+    # The first of those as good as the best.
+    chosen = int(np.argmax(as_good(scores, int(means.argmax()))))
     compared = tuple(zip(fits, map(float, means), strict=True))
-    return replace(list(fits.values())[taken], compared=compared, compared_by=by)
+    return replace(list(fits.values())[chosen], compared=compared, compared_by=by)
 
 
 def _by_edges(
@@ -157,7 +158,6 @@ def _by_edges(
 
 
 def _better_of(fit: Fit, name: str, windows: Sequence[LabelledGraph], seed: int) -> Fit:
-    """The fit if it saves more bits on windows than the model `default`, or else that one."""
     return _first_as_good(_default_for(fit) | {name: fit}, windows, "bits", seed)
 
 
@@ -194,7 +194,7 @@ def _newest_run(graphs: Sequence[LabelledGraph]) -> list[LabelledGraph]:
 
 
 def _run(graphs: list[LabelledGraph]) -> list[LabelledGraph]:
-    ordered = sorted(graphs, key=lambda one: _moment(one).window.end)
+    ordered = sorted(graphs, key=lambda graph: _moment(graph).window.end)
     run = ordered[-1:]
     for graph in reversed(ordered[:-1]):
         earlier, later = _moment(graph), _moment(run[0])
@@ -218,24 +218,24 @@ def _stay_of_labels(windows: Sequence[LabelledGraph]) -> float | None:
 
     windows: consecutive, with moments and labels; at least two.
     """
-    each = [_stay(graph, other) for graph, other in pairwise(windows)]
-    known = [stay for stay in each if stay is not None]
-    if not known:
+    stays = [_stay(earlier, later) for earlier, later in pairwise(windows)]
+    of_labelled = [stay for stay in stays if stay is not None]
+    if not of_labelled:
         return None
-    return float(np.mean(known))
+    return float(np.mean(of_labelled))
 
 
-def _stay(graph: LabelledGraph, other: LabelledGraph) -> float | None:
-    assert graph.labels is not None
-    assert other.labels is not None
-    place = places(_moment(other).nodes, _moment(graph).nodes)
+def _stay(earlier: LabelledGraph, later: LabelledGraph) -> float | None:
+    assert earlier.labels is not None
+    assert later.labels is not None
+    place = places(_moment(later).nodes, _moment(earlier).nodes)
     if not (place >= 0).any():
         return 0.0
-    before, after = graph.labels[place[place >= 0]], other.labels[place >= 0]
-    known = (before >= 0) & (after >= 0)
-    if not known.any():
+    before, after = earlier.labels[place[place >= 0]], later.labels[place >= 0]
+    in_both = (before >= 0) & (after >= 0)
+    if not in_both.any():
         return None
-    before, after = before[known], after[known]
+    before, after = before[in_both], after[in_both]
     stayed = accuracy(before, after)
     by_chance = accuracy(np.random.default_rng(0).permutation(before), after)
     return max((stayed - by_chance) / max(1 - by_chance, 1e-9), 0.0)
@@ -271,15 +271,16 @@ def fit_labelled(graphs: Sequence[LabelledGraph], work: FitOptions = FitOptions(
     def scores_of(choices: Sequence[BpParameters]) -> Floats:
         """AMI of each choice on each graph, (choices, graphs)."""
         runs = [(*graph, choice) for choice in choices for graph in labelled]
-        found = work.each(lambda run: _ami(*run, work.seed), runs, lambda _: done())
-        return np.reshape(found, (len(choices), len(labelled)))
+        amis = work.each(lambda run: _ami(*run, work.seed), runs, lambda _: done())
+        return np.reshape(amis, (len(choices), len(labelled)))
 
     scores = _smoothed(scores_of(choices).reshape(len(families), -1, len(labelled)))
     best_family, best = np.unravel_index(np.argmax(_mean(scores)), scores.shape[:2])
     family, of_family = families[int(best_family)], scores[int(best_family)]
-    found = int(np.argmax(as_good(of_family, int(best))))
+    # The first of those as good as the best, which is the coarsest.
+    chosen = int(np.argmax(as_good(of_family, int(best))))
     return Fit(
-        _with_best_exponent(family[found], scores_of, labelled) if weighted else family[found],
+        _with_best_exponent(family[chosen], scores_of, labelled) if weighted else family[chosen],
         "labels",
         len(labelled),
         tuple(
@@ -312,13 +313,12 @@ def _smoothed(scores: Floats) -> Floats:
 
 
 def _mean(scores: Floats) -> Floats:
-    """Over graphs; rounded, so that equal scores stay equal whatever the order of a sum."""
+    # Rounded, so that equal scores stay equal whatever the order of a sum.
     means: Floats = np.round(scores.mean(axis=-1), 12)
     return means
 
 
 def _mean_mixing(labelled: _Labelled, exponent: float) -> float:
-    """Mean fraction of the weight between communities, limited for belief propagation."""
     shares = [
         mixing_of(comparable(graph.adjacency, exponent), labels) for labels, graph in labelled
     ]

@@ -79,8 +79,6 @@ the best choice saves 0 to 2 by chance."""
 
 
 class _Result(NamedTuple):
-    """The result of a choice on one graph with hidden edges."""
-
     hidden_edges: float
     description_length: float
     mixing: float
@@ -95,7 +93,7 @@ class _Choice:
     results: list[_Result] = field(default_factory=list)
 
     def mean(self, name: str) -> float:
-        """Rounded, so that equal scores stay equal whatever the order of a sum."""
+        # Rounded, so that equal scores stay equal whatever the order of a sum.
         return float(np.round(np.mean([getattr(result, name) for result in self.results]), 9))
 
     @property
@@ -118,25 +116,29 @@ def fit_unlabelled(graphs: Sequence[csr_array], work: FitOptions = FitOptions())
     are canonical adjacencies, at least one, with edges; `comparable` rescales their weights.
     """
     of_graph = [islice(hide_edges(comparable(graph), work.seed), _SPLITS) for graph in graphs]
-    splits = list(chain.from_iterable(zip(*of_graph, strict=True)))  # graphs in turn
+    # Graphs in turn, so that each round of halving sees all of them.
+    splits = list(chain.from_iterable(zip(*of_graph, strict=True)))
     rounds = _rounds(splits)
-    kept = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
+    remaining = choices = [_Choice(r, spread) for r in RESOLUTIONS for spread in SIZE_SPREADS]
     n_kept = [max(len(choices) >> number, 4) for number in range(len(rounds))]
-    n_steps = sum(n * len(each) for n, each in zip(n_kept, rounds, strict=True))
+    n_steps = sum(n * len(of_round) for n, of_round in zip(n_kept, rounds, strict=True))
     done = work.steps("learn from hidden edges", n_steps)
     for number, of_round in enumerate(rounds):
         if number:
-            best_first = sorted(kept, key=lambda one: one.mean("hidden_edges"), reverse=True)
-            kept = [one for one in kept if one in best_first[: n_kept[number]]]
-        _try(kept, of_round, work, done)
-    learned = _best(kept)
-    searching = _Choice(results=work.each(lambda one: _searched(one, work.seed), splits))
+            best_first = sorted(
+                remaining, key=lambda choice: choice.mean("hidden_edges"), reverse=True
+            )
+            remaining = [choice for choice in remaining if choice in best_first[: n_kept[number]]]
+        _try(remaining, of_round, work, done)
+    learned = _best(remaining)
+    searching = _Choice(results=work.each(lambda choice: _searched(choice, work.seed), splits))
+    # The search comes first: of equal ones, `_best` takes the first.
     chosen = _best([searching, learned])
     return Fit(
         chosen.parameters,
         "default" if chosen is searching else "hidden edges",
         len(graphs),
-        tuple(one.tried() for one in choices if one.size_spread == learned.size_spread),
+        tuple(choice.tried() for choice in choices if choice.size_spread == learned.size_spread),
     )
 
 
@@ -160,27 +162,26 @@ def _try(
     done: Callable[[int], None],
 ) -> None:
     """Add the result on each split to each choice; those of a resolution share local moves."""
-    of_resolutions = [list(some) for _, some in groupby(choices, attrgetter("resolution"))]
-    runs = [(split, some) for split in splits for some in of_resolutions]
-    found = work.each(
+    by_resolution = [list(group) for _, group in groupby(choices, attrgetter("resolution"))]
+    runs = [(split, group) for split in splits for group in by_resolution]
+    of_runs = work.each(
         lambda run: list(_results_of(*run, work.seed)), runs, lambda run: done(len(run[1]))
     )
-    for (_, some), results in zip(runs, found, strict=True):
-        for choice, result in zip(some, results, strict=True):
+    for (_, group), results in zip(runs, of_runs, strict=True):
+        for choice, result in zip(group, results, strict=True):
             choice.results.append(result)
 
 
 def _results_of(split: HiddenEdges, choices: Sequence[_Choice], seed: int) -> Iterator[_Result]:
-    """The results of choices with one resolution."""
     graph, rng = finest_level(split.visible), np.random.default_rng(seed)
     start = maximise_modularity(graph, choices[0].resolution, rng)
     for choice in choices:
-        found = start
+        labels = start
         if choice.size_spread is not None:  # belief propagation corrects the start's mixing itself
             k = int(start.max()) + 1
             model = PlantedModel(_mixing(split.visible, start), choice.size_spread, k)
-            found = believe(graph, start, k, model, BpParameters().sweeps).likeliest
-        yield _result(split, found)
+            labels = believe(graph, start, k, model, BpParameters().sweeps).likeliest
+        yield _result(split, labels)
 
 
 def _searched(split: HiddenEdges, seed: int) -> _Result:
@@ -202,7 +203,7 @@ def _mixing(adjacency: csr_array, labels: Labels) -> float:
 
 def _best(choices: Sequence[_Choice]) -> _Choice:
     """Of the choices as good as the best on hidden edges, the one with the shortest description."""
-    scores = np.array([[result.hidden_edges for result in one.results] for one in choices])
+    scores = np.array([[result.hidden_edges for result in choice.results] for choice in choices])
     best = int(np.argmax(np.round(scores.mean(axis=1), 9)))  # (choices, splits) -> (choices,)
     good = compress(choices, as_good(scores, best))
     return min(good, key=lambda choice: round(choice.mean("description_length"), 4))
@@ -210,8 +211,6 @@ def _best(choices: Sequence[_Choice]) -> _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A choice of the parameters after some windows."""
-
     parameters: BpParameters
     memory: Memory | None = None
     bits: tuple[float, ...] = ()  # per edge of each window but the first, by communities before it
@@ -226,7 +225,7 @@ class _Trial:
 
     @property
     def score(self) -> float:
-        """Mean bits saved; rounded, so that equal scores stay equal."""
+        # Rounded, so that equal scores stay equal.
         return round(float(np.mean(self.bits)), 9) if self.bits else 0.0
 
     @property
@@ -288,14 +287,19 @@ def _choices(first: PreparedWindow, seed: int) -> Iterator[BpParameters]:
 
 
 def _after(window: PreparedWindow, seed: int, trial: _Trial) -> _Trial:
-    """The trial after one more window."""
-    moment, memory, parameters = window.moment, trial.memory, trial.parameters
-    bits, nats, stays = trial.bits, trial.nats, trial.stays
-    nodes, at = moment.nodes, moment.window
-    found = detect_window(window.adjacency, nodes, at, parameters, memory, horizon="off", seed=seed)
+    memory, bits, nats, stays = trial.memory, trial.bits, trial.nats, trial.stays
+    detected = detect_window(
+        window.adjacency,
+        window.moment.nodes,
+        window.moment.window,
+        trial.parameters,
+        memory,
+        horizon="off",
+        seed=seed,
+    )
     if memory is not None:
         saved, weight = window.nats_saved_by(memory.nodes, memory.posterior.likeliest)
         bits, nats = (*bits, saved / max(weight, 1e-300) / log(2)), nats + saved
-        stays = (*stays, found.memory.posterior.stay if found.n_continued else 0.0)
-    length = round(description_length(window.comparable, found.communities), 4)
-    return replace(trial, memory=found.memory, bits=bits, nats=nats, stays=stays, length=length)
+        stays = (*stays, detected.memory.posterior.stay if detected.n_continued else 0.0)
+    length = round(description_length(window.comparable, detected.communities), 4)
+    return replace(trial, memory=detected.memory, bits=bits, nats=nats, stays=stays, length=length)

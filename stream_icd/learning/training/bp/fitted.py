@@ -118,4 +118,5 @@ class FitOptions:
                 on_done(item)
             return results
         finally:
+            # Also after Ctrl-C: or all that has not begun would be done first.
             pool.shutdown(cancel_futures=True)

@@ -100,12 +100,12 @@ class LearnedEdges:
     @property
     def stopped(self) -> bool:
         """Whether the time was up before all steps were done."""
-        return any(one.steps < _n_steps(self.n_examples) for one in self.rounds)
+        return any(round_.steps < _n_steps(self.n_examples) for round_ in self.rounds)
 
     @property
     def is_better(self) -> bool:
         """Whether the weights are better than those that learning started with."""
-        return any(one.after < one.before for one in self.rounds)
+        return any(round_.after < round_.before for round_ in self.rounds)
 
 
 def _n_steps(n_examples: int) -> int:
@@ -146,17 +146,17 @@ def learn_edges(
     begun, seconds = clock(), effort.seconds
     weights = {name: w.copy() for name, w in (start or initial_weights(recipe)).items()}
     taught, tests = ([_prepared(*graph, recipe) for graph in part] for part in (graphs, validation))
-    n_examples = sum(len(one.examples) for one in taught)
+    n_examples = sum(len(graph.examples) for graph in taught)
     if not n_examples:
         raise BadSettings(
             f"no edge of {len(graphs)} graphs has two labelled ends: give the labels of neighbours"
         )
-    tests = [one for one in tests if len(one.examples)]
+    tests = [graph for graph in tests if len(graph.examples)]
     rounds = []
     for number in range(ROUNDS):
-        left = begun + seconds - clock()
+        seconds_left = begun + seconds - clock()
         columns, test_columns = (
-            [one.columns(number, width, threads) for one in part] for part in (taught, tests)
+            [graph.columns(number, width, threads) for graph in part] for part in (taught, tests)
         )
         rounds.append(
             _learn_round(
@@ -165,12 +165,13 @@ def learn_edges(
                 weights,
                 number,
                 np.random.default_rng([recipe.seed, number]),
-                _share_used(clock, left / (ROUNDS - number)),
+                _share_used(clock, seconds_left / (ROUNDS - number)),
                 effort.on_step,
             )
         )
-        for one, its_columns in zip(taught + tests, columns + test_columns, strict=True):
-            one.log_odds = corrected(one.log_odds, its_columns, weights, number)
+        for graph, its_columns in zip(taught + tests, columns + test_columns, strict=True):
+            graph.log_odds = corrected(graph.log_odds, its_columns, weights, number)
+    # Each candidate costs a detection: if time is up, the numbers of the start stay.
     if for_bp and clock() - begun < seconds:
         judges = (tests or taught)[-_MOST_JUDGED:]
         weights["power"][0], weights["resolution"][0] = _best_for_bp(judges, recipe.seed)
@@ -196,13 +197,13 @@ def learn_by_turns(
     begun = clock()
 
     def learned(turn: int) -> LearnedEdges:
-        others = [graph for at, graph in enumerate(graphs) if at % n_turns != turn]
+        rest = [graph for at, graph in enumerate(graphs) if at % n_turns != turn]
         part = replace(
             effort,
             seconds=(begun + seconds - clock()) / (n_turns + 1 - turn),
             on_step=lambda done, total: effort.on_step(turn * total + done, (n_turns + 1) * total),
         )
-        return learn_edges(others, recipe, start=start, effort=part, for_bp=False)
+        return learn_edges(rest, recipe, start=start, effort=part, for_bp=False)
 
     of_turns = [learned(turn).weights for turn in range(n_turns)]
     turns = [of_turns[at % n_turns] for at in range(len(graphs))]
@@ -219,7 +220,6 @@ def learn_by_turns(
 
 
 def _judge(graph: LabelledAdjacency, weights: Weights, recipe: Recipe, threads: int) -> _Prepared:
-    """A graph with what weights say of its edges."""
     judge = _prepared(*graph, recipe)
     for number in range(ROUNDS):
         columns = judge.columns(number, recipe.encoder.widths[-1], threads)
@@ -234,12 +234,12 @@ def _best_for_bp(graphs: Sequence[_Prepared], seed: int) -> tuple[float, float]:
     alone is often chance.
     """
     candidates = (_UNWEIGHTED, *product(_POWERS, _RESOLUTIONS))
-    scores = {how: [_agreement(one, how, seed) for one in graphs] for how in candidates}
+    scores = {how: [_agreement(graph, how, seed) for graph in graphs] for how in candidates}
     sure = [how for how in candidates if is_sure_gain(scores[how], scores[_UNWEIGHTED])]
     return max(sure, key=lambda how: sum(scores[how]))
 
 
-def is_sure_gain(scores: Sequence[float], others: Sequence[float]) -> bool:
+def is_sure_gain(scores: Sequence[float], baseline: Sequence[float]) -> bool:
     """Whether scores are no worse on any graph, or in the mean better by two standard errors.
 
     >>> is_sure_gain([2, 1, 1], [1, 1, 1]), is_sure_gain([9, 8, 9, 4], [5, 5, 5, 5])
@@ -247,19 +247,19 @@ def is_sure_gain(scores: Sequence[float], others: Sequence[float]) -> bool:
     >>> is_sure_gain([9, 5, 4], [5, 5, 5])
     False
     """
-    gains = np.subtract(scores, others)
+    gains = np.subtract(scores, baseline)
     if (gains >= 0).all():
         return True
     n_graphs = len(gains)
     return n_graphs > 1 and bool(gains.mean() > 2 * gains.std(ddof=1) / np.sqrt(n_graphs))
 
 
-def _agreement(one: _Prepared, how: tuple[float, float], seed: int) -> float:
+def _agreement(graph: _Prepared, how: tuple[float, float], seed: int) -> float:
     """AMI with the labels of what bp finds with a power and a resolution, K unknown."""
     power, resolution = how
-    graph = weighted(one.graph, one.log_odds, power)
-    found = find_communities(graph, BpParameters.as_weighted(resolution), seed=seed)
-    return ami(*of_known(one.labels, found))
+    reweighted = weighted(graph.graph, graph.log_odds, power)
+    communities = find_communities(reweighted, BpParameters.as_weighted(resolution), seed=seed)
+    return ami(*of_known(graph.labels, communities))
 
 
 @dataclass(slots=True, eq=False)
@@ -278,15 +278,14 @@ class _Prepared:
 
 
 def _prepared(adjacency: csr_array, labels: Labels, recipe: Recipe) -> _Prepared:
-    """Describe the nodes with edges as a detector does."""
     linked = linked_nodes(adjacency)
     linked_only, labels = among(comparable(adjacency), linked), labels[linked]
     graph = EdgeGraph.of(linked_only)
-    one, other = labels[graph.source], labels[graph.target]
-    examples = np.flatnonzero((one >= 0) & (other >= 0)).astype(np.int32)
-    same = (one == other)[examples].astype(np.float32)
+    of_source, of_target = labels[graph.source], labels[graph.target]
+    examples = np.flatnonzero((of_source >= 0) & (of_target >= 0)).astype(np.int32)
+    same = (of_source == of_target)[examples].astype(np.float32)
     features = model_features(linked_only, recipe)
-    return _Prepared(graph, features, labels, examples, same, np.zeros(len(one), np.float32))
+    return _Prepared(graph, features, labels, examples, same, np.zeros(len(of_source), np.float32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,17 +295,17 @@ class _Examples:
     same: Floats32  # (n,)
 
     def loss(self, weights: Weights, number: int) -> float:
-        """Mean cross entropy after the round."""
         log_odds = corrected(self.log_odds, self.columns.T, weights, number)
+        # Not as the logarithm of a probability, which is 0 for large log odds.
         return float((np.logaddexp(0, log_odds) - self.same * log_odds).mean(dtype=np.float64))
 
 
 def _examples(graphs: Sequence[_Prepared], columns: Sequence[Floats32]) -> _Examples:
     pairs = list(zip(graphs, columns, strict=True))
     return _Examples(
-        np.concatenate([of_edges[:, one.examples].T for one, of_edges in pairs]),
-        np.concatenate([one.log_odds[one.examples] for one in graphs]),
-        np.concatenate([one.same for one in graphs]),
+        np.concatenate([of_edges[:, graph.examples].T for graph, of_edges in pairs]),
+        np.concatenate([graph.log_odds[graph.examples] for graph in graphs]),
+        np.concatenate([graph.same for graph in graphs]),
     )
 
 
@@ -325,7 +324,6 @@ def _learn_round(
     share_used: Callable[[], float],
     on_step: Callable[[int, int], None],
 ) -> _LearnedRound:
-    """Learn a round's part of `weights` in place."""
     if not weights["last"][number].any():  # never learned: mean and scale are not known
         weights["mean"][number] = examples.columns.mean(axis=0, dtype=np.float64)
         spread = examples.columns.std(axis=0, dtype=np.float64)
@@ -335,6 +333,7 @@ def _learn_round(
     judges = examples if tests is None else tests
     numbers = np.concatenate([weights[name][number].ravel() for name in _LAYERS])
     layers = _layers(numbers, weights, number)
+    # What learning starts with is a candidate, too: the validation never gets worse.
     before = least = judges.loss(weights, number)
     best = numbers.copy()
     mean, square = np.zeros_like(numbers), np.zeros_like(numbers)
@@ -342,6 +341,7 @@ def _learn_round(
     step, last = 0, _n_steps(len(columns))
     with single_threaded_blas():
         while step < last and (used := share_used()) < 1:
+            # By the clock too: if time is short, the rate still falls to 0 before it is up.
             rate = _RATE * (1 + cos(pi * max(step / last, used))) / 2
             step += 1
             batch = rng.integers(0, len(columns), _BATCH)
@@ -355,6 +355,7 @@ def _learn_round(
             if step * _MOMENTS // last > (step - 1) * _MOMENTS // last:
                 _write(layers, weights, number)
                 loss = judges.loss(weights, number)
+                # Without validation, the loss judges its own examples: the last step is kept.
                 if tests is None or loss < least:
                     least, best = loss, numbers.copy()
                 on_step(number * last + step, ROUNDS * last)
@@ -363,7 +364,6 @@ def _learn_round(
 
 
 def _layers(numbers: Floats32, weights: Weights, number: int) -> dict[str, Floats32]:
-    """Views of all numbers of a round's layers, flat, in the shapes of the layers."""
     shapes = {name: weights[name][number].shape for name in _LAYERS}
     parts = np.split(numbers, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
     named = zip(shapes.items(), parts, strict=True)
@@ -380,18 +380,19 @@ def _gradient(
 ) -> Floats32:
     """The gradient of the batch's mean cross entropy by all numbers of the layers, flat."""
     last = layers["last"][:-1]
-    one = np.maximum(columns @ layers["first"] + layers["first_bias"], 0)
-    two = np.maximum(one @ layers["second"] + layers["second_bias"], 0)
-    after = log_odds + two @ last + layers["last"][-1]
+    hidden = np.maximum(columns @ layers["first"] + layers["first_bias"], 0)
+    hidden_2 = np.maximum(hidden @ layers["second"] + layers["second_bias"], 0)
+    after = log_odds + hidden_2 @ last + layers["last"][-1]
+    # Clipped: exp overflows 32 bits beyond 88, and probabilities are 0 or 1 before that.
     slope = (1 / (1 + np.exp(-after.clip(-30, 30))) - same) / np.float32(len(same))
-    of_two = np.outer(slope, last) * (two > 0)
-    of_one = (of_two @ layers["second"].T) * (one > 0)
+    slope_2 = np.outer(slope, last) * (hidden_2 > 0)
+    slope_1 = (slope_2 @ layers["second"].T) * (hidden > 0)
     parts = (
-        (columns.T @ of_one).ravel(),
-        of_one.sum(axis=0),
-        (one.T @ of_two).ravel(),
-        of_two.sum(axis=0),
-        two.T @ slope,
+        (columns.T @ slope_1).ravel(),
+        slope_1.sum(axis=0),
+        (hidden.T @ slope_2).ravel(),
+        slope_2.sum(axis=0),
+        hidden_2.T @ slope,
         [slope.sum()],
     )
     return np.concatenate(parts).astype(np.float32)

@@ -8,7 +8,7 @@ not, and a detector that leaves the method to the model detects as was best.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -62,9 +62,9 @@ class _ScoredWay:
 
     @property
     def mean(self) -> float:
-        """First windows and those after a break count as much as all others."""
-        both = self.alone if self.remembering is None else (self.alone + self.remembering) / 2
-        return round(both, 6)  # rounding in a sum decides nothing
+        # First windows and those after a break, found alone, count as much as all others.
+        mean = self.alone if self.remembering is None else (self.alone + self.remembering) / 2
+        return round(mean, 6)  # rounding in a sum decides nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,42 @@ class EncoderProof:
     scores: tuple[_ScoredWay, ...] = ()  # on the graphs that validate
     chosen: str = ""  # name of the best of them
     stopped: bool = False  # whether learning ended early, since its time was up
+
+    def section(self) -> str:
+        """What became of the encoder, and the figures that decided it, for a card in Markdown."""
+        section = f"\n## The encoder\n\nIt is **{self.state}**. {self._why()}\n"
+        if not self.scores:
+            return section
+        rows = "\n".join(
+            f"| {way.name}{' (taken)' if way.name == self.chosen else ''} | {100 * way.alone:.2f} "
+            f"| {'' if way.remembering is None else f'{100 * way.remembering:.2f}'} |"
+            for way in self.scores
+        )
+        n, graphs = self.n_validation, "graph" if self.n_validation == 1 else "graphs"
+        on = f"on {n} {graphs} that it did not learn from"
+        rule = "The highest mean of both columns"
+        if self.by_turns:
+            on = f"on {n} graphs, each after learning from others"
+            rule = "Of those that are a sure gain over the first, the highest mean"
+        return f"""{section}
+Mean AMI, %, {on}; K is given only if the source states it.
+{rule} is taken; of equal ones, the first. The untrained encoder is shown for comparison.
+
+| method and weights | each graph alone | with memory of the windows before |
+|---|---|---|
+{rows}
+"""
+
+    def _why(self) -> str:
+        early = " The time was up before learning ended." if self.stopped else ""
+        if not self.n_taught:
+            return f"No graph has labels or communities with strong evidence to learn from.{early}"
+        n_learned = self.n_taught - (0 if self.by_turns else self.n_validation)
+        if self.state == "learned":
+            graphs = "graph" if n_learned == 1 else "graphs"
+            return f"It learned from {n_learned} {graphs}.{early}"
+        enough = "a sure gain on them" if self.by_turns else "better on the newest ones"
+        return f"Nothing that {n_learned} graphs taught was {enough}.{early}"
 
 
 def quarter(n_graphs: int) -> int:
@@ -110,7 +146,8 @@ def with_edges(
             starts from these.
         effort: of the learning; the best weights until its time is up are tried.
     """
-    n_newest = len(newest([one.graph for one in taught]))
+    n_newest = len(newest([teacher.graph for teacher in taught]))
+    # Not `-n_newest`, which would be all of them for 0.
     taught = taught[len(taught) - n_newest :]
     before = None
     if parent is not None and parent.recipe.encoder == model.recipe.encoder:
@@ -118,12 +155,12 @@ def with_edges(
     if not taught:
         if parent is None or before is None:
             return model, EncoderProof("not trained", 0)
-        kept = replace(model, trained=before, method=parent.method, leads=parent.leads)
-        return kept, EncoderProof("its parent's", 0)
-    if len(taught) > 1 and any(one.graph.moment is None for one in taught):
+        of_parent = replace(model, trained=before, method=parent.method, leads=parent.leads)
+        return of_parent, EncoderProof("its parent's", 0)
+    if len(taught) > 1 and any(teacher.graph.moment is None for teacher in taught):
         return _by_turns(model, taught, before, effort)
     n_tests = quarter(len(taught))
-    pairs = [(one.graph.adjacency, one.labels) for one in taught]
+    pairs = [(teacher.graph.adjacency, teacher.labels) for teacher in taught]
     learned, stopped = None, False
     if len(taught) > n_tests:
         result = learn_edges(
@@ -146,17 +183,21 @@ def _by_turns(
     model: Model, taught: Sequence[Taught], before: Weights | None, effort: Effort
 ) -> tuple[Model, EncoderProof]:
     """`with_edges` for graphs of no stream: the best of the ways that are a sure gain on them."""
-    graphs, threads = [(one.graph.adjacency, one.labels) for one in taught], effort.threads
+    graphs = [(teacher.graph.adjacency, teacher.labels) for teacher in taught]
     result, turns = learn_by_turns(graphs, model.recipe, start=before, effort=effort)
     learned = result.weights if result.is_better else None
-    whole, *each = (
+    whole, *of_turns = (
         {_BP: model} | _ways(_PARENTS, model, before) | _ways(_LEARNED, model, weights)
         for weights in (learned, *(turns if result.is_better else [None] * len(taught)))
     )
-    pairs = list(zip(taught, each, strict=True))
-    scores = {name: [_alone(one, ways[name], threads) for one, ways in pairs] for name in whole}
+
+    def scored(models: Iterable[Model]) -> list[float]:
+        pairs = zip(taught, models, strict=True)
+        return [_alone(teacher, model, effort.threads) for teacher, model in pairs]
+
+    scores = {name: scored(ways[name] for ways in of_turns) for name in whole}
     best = _best(scores)
-    scores[_CONTROL] = [_alone(one, control(model), threads) for one in taught]
+    scores[_CONTROL] = scored([control(model)] * len(taught))
     means = tuple(_ScoredWay(name, float(np.mean(of))) for name, of in scores.items())
     n = len(taught)
     return whole[best], EncoderProof(_state(best), n, n, True, means, best, result.stopped)
@@ -212,7 +253,8 @@ def _best_of(
     """
     shown = {**ways, _CONTROL: control(ways[_BP])}
     scores = _scored(shown, taught, n_tests, threads)
-    best = max(scores[:-1], key=lambda one: one.mean).name
+    # Without the last, the control: it is only shown.
+    best = max(scores[:-1], key=lambda way: way.mean).name
     proof = EncoderProof(_state(best), len(taught), n_tests, scores=scores, chosen=best)
     return ways[best], proof
 
@@ -241,33 +283,36 @@ def _scored(
     """
     tests = taught[-n_tests:]
     means = [
-        float(np.mean([_alone(one, model, threads) for one in tests])) for model in models.values()
+        float(np.mean([_alone(teacher, model, threads) for teacher in tests]))
+        for model in models.values()
     ]
-    if any(one.graph.moment is None for one in tests):
+    if any(teacher.graph.moment is None for teacher in tests):
         return tuple(map(_ScoredWay, models, means))
     together = _remembering(list(models.values()), taught[-n_tests - WARM_UP :])[-n_tests:]
     return tuple(map(_ScoredWay, models, means, map(float, np.mean(together, axis=0))))
 
 
-def _alone(one: Taught, model: Model, threads: int = 1) -> float:
+def _alone(teacher: Taught, model: Model, threads: int = 1) -> float:
     """AMI, 0..1, of what a model finds in a graph by its own method, without memory."""
-    moment = one.graph.moment
+    moment = teacher.graph.moment
     k = None if moment is None else moment.n_communities
-    return _agreement(one, detect(one.graph.adjacency, model, k, threads=threads).communities)
+    detection = detect(teacher.graph.adjacency, model, k, threads=threads)
+    return _agreement(teacher, detection.communities)
 
 
 def _remembering(models: Sequence[Model], windows: Sequence[Taught]) -> list[list[float]]:
-    """The score of each model in each window that has a moment."""
-    windows = [one for one in windows if one.graph.moment is not None]
-    graphs = [LabelledGraph(one.graph.adjacency, None, one.graph.moment) for one in windows]
+    windows = [window for window in windows if window.graph.moment is not None]
+    graphs = [
+        LabelledGraph(window.graph.adjacency, None, window.graph.moment) for window in windows
+    ]
     return [
-        [_agreement(one, found.communities) for found in of_window]
-        for one, of_window in zip(windows, judge(graphs, models), strict=True)
+        [_agreement(window, judged.communities) for judged in of_window]
+        for window, of_window in zip(windows, judge(graphs, models), strict=True)
     ]
 
 
-def _agreement(one: Taught, found: Labels) -> float:
-    return ami(*of_known(one.labels, found))
+def _agreement(teacher: Taught, labels: Labels) -> float:
+    return ami(*of_known(teacher.labels, labels))
 
 
 def _summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
@@ -281,38 +326,40 @@ def _summed(taught: Sequence[Taught]) -> list[LabelledAdjacency]:
     `_MOST_ENTRIES`: more would take more time to learn from than the windows.
     """
     by_graph = defaultdict[str, list[Taught]](list)
-    for one in taught:
-        if one.graph.moment is not None:
-            by_graph[one.graph.moment.graph].append(one)
-    room = max(sum(one.graph.adjacency.nnz for one in taught), _MOST_ENTRIES)
-    found = list[LabelledAdjacency]()
+    for teacher in taught:
+        if teacher.graph.moment is not None:
+            by_graph[teacher.graph.moment.graph].append(teacher)
+    room = max(sum(teacher.graph.adjacency.nnz for teacher in taught), _MOST_ENTRIES)
+    sums = list[LabelledAdjacency]()
     for windows in by_graph.values():
         for adjacency, labels in reversed(_sums(windows)[1:]):
             room -= adjacency.nnz
             if room < 0:
-                return found
-            found.append((adjacency, labels))
-    return found
+                return sums
+            sums.append((adjacency, labels))
+    return sums
 
 
 def _sums(windows: Sequence[Taught]) -> list[LabelledAdjacency]:
-    """The sum after each window of a graph."""
-    of_windows = [one.graph.moment.nodes for one in windows if one.graph.moment is not None]
+    of_windows = [
+        window.graph.moment.nodes for window in windows if window.graph.moment is not None
+    ]
     kind, first = SIDE_BY_SIDE[0], of_windows[0]
     if any(common_type(first, nodes) is None for nodes in of_windows):
         return []
     ids = [nodes.to_numpy(zero_copy_only=False) for nodes in of_windows]
     names = np.unique(np.concatenate(ids))
     shape = len(names), len(names)
-    total, labels, found = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
-    for one, nodes in zip(windows, ids, strict=True):
+    total, labels, sums = rows_of(csr_array(shape)), np.full(len(names), NOBODY, np.int32), []
+    for window, nodes in zip(windows, ids, strict=True):
         at = np.searchsorted(names, nodes)
-        entries = one.graph.adjacency.tocoo()
+        entries = window.graph.adjacency.tocoo()
         weights = comparable_weights(entries.data, kind.within)
-        window = csr_array((weights, (at[entries.row], at[entries.col])), shape)
-        window.sort_indices()
-        total = grown(total, kind.decay, rows_of(window))
+        added = csr_array((weights, (at[entries.row], at[entries.col])), shape)
+        added.sort_indices()
+        total = grown(total, kind.decay, rows_of(added))
+        # The sum before has its own labels.
         labels = labels.copy()
-        labels[at] = np.where(one.labels >= 0, one.labels, labels[at])
-        found.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
-    return found
+        labels[at] = np.where(window.labels >= 0, window.labels, labels[at])
+        sums.append((csr_array((total.weights, total.indices, total.indptr), shape), labels))
+    return sums

@@ -31,11 +31,6 @@ class Taught:
     by: Literal["labels", "hindsight"]
 
 
-def last_tenth(n_graphs: int) -> int:
-    """How many of these graphs validate: the last tenth, at least one."""
-    return max(1, round(n_graphs / 10))
-
-
 def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1) -> LearnedEdges:
     """Learn the weights of the recipe's encoder, which is of kind `edges`; see `learn_edges`.
 
@@ -51,8 +46,9 @@ def fit_edges(graphs: Sequence[LabelledGraph], recipe: Recipe, threads: int = 1)
             f"bp finds no communities with strong evidence in {len(graphs)} graphs without labels, "
             "so there is nothing to learn from: give labels, or graphs with more edges"
         )
-    pairs = [(one.graph.adjacency, one.labels) for one in taught]
-    at = len(pairs) - last_tenth(len(pairs)) if len(pairs) > 1 else 1
+    pairs = [(teacher.graph.adjacency, teacher.labels) for teacher in taught]
+    n_tests = max(1, round(len(pairs) / 10))
+    at = len(pairs) - n_tests if len(pairs) > 1 else 1
     return learn_edges(pairs[:at], recipe, validation=pairs[at:], effort=Effort(threads=threads))
 
 
@@ -70,9 +66,9 @@ def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) 
         if graph.labels is not None:
             taught.append(Taught(graph, graph.labels, "labels"))
             continue
-        found = _found_alone(graph, seed, threads) if graph.moment is None else next(later)
-        if found is not None:
-            taught.append(Taught(graph, found, "hindsight"))
+        labels = _found_alone(graph, seed, threads) if graph.moment is None else next(later)
+        if labels is not None:
+            taught.append(Taught(graph, labels, "hindsight"))
     if len(taught) < len(linked):
         structlog.get_logger().warning(
             "graphs without strong evidence are not learned from",
@@ -83,8 +79,10 @@ def taught_by(graphs: Sequence[LabelledGraph], seed: int = 0, threads: int = 1) 
 
 
 def _found_alone(graph: LabelledGraph, seed: int, threads: int) -> Labels | None:
-    found = find_communities(graph.adjacency, BpParameters(search=True), seed=seed, threads=threads)
-    return found if evidence_for(graph.adjacency, found).strength == "strong" else None
+    labels = find_communities(
+        graph.adjacency, BpParameters(search=True), seed=seed, threads=threads
+    )
+    return labels if evidence_for(graph.adjacency, labels).strength == "strong" else None
 
 
 def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels | None]:
@@ -97,7 +95,7 @@ def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels
     Args:
         windows: with moments; those of a graph in time order. Their labels are not used.
     """
-    found = list[Labels | None]([None] * len(windows))
+    of_windows = list[Labels | None]([None] * len(windows))
     for run in _runs(windows):
         snapshots = [windows[place].snapshot() for place in run]
         ks = [snapshot.n_communities for snapshot in snapshots]
@@ -106,8 +104,8 @@ def in_hindsight(windows: Sequence[LabelledGraph], seed: int = 0) -> list[Labels
         for place, remembered in zip(run, smoothed, strict=True):
             labels = remembered.communities
             if evidence_for(windows[place].adjacency, labels).strength == "strong":
-                found[place] = labels
-    return found
+                of_windows[place] = labels
+    return of_windows
 
 
 def _runs(windows: Sequence[LabelledGraph]) -> Iterator[list[int]]:

@@ -91,10 +91,10 @@ def train(
     if device != "cpu" and not torch.cuda.is_available():
         raise BadSettings(f"torch has no {device!r} on this machine; give device='cpu'")
     players = Adversaries(recipe, device)
-    kept = None if checkpoints is None else _load_checkpoint(recipe, checkpoints)
-    if kept is not None:
-        players.restore(kept.state)
-    run = kept or _Checkpoint((), players.generator_weights(), players.state())
+    resumed = None if checkpoints is None else _load_checkpoint(recipe, checkpoints)
+    if resumed is not None:
+        players.restore(resumed.state)
+    run = resumed or _Checkpoint((), players.generator_weights(), players.state())
 
     @lru_cache(_PREPARED)
     def prepared_graph(index: int) -> TrainingGraph:
@@ -106,6 +106,7 @@ def train(
         return clock() >= end
 
     for number in range(len(run.history), recipe.schedule.epochs + 1):
+        # Never before epoch 0, with which the others are compared.
         if run.history and is_late():
             break
         started = clock()
@@ -118,6 +119,7 @@ def train(
         run = _Checkpoint(history, best, players.state())
         if checkpoints is not None:
             _save_checkpoint(run, recipe, checkpoints)
+        # After the checkpoint: who ends the program here loses nothing.
         progress(epoch)
     last = Model(recipe, trained=players.generator_weights())
     return Training(Model(recipe, trained=run.best), last, run.history)
@@ -138,6 +140,7 @@ def _run_epoch(
     """
     if number == 0:  # the untrained model
         return {}
+    # One for each epoch: a run that resumes draws what an uninterrupted one draws.
     rng = np.random.default_rng([recipe.seed, 2, number])
     update = not (recipe.schedule.idle_first_epoch and number == 1)
     steps = []
@@ -161,10 +164,10 @@ def _validate(model: Model, graphs: Sequence[LabelledGraph], threads: int = 2) -
     K is that of the labels; without labels, it is estimated.
     """
     find = partial(detect, model=model, method="icd", seed=model.recipe.seed, threads=threads)
-    found = (
+    communities = (
         find(graph.adjacency, n_communities=graph.n_communities).communities for graph in graphs
     )
-    return float(np.mean(list(map(nmi_or_modularity, graphs, found))))
+    return float(np.mean(list(map(nmi_or_modularity, graphs, communities))))
 
 
 class Adversaries:
@@ -228,7 +231,6 @@ class Adversaries:
         return flat
 
     def restore(self, flat: _Parameters) -> None:
-        """Resume from what `state` returned."""
         with torch.no_grad():
             for player, parameters in self._players.items():
                 for name, weight in parameters.items():
@@ -239,11 +241,12 @@ class Adversaries:
                 if name.startswith(f"{player}.moment."):
                     index, key = name.split(".")[2:]
                     state.setdefault(int(index), {})[key] = moment
+            # The rates stay those of the recipe: only the moments are restored.
             groups = optimiser.state_dict()["param_groups"]
             optimiser.load_state_dict({"state": state, "param_groups": groups})
 
     def _step_discriminator(self, induced: Tensor, embedded: Tensor, update: bool) -> float:
-        loss = discriminator_loss(
+        loss = _discriminator_loss(
             _discriminate(self.discriminator, induced),
             _discriminate(self.discriminator, embedded),
             self._recipe.losses.discriminator,
@@ -256,7 +259,8 @@ class Adversaries:
         self, graph: TrainingGraph, embedded: Tensor, rows: NDArray[np.int64] | None, update: bool
     ) -> dict[str, float]:
         settings = self._recipe.losses
-        adversarial = adversarial_loss(_discriminate(self.discriminator, embedded))
+        # AL: low if D takes the rows of U for label-induced ones.
+        adversarial = -(_discriminate(self.discriminator, embedded) + _EPSILON).log().mean()
         reconstruction, regularisation = graph.reconstruction.losses(embedded, rows)
         loss = settings.alpha * reconstruction + settings.beta * regularisation
         if settings.adversarial:
@@ -289,7 +293,7 @@ def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
-def discriminator_loss(
+def _discriminator_loss(
     label_induced: Tensor, embedded: Tensor, form: Literal["paper", "scripts"]
 ) -> Tensor:
     """The loss of D, given D(Uᵍ) and D(U), `(n,)` each; see `Recipe.losses`."""
@@ -299,13 +303,7 @@ def discriminator_loss(
     return (embedded + _EPSILON).log().mean() - truth
 
 
-def adversarial_loss(embedded: Tensor) -> Tensor:
-    """AL = −mean log D(U): low if D takes the rows of U for label-induced ones."""
-    return -(embedded + _EPSILON).log().mean()
-
-
 def _initial_discriminator(widths: tuple[int, ...], rng: np.random.Generator) -> Weights:
-    """The weights of a multi-layer perceptron: matrices drawn as Xavier, and biases of zero."""
     weights: Weights = {}
     for k, step in enumerate(pairwise(widths)):
         weights[f"layer.{k}"] = initial_weight(rng, step, "xavier")
@@ -337,6 +335,7 @@ def _save_checkpoint(run: _Checkpoint, recipe: Recipe, folder: Store) -> None:
     tensors |= {f"best.{name}": torch.from_numpy(weight) for name, weight in run.best.items()}
     history = json.dumps([asdict(epoch) for epoch in run.history])
     head = {"recipe": recipe.digest(), "history": history}
+    # One file, so that weights, moments and history are always of one epoch.
     folder.put(_CHECKPOINT_FILE, pa.py_buffer(save(tensors, metadata=head)))
 
 

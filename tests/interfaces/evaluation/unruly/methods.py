@@ -63,12 +63,7 @@ def _method(find, k="ignored", **fields) -> Method:
 
 METHODS = {
     "halves": _method(halves, learn=lambda history, seed: (len(history), seed)),
-    "compiles": _method(compiles),
-    "fails": _method(fails),
-    "crashes": _method(crashes),
-    "spins": _method(spins),
-    "swells": _method(swells),
-    "too-few": _method(too_few),
+    **{find.__name__: _method(find) for find in (compiles, fails, crashes, spins, swells, too_few)},
     "needs-k": _method(halves, k="needed"),
     "absent": _method(halves, missing=module("no_such_library", "pip install it")),
 }

@@ -33,8 +33,8 @@ class Scenario:
 
     def is_kept(self, outcome: Outcome) -> bool:
         """Whether what was promised is what happened."""
-        kept = outcome.at_least_once if self.may_repeat else outcome.exactly_once
-        return kept and outcome.stopped_with == self.stops_with
+        is_seen = outcome.at_least_once if self.may_repeat else outcome.exactly_once
+        return is_seen and outcome.stopped_with == self.stops_with
 
 
 def _kill(when: str, *options: str, **promise: bool) -> Scenario:

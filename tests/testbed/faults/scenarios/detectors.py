@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import Ground
@@ -24,10 +23,7 @@ def at_crash_point(
         play.send(40)
         first = play.detector(*options, fault=Fault(crash_point, batch=3), **settings)
         assert first.wait(60) == KILLED, play.log(first)
-        play.healed()
-        play.detector(*options, **settings)
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered(*options, **settings)
 
 
 def mid_snapshot(ground: Ground, options: Options = ()) -> Outcome:
@@ -38,10 +34,7 @@ def mid_snapshot(ground: Ground, options: Options = ()) -> Outcome:
         play.in_hand()
         first.kill()
         first.wait()
-        play.healed()
-        play.detector(*options)
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered(*options)
 
 
 def worker_process(ground: Ground) -> Outcome:
@@ -82,12 +75,10 @@ def joined(play: Play, program: Program) -> None:
     wait_until(lambda: "assigned: icd" in play.log(program))
 
 
-def end(program: Program, play: Play) -> float:
-    """SIGTERM; seconds until it had ended, which must be soon and in order."""
-    asked = time.monotonic()
+def end(program: Program, play: Play) -> None:
+    """SIGTERM, after which it must end soon and in order."""
     program.send_signal(signal.SIGTERM)
     assert program.wait(SHUTDOWN_S) == 0, play.log(program)
-    return time.monotonic() - asked
 
 
 def long_work(ground: Ground) -> Outcome:
@@ -134,7 +125,4 @@ def asked_twice(ground: Ground) -> Outcome:
         play.asked()
         first.send_signal(signal.SIGTERM)
         play.stopped_with = str(first.wait(30))
-        play.healed()
-        play.detector()
-        play.wait_seen()
-        return play.outcome()
+        return play.recovered()

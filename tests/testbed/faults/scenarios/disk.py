@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stream_icd.core.store.store import Store, open_store
-from stream_icd.history.archive import Selection, read_snapshot, windows
+from stream_icd.history.archive import Archive
 from tests.testbed.brokers import wait_until
 from tests.testbed.faults.ground import CannotPlay, Ground
 from tests.testbed.faults.play import Item, Outcome, Play
@@ -42,7 +42,7 @@ def full(ground: Ground) -> Outcome:
 
 
 def archived(store: Store) -> list[Item]:
-    found = (read_snapshot(store, noted) for noted in windows(store, Selection()))
+    found = (Archive(store).read_snapshot(noted) for noted in Archive(store).windows())
     return [Item(snapshot.graph, snapshot.id, snapshot.n_nodes) for snapshot in found]
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from tests.testbed.faults.ground import Ground
 from tests.testbed.faults.play import Outcome, Play
 from tests.testbed.faults.proxy import Proxy
 
 
-def outage(
-    ground: Ground, away: Callable[[Ground], AbstractContextManager[None]], **settings: object
-) -> Outcome:
-    """A detector is at work, and snapshots are sent, while the block of `away` lasts."""
+def outage(ground: Ground, away: Callable[[Ground], None], **settings: object) -> Outcome:
+    """A detector is at work, and snapshots are sent, while `away` takes something away."""
     with Play(ground) as play:
         play.detector(**settings)
         with play.sending(80, every_s=0.04):
             play.wait_seen(10)
-            with away(ground):
-                pass
+            away(ground)
             play.healed()
         play.wait_seen()
         return play.outcome()
@@ -30,35 +27,27 @@ def cut(ground: Ground, by: Callable[[Proxy], AbstractContextManager[None]]) -> 
     """The network fails for so long that the group has moved on; producers and readers have
     another."""
 
-    @contextmanager
-    def away(ground: Ground) -> Iterator[None]:
+    def away(ground: Ground) -> None:
         assert ground.proxy is not None
         with by(ground.proxy):
             time.sleep(ground.outage_s)
-            yield
 
     return outage(ground, away, bootstrap_servers=ground.proxied)
 
 
-@contextmanager
-def killed(ground: Ground) -> Iterator[None]:
+def killed(ground: Ground) -> None:
     """The broker is killed with -9, and started again on the same data."""
     ground.node.kill()
     ground.node.start()
-    yield
 
 
-@contextmanager
-def stopped(ground: Ground) -> Iterator[None]:
+def stopped(ground: Ground) -> None:
     """The broker is stopped in order, and started again."""
     ground.node.stop()
     ground.node.start()
-    yield
 
 
-@contextmanager
-def paused(ground: Ground, seconds: float = 20.0) -> Iterator[None]:
+def paused(ground: Ground, seconds: float = 20.0) -> None:
     """The broker neither answers nor hangs up (SIGSTOP)."""
     with ground.node.paused():
         time.sleep(seconds)
-        yield

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from threading import Thread
 
 from stream_icd.core.store.store import open_store
-from stream_icd.history.archive import Selection, windows
+from stream_icd.history.archive import Archive, Selection
 from stream_icd.kafka.publisher import Publisher
 from stream_icd.kafka.topics import COMMUNITIES, EVENTS
 from stream_icd.streaming.subscribers.subscribe import subscribe
@@ -33,7 +34,8 @@ def backwards(ground: Ground) -> Outcome:
         play.send(40, clock=lambda: started - HOUR_S * len(play.sent))
         play.wait_seen()
         wait_until(lambda: len(held(ground, EVENTS)) >= len(play.sent))
-        wait_until(lambda: len(list(windows(archive, Selection("communities")))) >= len(play.sent))
+        archived = partial(Archive(archive).windows, Selection("communities"))
+        wait_until(lambda: len(list(archived())) >= len(play.sent))
         stamps = [record.timestamp_ms for record in held(ground, COMMUNITIES)]
         assert stamps != sorted(stamps), "no clock went backwards"
         tracked = [decode_events(r.key, r.value, r.headers) for r in held(ground, EVENTS)]
@@ -45,17 +47,17 @@ def the_same_twice(ground: Ground) -> Outcome:
     """Both send the same snapshots at the same time; what a subscriber sees is what counts."""
     settings = ground.broker.settings()
     with Play(ground, graphs=1) as play:
-        other = Thread(target=send_again, args=(ground,))
-        other.start()
+        second = Thread(target=send_again, args=(ground,))
+        second.start()
         play.healed()
         play.send(N_SNAPSHOTS, every_s=0.01)
-        other.join()
+        second.join()
         play.detector()
         play.wait_published(2 * N_SNAPSHOTS)
-        found = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
+        results = subscribe(start="beginning", until="end", settings=settings, topic=COMMUNITIES)
         seen = tuple(
             Item(communities.graph, communities.snapshot_id, len(communities.nodes))
-            for communities in found
+            for communities in results
         )
         return play.outcome_of(seen)
 

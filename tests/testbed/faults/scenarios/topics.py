@@ -48,13 +48,10 @@ def offsets_gone(ground: Ground) -> Outcome:
         assert first.wait(60) == 0, play.log(first)
         play.send(40)
         play.removed = remove_unread(play)
-        said = play.wait_stopped(play.detector())
+        last_words = play.wait_stopped(play.detector())
         wait_until_left(play)
-        follow_the_way_out(play, said)
-        play.healed()
-        play.detector()
-        play.wait_seen()
-        return play.outcome()
+        follow_the_way_out(play, last_words)
+        return play.recovered()
 
 
 def wait_until_left(play: Play) -> None:
@@ -63,10 +60,10 @@ def wait_until_left(play: Play) -> None:
         wait_until(lambda: not admin.describe_groups([play.group])[play.group]["members"])
 
 
-def follow_the_way_out(play: Play, said: str) -> None:
+def follow_the_way_out(play: Play, last_words: str) -> None:
     """Run the command that the error tells to run."""
-    advice = shlex.split(said.rpartition("stream-icd ")[2])
-    assert advice, said
+    advice = shlex.split(last_words.rpartition("stream-icd ")[2])
+    assert advice, last_words
     where = {"STREAM_ICD_BOOTSTRAP_SERVERS": play.ground.broker.bootstrap_servers}
     command = (sys.executable, "-m", "stream_icd.commands.cli", *advice)
     printed = subprocess.check_output(command, env=os.environ | where, text=True)
@@ -75,9 +72,9 @@ def follow_the_way_out(play: Play, said: str) -> None:
 
 def remove_unread(play: Play) -> list[Item]:
     """Do at once what retention does in time: remove the first unread records of each partition."""
-    there = sorted(held(play.ground, SNAPSHOTS), key=lambda record: record.partition)
+    records_left = sorted(held(play.ground, SNAPSHOTS), key=lambda record: record.partition)
     removed, ends = [], {}
-    for partition, records in groupby(there, key=lambda record: record.partition):
+    for partition, records in groupby(records_left, key=lambda record: record.partition):
         decoded = [(decode_snapshot(r.key, r.value, r.headers), r.offset) for r in records]
         items = [
             (Item(snapshot.graph, snapshot.id, snapshot.n_nodes), offset)
