@@ -50,7 +50,7 @@ from stream_icd.methods.memory.memory import (
     empty_memory,
     forgotten,
 )
-from stream_icd.methods.memory.nodes import Aligned, aligned, beside, bounded, cost, lacks_most
+from stream_icd.methods.memory.nodes import Aligned, aligned, bounded, cost, lacks_most
 from stream_icd.methods.model import Model
 from stream_icd.methods.weighing import Weighing
 
@@ -265,7 +265,8 @@ def _start(step: WindowStep, memory: Memory, at: Ids) -> _Start:
     if beside_memory is None:  # they have nothing in common
         nothing = empty_memory(step.window, step.nodes, memory.next_id)
         rows = np.arange(nothing.n_nodes)
-        return _Start(step, beside(rows, step.edges, nothing, exponent), 0)
+        level = level_of(step.edges.comparable(exponent))
+        return _Start(step, Aligned(rows, step.edges, level, nothing), 0)
     if lacks_most(memory, at):
         first = not memory.n_lacking and not missed_windows(memory.window, step.window)
         return _Start(replace(step, lacking=True), beside_memory, memory.next_id, damaged=first)

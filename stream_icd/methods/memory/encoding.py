@@ -2,7 +2,7 @@
 
 A row holds a node's communities and, for each hypothesis, its community and its edges to later
 nodes: how far each is from the one before, and the upper 16 bits of its 32-bit weight, all that
-`sums.rounded` leaves.
+`sums._rounded` leaves.
 Numbers that go up by one from row to row are written so that they compress: a node's community as
 `FIRST` if no node before it is a member (communities are numbered in that order), and community ids
 as differences. Numbers have the smallest type that holds all of a column.

@@ -26,14 +26,12 @@ from stream_icd.methods.bp.level_graph import (
     compact,
     entries_at,
     level_of,
-    rows_of,
 )
 from stream_icd.methods.bp.likelihood import STRONG_BITS, broken, mixing_beyond_chance
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import common_nodes, match_labels, measured
 from stream_icd.methods.bp.posterior import (
     Posterior,
-    certain_posterior,
     initial_posterior,
     kept_a_window,
     next_posterior,
@@ -50,7 +48,7 @@ from stream_icd.methods.memory.judge import (
     rested,
     served,
 )
-from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis, no_edges
+from stream_icd.methods.memory.memory import MOST_COUNTED, Hypothesis
 from stream_icd.methods.memory.nodes import Aligned
 from stream_icd.methods.memory.sums import grown, searched
 from stream_icd.methods.weighing import Weighing
@@ -116,16 +114,16 @@ def begin(step: WindowStep, aligned: Aligned) -> Followed:
     n_nodes = len(window.indptr) - 1
     if step.find is not None and n_nodes:
         seeds = None if step.known is None else step.known.labels
-        labels = step.find(_matrix(window), step.n_communities, posterior.likeliest, seeds)
+        labels = step.find(window.adjacency(), step.n_communities, posterior.likeliest, seeds)
         labels, k = compact(labels)
-        posterior = certain_posterior(labels, mixing_beyond_chance(aligned.level, labels, k))
+        posterior = Posterior.certain(labels, mixing_beyond_chance(aligned.level, labels, k))
     elif n_nodes:
         posterior = _alone(step, aligned)
     hypotheses = list[Hypothesis]()
     for kind in step.kinds:
         if kind == PRESENCE and not _is_weighted(window):
             continue
-        hypothesis = Hypothesis(kind, no_edges(n_nodes), posterior.likeliest)
+        hypothesis = Hypothesis(kind, Rows.without_edges(n_nodes), posterior.likeliest)
         if kind.by == "sum":
             evidence = grown(hypothesis.evidence, kind.decay, window.comparable(kind.within))
             hypothesis = replace(hypothesis, evidence=evidence, wait=_rest(evidence, window))
@@ -174,7 +172,7 @@ def _wanted(step: WindowStep, aligned: Aligned) -> tuple[list[Hypothesis], int]:
     kinds = [k for k in step.kinds if k != PRESENCE or k in of_kind or weighted_edges]
     best, hypotheses = memory.hypotheses[best_sum(memory.hypotheses)].saved, []
     for kind in kinds:
-        evidence = longest.evidence if kind.by == "sum" else no_edges(memory.n_nodes)
+        evidence = longest.evidence if kind.by == "sum" else Rows.without_edges(memory.n_nodes)
         saved = 0.0 if kind.by == "filter" else best
         begins = Hypothesis(kind, evidence, memory.posterior.likeliest, saved)
         hypotheses.append(of_kind.get(kind, begins))
@@ -306,19 +304,14 @@ def _alone(step: WindowStep, aligned: Aligned) -> Posterior:
     """Return the communities of the window by itself, as the encoder weights it if there is one."""
     k, parameters = step.n_communities, step.parameters
     if step.weigh is not None and len(aligned.window.indices):
-        graph = weighted(step.weigh, aligned.window)
+        graph = step.weigh.level(aligned.window)
         alone = initial_posterior(graph, step.weigh.parameters, k, step.seed)
         mixing = mixing_beyond_chance(aligned.level, alone.likeliest, alone.n_communities)
-        return certain_posterior(alone.likeliest, mixing)._replace(believed=True)
+        return Posterior.certain(alone.likeliest, mixing)._replace(believed=True)
     alone = initial_posterior(aligned.level, parameters, k, step.seed)
     if parameters.search and not alone.believed:  # beliefs follow, whatever has found them
-        alone = certain_posterior(alone.likeliest, alone.mixing)._replace(believed=True)
+        alone = Posterior.certain(alone.likeliest, alone.mixing)._replace(believed=True)
     return alone
-
-
-def weighted(weigh: Weighing, graph: Rows) -> LevelGraph:
-    """Return a graph as an encoder weights it."""
-    return level_of(rows_of(weigh(_matrix(graph))).comparable(weigh.parameters.weight_exponent))
 
 
 class _Sought(NamedTuple):
@@ -356,10 +349,10 @@ def _search(
         edges = edges if kind.decay else entries_at(aligned.window, nodes)
         k = None if step.n_communities is None else min(step.n_communities, len(nodes))
         seeds = None if step.known is None else step.known.labels[nodes]
-        found = step.find(_matrix(edges), k, last, seeds)
+        found = step.find(edges.adjacency(), k, last, seeds)
     else:
         if kind.by == "weighted" and step.weigh is not None:
-            graph, parameters = weighted(step.weigh, edges), step.weigh.parameters
+            graph, parameters = step.weigh.level(edges), step.weigh.parameters
         else:
             graph, parameters = level_of(edges.comparable(kind.between)), step.parameters
         found, corrected = searched(graph, parameters, last, n_searches, step.seed)
@@ -372,7 +365,7 @@ def _posterior_of_sum(step: WindowStep, aligned: Aligned, sought: _Sought) -> Po
     """Return the communities of a sum as what is known, which the filter goes on from."""
     last, parameters = aligned.memory.posterior, step.parameters
     labels, idle = _with_idle(last, sought.hypothesis.labels, aligned.rows)
-    posterior = certain_posterior(labels, sought.mixing)
+    posterior = Posterior.certain(labels, sought.mixing)
     remains = np.float32(kept_a_window(last.stay or parameters.stay))
     posterior.shares[idle, 0] = last.shares[idle].sum(axis=1) * remains
     believed = step.find is None and (parameters.search or parameters.mixing is not None)
@@ -422,8 +415,3 @@ def _is_small(hypothesis: Hypothesis, aligned: Aligned) -> bool:
 
 def _is_weighted(window: Rows) -> bool:
     return len(window.weights) > 0 and bool(window.weights.min() < window.weights.max())
-
-
-def _matrix(graph: Rows) -> csr_array:
-    n_nodes = len(graph.indptr) - 1
-    return csr_array((graph.weights, graph.indices, graph.indptr), (n_nodes, n_nodes))

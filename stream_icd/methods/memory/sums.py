@@ -33,10 +33,10 @@ MOST_WINDOWS = 8
 
 def grown(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return what is kept of λ A + B, the evidence with one more window; both of the same nodes."""
-    return kept(added(evidence, decay, window), len(window.indices))
+    return _kept(_added(evidence, decay, window), len(window.indices))
 
 
-def added(evidence: Rows, decay: float, window: Rows) -> Rows:
+def _added(evidence: Rows, decay: float, window: Rows) -> Rows:
     """Return λ A + B, both of the same nodes."""
     if not decay or not len(evidence.indices):
         return window
@@ -67,12 +67,12 @@ def _sum(evidence: Rows, decay: float, window: Rows) -> Rows:
     return Rows(starts, columns[:n_kept].copy(), sums[:n_kept].copy())
 
 
-def kept(total: Rows, n_entries: int) -> Rows:
+def _kept(total: Rows, n_entries: int) -> Rows:
     """Return what is kept of the evidence: heavy enough edges, with rounded weights.
 
     n_entries: entries of the last window.
     """
-    weights, least = rounded(total.weights), LEAST_WEIGHT
+    weights, least = _rounded(total.weights), LEAST_WEIGHT
     most = max(2 * MOST_EDGES * (len(total.indptr) - 1), MOST_WINDOWS * n_entries)
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
@@ -80,7 +80,7 @@ def kept(total: Rows, n_entries: int) -> Rows:
 
 
 @compiled()
-def rounded(weights: Floats) -> Floats:
+def _rounded(weights: Floats) -> Floats:
     """Return the weights with 8 significant bits, those of bfloat16: two bytes each."""
     narrow = weights.astype(np.float32)
     bits = narrow.view(np.uint32)
