@@ -36,7 +36,7 @@ from stream_icd.methods.bp.posterior import (
     kept_a_window,
     next_posterior,
 )
-from stream_icd.methods.memory.horizon import PRESENCE, Kind
+from stream_icd.methods.memory.horizon import PRESENCE, HypothesisKind
 from stream_icd.methods.memory.judge import (
     LONGEST_PAUSE,
     MARGIN,
@@ -84,7 +84,7 @@ class WindowStep:
     window: Window
     parameters: BpParameters
     n_communities: int | None
-    kinds: tuple[Kind, ...]
+    kinds: tuple[HypothesisKind, ...]
     find: Find | None
     weigh: Weighing | None
     seed: int

@@ -16,7 +16,7 @@ from stream_icd.core.errors import BadMemory
 from stream_icd.core.snapshot import Window, checked_ids
 from stream_icd.methods.bp.level_graph import Rows
 from stream_icd.methods.bp.posterior import Posterior
-from stream_icd.methods.memory.horizon import By, Kind
+from stream_icd.methods.memory.horizon import By, HypothesisKind
 
 MOST_COUNTED = 2**31
 """Maximum of the counts of windows and rounds; windows beyond it are not counted."""
@@ -52,7 +52,7 @@ class Hypothesis:
         with each window; of the filter, how far it is ahead of the best sum.
     """
 
-    kind: Kind
+    kind: HypothesisKind
     evidence: Rows  # the decayed sum of the windows; its weights have 8 significant bits
     labels: Labels
     saved: float = 0.0

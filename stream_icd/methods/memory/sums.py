@@ -21,13 +21,13 @@ from stream_icd.methods.bp.modularity import maximise_modularity
 from stream_icd.methods.bp.parameters import BpParameters
 from stream_icd.methods.bp.partition import measured
 
-LEAST_WEIGHT = 0.001
+_LEAST_WEIGHT = 0.001
 """An edge of the evidence is dropped below this fraction of the mean weight in a window."""
 
-MOST_EDGES = 64
+_MOST_EDGES = 64
 """Maximum number of edges of the evidence for each node; the lightest are dropped first."""
 
-MOST_WINDOWS = 8
+_MOST_WINDOWS = 8
 """It may have as many edges as so many windows like the last one, if that is more."""
 
 
@@ -72,8 +72,8 @@ def _kept(total: Rows, n_entries: int) -> Rows:
 
     n_entries: entries of the last window.
     """
-    weights, least = _rounded(total.weights), LEAST_WEIGHT
-    most = max(2 * MOST_EDGES * (len(total.indptr) - 1), MOST_WINDOWS * n_entries)
+    weights, least = _rounded(total.weights), _LEAST_WEIGHT
+    most = max(2 * _MOST_EDGES * (len(total.indptr) - 1), _MOST_WINDOWS * n_entries)
     if len(weights) > most:
         least = max(least, float(np.partition(weights, -most)[-most]) * (1 + 2**-8))
     return entries_where(total._replace(weights=weights), weights >= least)
