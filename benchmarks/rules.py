@@ -79,7 +79,7 @@ RULES: dict[str, dict[str, Any]] = {
     "several searches in the first windows": {f"{FOLLOW}._N_SEARCHES": 1},
     "the rest of sums after a search": {f"{FOLLOW}._rest": lambda *_: 0},
     "followers at once if the leader is shaken": {f"{JUDGE}.SHAKEN": 0.0},
-    "pauses": {f"{FOLLOW}.pause": lambda _: 0, f"{FOLLOW}.LONGEST_PAUSE": 0},
+    "pauses": {f"{FOLLOW}._pause": lambda _: 0, f"{FOLLOW}._LONGEST_PAUSE": 0},
     "the best of both after a search": {f"{SUMS}._common_pieces": lambda last, _: last},
     "the exponent of η": {f"{BELIEFS}.trusted": lambda stay: min(stay, MOST_TRUST)},
     "the limit of η": {f"{BELIEFS}.trusted": lambda stay: stay**OVERCONFIDENCE},

@@ -184,15 +184,6 @@ def _induced(graph: LevelGraph, rows: Ids) -> LevelGraph:
     return LevelGraph(*entries_at(graph, rows), *of_nodes, graph.total, graph.n_edges)
 
 
-def with_exactly(
-    graph: LevelGraph, found: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
-) -> Posterior:
-    """The same with exactly K communities among the nodes `rows`, which are those of the graph."""
-    communities = found.communities.copy()
-    communities[rows, 0] = exact_labels(graph, found, rows, n_communities, seed)
-    return found._replace(communities=communities).tidied()
-
-
 def exact_labels(
     graph: LevelGraph, found: Posterior, rows: NDArray[np.int64], n_communities: int, seed: int
 ) -> Labels:

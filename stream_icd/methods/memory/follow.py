@@ -38,13 +38,11 @@ from stream_icd.methods.bp.posterior import (
 )
 from stream_icd.methods.memory.horizon import PRESENCE, HypothesisKind
 from stream_icd.methods.memory.judge import (
-    LONGEST_PAUSE,
     MARGIN,
     best_sum,
     judged,
     leader_of,
     nats_of,
-    pause,
     rested,
     served,
 )
@@ -65,6 +63,9 @@ only takes in those in which it is searched, since this costs as much as the win
 _FEW = 8000
 """Sums wait a window for each eighth of a window (of at least so many entries) in the one that was
 searched last."""
+
+_LONGEST_PAUSE = 64
+"""Windows that a hypothesis waits at most until it is followed again."""
 
 _N_SEARCHES, _N_FIRST = 4, 8
 """How often a sum that leads is searched in its turn in the first windows of a small graph. There a
@@ -239,7 +240,7 @@ def _follow_others(
         elif at in due:
             n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
             sought = _search(step, aligned, hypothesis, first, 1).hypothesis
-            hypotheses[at] = replace(sought, n_vain=n_vain, wait=pause(n_vain))
+            hypotheses[at] = replace(sought, n_vain=n_vain, wait=_pause(n_vain))
             rest = _rest(sought.evidence, aligned.window)
         elif _is_small(hypothesis, aligned) or (at == 0 and leads == "weighted"):
             hypotheses[at] = _search(step, aligned, hypothesis, first, 0).hypothesis
@@ -254,7 +255,7 @@ def _follow_filter(
         return replace(hypothesis, labels=np.full_like(hypothesis.labels, NOBODY)), None
     posterior = _filtered(step, aligned)
     n_vain = min(hypothesis.n_vain + 1, MOST_COUNTED)
-    wait = pause(n_vain - _TRIES)
+    wait = _pause(n_vain - _TRIES)
     return replace(hypothesis, labels=posterior.likeliest, n_vain=n_vain, wait=wait), posterior
 
 
@@ -274,7 +275,7 @@ def _follow_leader(
     hypotheses[leader] = sought.hypothesis
     if is_due:
         n_vain = 0 if sought.corrected else min(hypothesis.n_vain + 1, MOST_COUNTED)
-        hypotheses[leader] = replace(sought.hypothesis, n_vain=n_vain, wait=pause(n_vain))
+        hypotheses[leader] = replace(sought.hypothesis, n_vain=n_vain, wait=_pause(n_vain))
     return _posterior_of_sum(step, aligned, sought), sought.corrected
 
 
@@ -406,7 +407,16 @@ def _continued(before: Labels, labels: Labels, n_labels: int) -> Labels:
 
 def _rest(evidence: Rows, window: Rows) -> int:
     """Return how many windows sums wait after one was searched, so that this costs a fraction."""
-    return min(8 * len(evidence.indices) // max(len(window.indices), _FEW), LONGEST_PAUSE)
+    return min(8 * len(evidence.indices) // max(len(window.indices), _FEW), _LONGEST_PAUSE)
+
+
+def _pause(n_vain: int) -> int:
+    """Return how many windows to wait after so many times in vain.
+
+    >>> [_pause(n_vain) for n_vain in (0, 1, 2, 3, 10)]
+    [0, 1, 2, 4, 64]
+    """
+    return min((1 << min(max(n_vain, 0), _LONGEST_PAUSE)) >> 1, _LONGEST_PAUSE)
 
 
 def _is_small(hypothesis: Hypothesis, aligned: Aligned) -> bool:
